@@ -85,7 +85,9 @@ def run_score(
         columns (FIELD=COLUMN): How RUN names its columns, as FIELD=COLUMN: retrieved_ids=doc_ids.
             Repeat the option, or use commas.
         repeats: If RUN is a file of traces: of a question that was asked several times the last
-            answer counts, or all are kept, and its score is their mean.
+            answer counts, or all are kept, and its score is their mean. If it is of JSON lines,
+            Parquet or Arrow and numbers the runs of a question, all count by either; Parquet and
+            Arrow of 32 MB and more then need keep. Other files are refused with keep.
         questions (DATASET): A dataset with the questions' metadata, for rules over slices, and the
             labels, unless --qrels has them. If RUN is a file of traces, it also finds their
             questions by their text; with --matcher, it has the labels' texts.

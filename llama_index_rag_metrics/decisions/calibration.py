@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -27,7 +27,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.mappings import name_among, unknown_key
+from llama_index_rag_metrics.scores.mappings import name_among, slice_of, unknown_key
 from llama_index_rag_metrics.scores.scores_report import glossary
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.intervals import (
@@ -118,7 +118,7 @@ class Calibration(Reportable):
     human: Scores
     judge: Scores
     metrics: Mapping[str, Calibrated]
-    slices: Mapping[Hashable, Mapping[str, Calibrated]]
+    slices: Mapping[str | None, Mapping[str, Calibrated]]
     slice_key: str | None
     confidence: float
     notes: tuple[str, ...]
@@ -232,7 +232,8 @@ def calibrate(
     if slices is not None:
         if not any(slices in row for row in metadata.values()):
             raise unknown_key("slices", slices, metadata)
-        if all(metadata.get(query_id, {}).get(slices) is None for query_id in human.query_ids):
+        values = (metadata.get(query_id, {}).get(slices) for query_id in human.query_ids)
+        if all(slice_of(value) is None for value in values):
             expected = "a key of the metadata of questions that people scored"
             raise InvalidInput("slices", slices, expected, "Let people score some that have it.")
         judged = judge.slices(slices)

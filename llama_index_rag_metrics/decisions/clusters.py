@@ -9,7 +9,7 @@ from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.runtime.arrays import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
-from llama_index_rag_metrics.scores.mappings import unknown_key
+from llama_index_rag_metrics.scores.mappings import slice_of, unknown_key
 from llama_index_rag_metrics.statistics.intervals import number_clusters
 
 if TYPE_CHECKING:
@@ -26,9 +26,12 @@ def clusters_of(
     if clusters is None:
         conversations = conversations_of(query_ids, metadata)
         return None if conversations is None else number_clusters(conversations)
+    of_query: dict[str, Hashable]
     if isinstance(clusters, str):
         of_query = {
-            query_id: row[clusters] for query_id, row in metadata.items() if clusters in row
+            query_id: slice_of(row[clusters])
+            for query_id, row in metadata.items()
+            if clusters in row
         }
         if not of_query:
             raise unknown_key("clusters", clusters, metadata)

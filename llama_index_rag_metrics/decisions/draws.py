@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,7 +29,7 @@ from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import join_first
-from llama_index_rag_metrics.scores.mappings import ranking_digest
+from llama_index_rag_metrics.scores.mappings import ranking_digest, slice_of
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 if TYPE_CHECKING:
@@ -142,9 +142,10 @@ class Draw(Sentence):
             raise InvalidInput("runs", f"none for {join_first(missing)}", expected)
         return run.select(sorted(self.drawn))
 
-    def in_slice(self, key: str, value: Hashable) -> Draw:
+    def in_slice(self, key: str, value: object) -> Draw:
         """The draw among the questions with a value of their metadata; None for those without."""
-        members = {query_id for query_id in self.asked if self._value(query_id, key) == value}
+        wanted = slice_of(value)
+        members = {query_id for query_id in self.asked if self._value(query_id, key) == wanted}
 
         def kept(query_ids: Sequence[str]) -> tuple[str, ...]:
             return tuple(query_id for query_id in query_ids if query_id in members)
@@ -167,13 +168,12 @@ class Draw(Sentence):
         ]
         return f"changed and drawn by {key}: {'; '.join(counts)}"
 
-    def slice_values(self, key: str) -> list[Hashable]:
+    def slice_values(self, key: str) -> list[str | None]:
         """The values of a key of the metadata, in order of their questions."""
         return list(dict.fromkeys(self._value(query_id, key) for query_id in self.asked))
 
-    def _value(self, query_id: str, key: str) -> Hashable:
-        value = self.metadata.get(query_id, {}).get(key)
-        return value if isinstance(value, Hashable) else str(value)
+    def _value(self, query_id: str, key: str) -> str | None:
+        return slice_of(self.metadata.get(query_id, {}).get(key))
 
     def unseen_by(self, name: str) -> str:
         """Why a metric may differ where nothing else is retrieved; "" where it can't."""

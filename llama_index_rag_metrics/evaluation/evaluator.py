@@ -116,9 +116,10 @@ class Plan:
         options: RunOptions,
         postprocessors: Sequence[BaseNodePostprocessor] = (),
     ) -> Plan:
-        check_passes(metrics, options.repeats)
         check_calls(metrics, options)
         questions = RetrievalDataset.of(dataset, on_error=options.on_error)
+        labels = {**questions.expected_texts, **questions.relevance}
+        check_passes(metrics, options.repeats, labels.values())
         options.scoring.check(questions.relevance)
         check_mode(questions.mode)
         return cls(

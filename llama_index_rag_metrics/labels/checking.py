@@ -41,6 +41,7 @@ from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import join_first
+from llama_index_rag_metrics.scores.mappings import slice_of
 
 ErrorKind: TypeAlias = Literal["lost", "moved", "split", "changed", "contradicting"]
 Kind: TypeAlias = ErrorKind | Literal["duplicates", "unlabelled", "repeated", "giveaway"]
@@ -364,9 +365,10 @@ def _coverage(
                 wanted[passage_id].add(query_id)
     documents = grouped((passages.documents[key], key) for key in passages.texts)
     slices = grouped(
-        ((key, str(value)), query_id)
+        ((key, name), query_id)
         for query_id, metadata in dataset.metadata.items()
         for key, value in metadata.items()
+        if (name := slice_of(value)) is not None
     )
 
     def share(ids: Collection[str], queries: Set[str] = dataset.queries.keys()) -> Share:

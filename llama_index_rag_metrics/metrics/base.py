@@ -39,10 +39,10 @@ from llama_index_rag_metrics.rankings.judging.judged import (
     TokenBudget,
 )
 from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
-from llama_index_rag_metrics.rankings.judging.lists import judge_one
+from llama_index_rag_metrics.rankings.judging.lists import judge, judge_one
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, named_matcher, recognise
-from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.run import Call
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.rankings.span import SpanLike, read_span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
@@ -293,13 +293,37 @@ def of_one_run(metrics: Iterable[BaseRetrievalMetric]) -> list[BaseRetrievalMetr
     return list({metric.metric_name: metric for metric in bare}.values())
 
 
-def check_passes(metrics: Iterable[BaseRetrievalMetric], repeats: int) -> None:
-    """Refuse metrics of more runs of a question than there are."""
+def check_passes(
+    metrics: Iterable[BaseRetrievalMetric], repeats: int, labels: Iterable[RelevanceLike] = ()
+) -> None:
+    """Refuse metrics of more runs than there are, and of what these labels let be a fraction."""
     for metric in metrics:
         passes = getattr(metric, "passes", None)
-        if passes is not None and (repeats < 2 or passes.k > repeats):
+        if passes is None:
+            continue
+        if repeats < 2 or passes.k > repeats:
             expected = f"{max(2, passes.k)} or more runs of each question for {metric.metric_name}"
             raise InvalidInput("repeats", repeats, expected)
+        for bare in of_one_run([metric]):
+            if isinstance(bare, RankingMetric) and (score := _fraction(bare, labels)) is not None:
+                expected = (
+                    f"a metric that is 0 or 1 after {passes}, such as hit_rate@5 or complete@5"
+                )
+                remedy = f"With these labels, {bare.metric_name} can be {score:.2g}."
+                raise InvalidInput("metrics", metric.metric_name, expected, remedy)
+
+
+def _fraction(metric: RankingMetric, labels: Iterable[RelevanceLike]) -> float | None:
+    """A score other than 0 and 1, of one relevant item at rank 1 or 2."""
+    if metric.needs - {TokenCounts.name}:
+        return None
+    relevance, rankings = [], []
+    for judged in map(Relevance.of, labels):
+        for item in [item for item, grade in judged.grades.items() if grade > 0][:1]:
+            relevance += [judged, judged]
+            rankings += [Ranking([item], tokens=[1]), Ranking(["", item], tokens=[1, 1])]
+    scores = metric.score_queries(judge(relevance, rankings, columns_for([metric])))
+    return next((score for score in scores.tolist() if score not in (0.0, 1.0)), None)
 
 
 def _recognised(

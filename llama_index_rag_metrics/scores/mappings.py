@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
@@ -39,19 +39,20 @@ def name_among(name: str, names: Collection[str]) -> str:
     return usual
 
 
+def slice_of(value: object) -> str | None:
+    """The slice of a value of metadata: values that print alike share one, as do 1 and 1.0."""
+    if isinstance(value, float):
+        value = None if math.isnan(value) else int(value) if value.is_integer() else value
+    return None if value is None else str(value)
+
+
 def rows_by(
     key: str, query_ids: Iterable[str], metadata: Mapping[str, Mapping[str, Any]], argument: str
-) -> dict[Hashable, list[int]]:
-    """Positions of queries by a value of their metadata, or its text; without one under None."""
-    rows: dict[Hashable, list[int]] = {}
+) -> dict[str | None, list[int]]:
+    """Positions of queries by the slice that they belong to; without one under None."""
+    rows: dict[str | None, list[int]] = {}
     for row, query_id in enumerate(query_ids):
-        value = metadata.get(query_id, {}).get(key)
-        if isinstance(value, float) and math.isnan(value):
-            value = None
-        try:
-            rows.setdefault(value, []).append(row)
-        except TypeError:
-            rows.setdefault(str(value), []).append(row)
+        rows.setdefault(slice_of(metadata.get(query_id, {}).get(key)), []).append(row)
     if set(rows) <= {None}:
         raise unknown_key(argument, key, metadata)
     return rows

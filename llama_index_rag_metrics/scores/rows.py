@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -51,21 +52,22 @@ def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
     ]
 
 
-def ordered(values: Sequence[Any]) -> Sequence[Any]:
-    """Values of a slice: numbers, such as turns, ascending, with None last; others as they come."""
-    known = [value for value in values if value is not None]
-    if not all(isinstance(value, (int, float)) for value in known):
-        return values
-    return [*sorted(known), *[None] * (len(values) - len(known))]
+def ordered(slices: Iterable[str | None]) -> list[str | None]:
+    """Slices: numbers, such as turns, ascending, with None last; others as they come."""
+    each = list(dict.fromkeys(slices))
+    try:
+        return sorted(each, key=lambda value: math.inf if value is None else float(value))
+    except ValueError:
+        return each
 
 
 def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
     """The mean of one metric by a value of the queries' metadata; the label says of how many."""
     by_value = [system.scores.slices(key) for system in systems]
     rows = []
-    for value in ordered(list(dict.fromkeys(chain(*by_value)))):
+    for value in ordered(chain(*by_value)):
         n = max(slices[value].counts.scored for slices in by_value if value in slices)
-        label = "without" if value is None else plain(str(value))
+        label = "without" if value is None else plain(value)
         means: list[float | None] = []
         columns: list[dict[str, float]] = []
         for system, slices in zip(systems, by_value, strict=True):

@@ -130,6 +130,8 @@ class Scores(Reportable):
             model; of the whole run, also after `select`.
         repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
         min_score: the retrieval score below which passages were left out; None for none.
+        max_retrieved: how many passages of each ranking counted; None for all.
+        judged_only: whether only labelled passages counted.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
@@ -155,6 +157,8 @@ class Scores(Reportable):
     usage: Mapping[str, Usage]
     repeats: tuple[Scores, ...]
     min_score: float | None
+    max_retrieved: int | None
+    judged_only: bool
 
     def __init__(
         self,
@@ -175,6 +179,8 @@ class Scores(Reportable):
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
         repeats: Iterable[Scores] = (),
         min_score: float | None = None,
+        max_retrieved: int | None = None,
+        judged_only: bool = False,
     ) -> None:
         if len(set(query_ids)) < len(query_ids):
             again, _ = Counter(query_ids).most_common(1)[0]
@@ -216,6 +222,8 @@ class Scores(Reportable):
             ),
             repeats=tuple(repeats),
             min_score=min_score,
+            max_retrieved=max_retrieved,
+            judged_only=judged_only,
         )
 
     @classmethod
@@ -426,10 +434,11 @@ class Scores(Reportable):
             },
         )
 
-    def slices(self, key: str) -> dict[Hashable, Scores]:
+    def slices(self, key: str) -> dict[str | None, Scores]:
         """The scores split by a value of the queries' metadata, such as the language.
 
-        Queries without that key are under None.
+        By values as texts: 1, 1.0 and "1" are one, True is another. Queries without that key are
+        under None.
 
         Raises:
             InvalidInput: no query has that key.

@@ -36,6 +36,7 @@ from llama_index_rag_metrics.scores.hardest import (
     losses,
     losses_line,
 )
+from llama_index_rag_metrics.scores.mappings import slice_of
 from llama_index_rag_metrics.scores.rows import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
@@ -177,13 +178,11 @@ def _slices(systems: Sequence[System], ids: Sequence[str]) -> list[m.SliceKey]:
     }
     slices = []
     for key in dict.fromkeys(key for row in metadata.values() for key in row if key != HISTORY):
-        column = [metadata.get(query_id, {}).get(key) for query_id in ids]
-        texts = [None if value is None else str(value) for value in column]
-        by_text = {str(value): value for value in column if value is not None}
-        values = list(map(str, rows.ordered([*by_text.values()])))
+        column = [slice_of(metadata.get(query_id, {}).get(key)) for query_id in ids]
+        values = [value for value in rows.ordered(column) if value is not None]
         if 2 <= len(values) <= _SLICE_VALUES:
             numbers: dict[str | None, int] = {value: n for n, value in enumerate(values)}
-            slices.append(m.SliceKey(str(key), values, list(map(numbers.get, texts))))
+            slices.append(m.SliceKey(str(key), values, list(map(numbers.get, column))))
     return slices[:_SLICE_KEYS]
 
 

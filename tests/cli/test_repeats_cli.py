@@ -10,7 +10,8 @@ import pytest
 from support.command_line import refusal, run
 from support.evaluate_command import current_folder, evaluate
 
-from llama_index_rag_metrics import read_run
+from llama_index_rag_metrics import Run, read_run, write_run
+from llama_index_rag_metrics.cli import run_files
 
 TIMES = """
     from collections import Counter
@@ -61,6 +62,26 @@ def test_questions_are_asked_several_times(folder: Path) -> None:
     assert run(*by_rule, "pass^2 hit_rate@3 >= 0.16").exit_code == 0
     assert run(*by_rule, "pass^3 hit_rate@3 >= 0.01").exit_code == 1
     assert run(*by_rule, "pass@3 hit_rate@3 >= 1").exit_code == 0
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow"])
+def test_numbered_runs_of_a_file_all_count(
+    folder: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ranks 1 and 2 the mean; what would be streamed needs keep."""
+    times = Run(repeats=[Run({"q": ["a"]}), Run({"q": ["b", "a"]})])
+    write_run(times, f"run.{ending}")
+    Path("qrels.tsv").write_text("q\t0\ta\t1\n", encoding="utf-8")
+    command = ("score", f"run.{ending}", "--qrels", "qrels.tsv", "-m", "mrr", "--format", "json")
+    for repeats in ((), ("--repeats", "last"), ("--repeats", "keep")):
+        shown = run(*command, *repeats)
+        assert json.loads(shown.stdout)["run"]["means"] == {"mrr": 0.75}
+    monkeypatch.setattr(run_files, "_LARGE", 1)
+    assert run(*command, "--repeats", "keep").exit_code == 0
+    assert run(*command).exit_code == (0 if ending == "jsonl" else 2)
+    write_run(times.repeats[0], "run.csv")
+    refused = run("score", "run.csv", "--qrels", "qrels.tsv", "-m", "mrr", "--repeats", "keep")
+    assert "--repeats: expected a file of traces, or one that keeps repeats" in refusal(refused)
 
 
 def test_a_file_that_tells_no_times_apart_is_refused_first(folder: Path) -> None:

@@ -80,6 +80,17 @@ def test_an_address_and_programs_are_asked(dataset: Path, address: str) -> None:
     assert scored(dataset, "--retriever-command", command) == [[1.0, 1.0]]  # reads the question
 
 
+def test_a_score_of_nan_is_none_and_noted(dataset: Path) -> None:
+    program = dataset.with_name("search.py")
+    program.write_text('print(\'[{"id": "2", "score": NaN}]\')', encoding="utf-8")
+    ended = run(
+        *("evaluate", "-d", str(dataset), "-m", "mrr"),
+        *("--retriever-command", f"{sys.executable} {program}"),
+    )
+    assert ended.exit_code == 0, ended.output
+    assert "scores of some passages are NaN" in " ".join(ended.output.split())
+
+
 def test_the_question_arrives_as_it_is(dataset: Path, address: str) -> None:
     """q2 has an ampersand, a comma and a percent sign; its own text is the first id there is."""
     line = {"query_id": "q2", "query": "Who & why, 100 %?", "expected_ids": ["Who & why, 100 %?"]}

@@ -332,6 +332,18 @@ class TestTheFirstLine:
         assert outcomes == ["fail", "inconclusive", "pass"]
         assert [statement.label for statement in report.decision] == ["fail", "inconclusive"]
 
+    def test_notes_of_the_scores_are_kept_unless_of_other_metrics(self) -> None:
+        notes = [
+            "a retriever inside failed on 1 question: it counts as never retrieved",
+            "mrr: no value for 1 question",
+            "recall@5, mrr: 1 passage is unknown",
+            "mrr has no value: no text",
+        ]
+        columns = {"mrr": [1.0], "recall@5": [1.0]}
+        now = Scores(["q"], columns, notes=notes)
+        assert list(check_rules(now, "recall@5 >= 0.5").notes) == [notes[0], notes[2]]
+        assert list(check_rules(now, "mrr >= 0.5").notes) == notes
+
     def test_where_all_failed_it_says_so(self) -> None:
         now = scores([0.0, 0.0], failed=dict.fromkeys(("q0000", "q0001"), "timeout"))
         first, *_ = check_rules(now, "ndcg@10 >= 0.4").notes

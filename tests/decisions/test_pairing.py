@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics import Scores, compare
+from llama_index_rag_metrics import (
+    Baseline,
+    Run,
+    Scores,
+    check_rules,
+    compare,
+    score_files,
+    score_rankings,
+    write_run,
+)
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 
@@ -104,3 +115,41 @@ def test_infinite_scores_of_queries_that_are_left_out_matter_to_nobody() -> None
         "b": Scores(["q1", "q2", "q3"], {"dcg": [1.0, 2.5, math.inf]}),
     }
     assert compare(pair, "a", on_missing="intersect")["b", "dcg"].difference == 0.25
+
+
+RUN = Run({"q1": ["a", "x"], "q2": ["b", "y"]}, name="bm25")
+EXPECTED = {"q1": ["a"], "q2": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_retrieved": 1}, "max_retrieved is None for {}, 1 for {}"),
+        ({"judged_only": True}, "judged_only is False for {}, True for {}"),
+    ],
+)
+def test_that_other_passages_count_is_noted(
+    tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    """The same rankings, with a hit at rank 1: recall is the same, which proves nothing here."""
+    whole, cut = (score_rankings(EXPECTED, RUN, ["recall"], **each) for each in ({}, options))
+    write_run(RUN, tmp_path / "run.jsonl")
+    streamed = score_files(tmp_path / "run.jsonl", EXPECTED, ["recall"], name="bm25", **options)
+    assert streamed == cut
+    cut = Scores.from_json(cut.to_json())
+    of_two = said.format("old", "new")
+    assert (
+        f"not the same passages count: {of_two}" in compare({"old": whole, "new": cut}, "old").notes
+    )
+    assert not compare({"old": cut, "new": cut}, "old").notes
+    rule = "recall >= baseline - 0.01"
+    for kept in (whole, cut):
+        Baseline.of(kept).save(tmp_path / "baseline.json")
+        stored = Baseline.load(tmp_path / "baseline.json")
+        report = check_rules(cut, rule, baseline=stored)
+        of_two = said.format("the baseline", "these scores")
+        is_noted = f"not the same passages count: {of_two}" in report.notes
+        assert (is_noted, report.outcome) == (
+            (True, "inconclusive") if kept is whole else (False, "pass")
+        )
+    assert check_rules(cut, rule, baseline=cut).verdicts[0].method == "identical rankings"

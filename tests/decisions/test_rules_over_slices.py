@@ -14,6 +14,7 @@ from llama_index_rag_metrics import Baseline, Rule, Scores, check_rules, draw_ch
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores import Reason
 
 KEEPS = "hit_rate@5 >= baseline - 0.05 in every language"
 
@@ -138,18 +139,24 @@ def test_no_slice_is_too_small_for_a_metric_without_a_best_score() -> None:
     assert (verdict.outcome, verdict.part) == ("inconclusive", "language de")
 
 
-def test_a_key_of_questions_without_a_score_is_known_with_a_baseline_too() -> None:
+@pytest.mark.parametrize("reason", ["no_relevant", "unjudged"])
+@pytest.mark.parametrize(
+    "rule", ["hit_rate@5 >= 0.5", "hit_rate@5 >= baseline - 0.5 as observed", "hit_rate@5 <= 1"]
+)
+def test_a_key_that_no_scored_question_has_is_refused(rule: str, reason: Reason) -> None:
     bare = Scores(
         ["a", "b"],
         {"hit_rate@5": [1.0, 1.0]},
-        excluded={"c": "no_relevant"},
+        excluded={"c": reason},
         metadata={"c": {"language": "de"}},
     )
-    rules = ["hit_rate@5 >= 0.5", "hit_rate@5 >= baseline - 0.5 as observed"]
-    for verdict in check_rules(
-        bare, [f"{rule} in every language" for rule in rules], baseline=bare
-    ):
-        assert [part.part for part in verdict.parts] == ["questions without language"]
+    expected = r"language': expected .* with a score on hit_rate@5, got 'language'. All questions"
+    with pytest.raises(InvalidInput, match=expected):
+        check_rules(bare, f"{rule} in every language", baseline=bare)
+    # of those that failed, each should have had a value
+    failed = bare.replace(excluded={"c": "failed"})
+    [verdict] = check_rules(failed, f"{rule} in every language", baseline=failed)
+    assert (verdict.outcome, verdict.part, verdict.n) == ("fail", "language de", 0)
 
 
 def test_only_small_slices_leave_a_rule_open() -> None:

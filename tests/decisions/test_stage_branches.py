@@ -434,6 +434,8 @@ def test_a_branch_that_fails_and_one_that_a_cache_hides_are_said() -> None:
         "never retrieved; Scripted 2: RuntimeError: down"
     )
     assert failed in text
+    for results in (stages["retriever"], stages.scores):
+        assert any(failed in note for note in check_rules(results, "recall >= 0").notes)
     # the first time y is dropped, and n of q2; c and z never come; from the cache, none is known
     assert {each.stage: each.lost for each in stages.flow} == {"retriever": 2 + 4, "search": 2}
     assert "no step inside the retriever was seen on 2 questions, as behind a cache" in text

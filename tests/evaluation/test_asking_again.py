@@ -360,6 +360,51 @@ def test_sweeps_and_their_journals(tmp_path: Path) -> None:
     assert all(set(agent.asked.values()) == {R} for agent in agents.values())
 
 
+TWO = RetrievalDataset({"q": "question 1"}, {"q": ["d1", "d2"]})
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset", "value"),
+    [
+        ("ndcg@10", FEW, "0.63"),  # of a hit at rank 2: 1 / log2(3)
+        ("mrr@2", FEW, "0.5"),
+        ("precision@5", FEW, "0.2"),
+        ("mrr@200tokens", FEW, "0.5"),
+        ("recall@2", TWO, "0.5"),
+        ("recall", RetrievalDataset({"q": "question 1"}, expected_texts={"q": ["a", "b"]}), "0.5"),
+        ("returned@5", FEW, "2"),
+    ],
+)
+def test_what_can_be_a_fraction_is_refused_before_anything_is_asked(
+    name: str, dataset: RetrievalDataset, value: str
+) -> None:
+    agent = Agent()
+    built: list[int] = []
+
+    def build(depth: int) -> Any:
+        built.append(depth)
+        return asked_by(agent)
+
+    metrics = ["hit_rate@2", f"pass^2 {name}"]
+    for ask in (
+        lambda: evaluate(asked_by(agent), dataset, metrics, repeats=2),
+        lambda: evaluate_stages(asked_by(agent), [], dataset, metrics, repeats=2),
+        lambda: sweep(build, {"depth": [1]}, dataset, metrics, repeats=2, count_tokens=False),
+    ):
+        with pytest.raises(InvalidInput, match=rf"0 or 1 .*, {name} can be {value}\."):
+            ask()
+    assert (agent.asked.total(), built) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset"),
+    [("complete@2", TWO), ("recall@2", FEW), ("ndcg@1", TWO), ("mrr@1", TWO), ("abstained", FEW)],
+)
+def test_what_is_0_or_1_with_these_labels_is_asked(name: str, dataset: RetrievalDataset) -> None:
+    results = evaluate(asked_by(Agent()), dataset, ["calls", f"pass^2 {name}"], repeats=2)
+    assert not any("isn't always 0 or 1" in note for note in results.scores.notes)
+
+
 def test_holes_are_of_every_run() -> None:
     results = evaluate(asked_by(Agent()), FEW, ["mrr", "pass^3 hit_rate@2"], repeats=R)
     (hole,) = judgement_holes(results)

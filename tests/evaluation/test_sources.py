@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -28,7 +29,13 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
 from support.retrievers import Postprocessor, Scripted, node
 from support.searching_workflows import Searching, SearchOnce
 
-from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate, evaluate_stages
+from llama_index_rag_metrics import (
+    RetrievalDataset,
+    RetrieverEvaluator,
+    evaluate,
+    evaluate_stages,
+    record_retrieval,
+)
 from llama_index_rag_metrics.runtime.errors import (
     FieldsUnread,
     InvalidInput,
@@ -324,6 +331,25 @@ def test_metrics_without_relevance_need_no_labels() -> None:
     dataset = RetrievalDataset({"q1": "kiln"}, {}, metadata={"q1": {"role": "guest"}})
     results = evaluate(scripted(), dataset, ["calls"])
     assert not any("no question has labels" in note for note in results.scores.notes)
+
+
+def test_a_score_of_nan_counts_as_none_and_is_noted() -> None:
+    """As in traces and in runs that were written, so that a journal changes nothing."""
+
+    async def agent(question: str) -> str:
+        record_retrieval(question, nodes(question))
+        return "told"
+
+    def nodes(question: str) -> list[NodeWithScore]:
+        return [node("a", score=math.nan), node("b", score=0.5)]
+
+    for source in (nodes, agent):
+        results = evaluate(source, DATASET, ["mrr"])
+        assert dict(results.scores.means) == {"mrr": 0.75}  # ranks 1 and 2
+        assert results.run["q1"].scores == [None, 0.5]
+        assert any("scores of some passages are NaN" in note for note in results.scores.notes)
+        with pytest.raises(InvalidInput, match="expected a score of every retrieved passage"):
+            evaluate(source, DATASET, ["mrr"], min_score=0.1)
 
 
 def test_a_name_is_a_text() -> None:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_rankings
+from llama_index_rag_metrics.decisions.clusters import clusters_of
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     MissingExtra,
@@ -25,6 +26,8 @@ from llama_index_rag_metrics.runtime.errors import (
     UnknownMetric,
 )
 from llama_index_rag_metrics.scores import Reason
+from llama_index_rag_metrics.scores.rows import slice_rows
+from llama_index_rag_metrics.scores.systems import System
 
 
 class TestRun:
@@ -216,6 +219,33 @@ class TestScores:
     def test_slices_by_what_cannot_be_hashed(self) -> None:
         scores = Scores(["q"], {"m": [1.0]}, metadata={"q": {"tags": ["a"]}})
         assert list(scores.slices("tags")) == ["['a']"]
+
+    def test_values_that_print_alike_are_one_slice_and_true_is_not_one(self) -> None:
+        values = [1, "1", 1.0, True, "True", 2.5, math.nan, None]
+        ids = [f"q{number}" for number in range(len(values))]
+        metadata = {key: {"hops": value} for key, value in zip(ids, values, strict=True)}
+        scores = Scores(ids, {"m": [1.0] * len(ids)}, metadata=metadata)
+        parts = {value: len(part.query_ids) for value, part in scores.slices("hops").items()}
+        assert parts == {"1": 3, "True": 2, "2.5": 1, None: 2}
+        make = scores.report().queries
+        assert make is not None
+        [chosen] = make().slices  # the filter of a page, whose numbers are places in the values
+        assert (chosen.values, chosen.of_query) == (
+            ["1", "True", "2.5"],
+            [0, 0, 0, 1, 1, 2, None, None],
+        )
+        pairs = clusters_of("hops", ids, metadata)
+        assert pairs is not None
+        assert pairs.tolist() == [0, 0, 0, 1, 1, 2, 3, 3]
+
+    def test_systems_that_write_a_value_otherwise_share_the_row_of_its_slice(self) -> None:
+        one, other = (
+            Scores(["a", "b"], {"m": [1.0, 0.0]}, metadata={"a": {"n": n}, "b": {"n": 10 * n}})
+            for n in (9, 9.0)
+        )
+        texts = other.replace(metadata={"a": {"n": "9"}, "b": {"n": "90"}})
+        systems = [System.of(each) for each in (texts, one, other)]
+        assert [row.label for row in slice_rows(systems, "n", "m")] == ["9 (1)", "90 (1)"]
 
     def test_slices_by_an_unknown_key_name_the_known(self) -> None:
         with pytest.raises(InvalidInput, match=r"key: expected a key .*\['lang'\], got 'language'"):

@@ -23,6 +23,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     Paired,
     drawn_pair,
     pair,
+    scored_otherwise,
     scores_of,
 )
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
@@ -165,7 +166,11 @@ def compare(
     decided = _with_verdicts([whole], paired)[0]
     return replace(
         decided,
-        notes=(*decided.notes, *(_easier(decided) if drawn is None else ())),
+        notes=(
+            *scored_otherwise(scores),
+            *decided.notes,
+            *(_easier(decided) if drawn is None else ()),
+        ),
         calibrations=calibrations,
         slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
     )

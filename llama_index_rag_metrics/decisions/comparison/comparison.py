@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -90,7 +90,7 @@ class Comparison(Reportable):
     query_ids: tuple[str, ...]
     means: Mapping[tuple[str, str], MeanInterval]
     differences: tuple[Difference, ...]
-    slices: Mapping[Hashable, Comparison]
+    slices: Mapping[str | None, Comparison]
     notes: tuple[str, ...]
     settings: ComparisonSettings
     paired: Paired = field(repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
@@ -198,7 +198,7 @@ class Paired:
                 possible[row] = lowest - high, highest - low
         return possible
 
-    def slices(self, key: str) -> dict[Hashable, Paired]:
+    def slices(self, key: str) -> dict[str | None, Paired]:
         """The queries by a value of their metadata; those without the key under None."""
         if not isinstance(key, str):
             raise InvalidInput("slices", key, "one key of the questions' metadata, a text")
@@ -272,6 +272,17 @@ def pair(
         clusters=clusters_of(clusters, query_ids, metadata),
         notes=tuple(notes),
     )
+
+
+def scored_otherwise(systems: Mapping[str, Scores]) -> list[str]:
+    """That not the same part of rankings counted in all systems, if so."""
+    notes = []
+    for option in ("max_retrieved", "judged_only"):
+        values = {name: getattr(scores, option) for name, scores in systems.items()}
+        if len({*values.values()}) > 1:
+            each = ", ".join(f"{value} for {name}" for name, value in values.items())
+            notes.append(f"not the same passages count: {option} is {each}")
+    return notes
 
 
 def check_finite(
@@ -354,7 +365,7 @@ class DrawnPaired(Paired):
         possible = super().possible(keys, confidence)
         return self.weight * possible if self.weight else possible
 
-    def slices(self, key: str) -> dict[Hashable, Paired]:
+    def slices(self, key: str) -> dict[str | None, Paired]:
         kept = replace(self, metadata=self.draw.metadata)
         parts = super(DrawnPaired, kept).slices(key)
         nothing = {metric: column[:0] for metric, column in self.columns.items()}

@@ -46,6 +46,7 @@ _OLDER = "llama-index-rag-metrics baseline, version 1"
 """The first format, without rankings, anchor and history, which can still be read."""
 
 _DECIMALS, _DECIMALS_OF_MEANS = 12, 6
+_OPTIONS = ("max_retrieved", "judged_only")
 
 
 def judge_of(results: Results) -> Scores | None:
@@ -276,7 +277,9 @@ class Baseline:
     def _head(self, **further: Any) -> dict[str, Any]:
         scores, head = self.scores, {"version": self.version, "name": self.scores.name}
         means = {metric: round(mean, _DECIMALS_OF_MEANS) for metric, mean in scores.means.items()}
-        return {**head, **further, "metrics": scores.metric_names, "means": jsonable(means)}
+        options = {each: value for each in _OPTIONS if (value := getattr(scores, each))}
+        of_metrics = {"metrics": scores.metric_names, "means": jsonable(means)}
+        return {**head, **options, **further, **of_metrics}
 
     def _rows(self) -> Iterator[str]:
         columns = [self.scores.by_query(metric) for metric in self.scores]
@@ -315,6 +318,7 @@ def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
         },
         excluded=scores.excluded,
         name=scores.name,
+        **{option: getattr(scores, option) for option in _OPTIONS},
     )
 
 
@@ -336,7 +340,10 @@ def _read(data: Mapping[str, Any]) -> Baseline:
         if "excluded" not in row or "scores" in row
     }
     excluded = {query_id: row["excluded"] for query_id, row in rows.items() if "excluded" in row}
-    scores = Scores([*scored], _columns(scored, metrics), excluded=excluded, name=data["name"])
+    options = {option: data[option] for option in _OPTIONS if option in data}
+    scores = Scores(
+        [*scored], _columns(scored, metrics), excluded=excluded, name=data["name"], **options
+    )
     check_finite(scores, metrics)
     parts = [part.name for part in fields(Fingerprint)]
     rules, anchor, judged = data.get("rules"), data.get("anchor"), data.get("judged")

@@ -11,7 +11,11 @@ from typing import TypeAlias
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.clusters import Clusters
-from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
+from llama_index_rag_metrics.decisions.comparison.pairing import (
+    Results,
+    scored_otherwise,
+    scores_of,
+)
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of, surroundings
 from llama_index_rag_metrics.decisions.gate.measuring import (
@@ -154,10 +158,7 @@ def check_rules(
     notes += _remarks(verdicts)
     if judge is None and draw is None:
         notes += _easier(verdicts, scores, sides, clusters)
-    decided = {verdict.metric for verdict in verdicts}
-    notes += [
-        note for note in scores.notes if decided.intersection(note.partition(": ")[0].split(", "))
-    ]
+    notes += _notes_on({verdict.metric for verdict in verdicts}, scores)
     distinct = tuple(dict.fromkeys(notes))
     used = "" if draw is None else draw.used if draw.changed else f"{draw.found}."
     return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results), used)
@@ -219,6 +220,15 @@ def assert_retrieval(
     return report
 
 
+def _notes_on(decided: set[str], scores: Scores) -> Iterator[str]:
+    """The notes of the scores that aren't of other metrics alone."""
+    for note in scores.notes:
+        first = note.partition(": ")[0].split(", ")
+        metrics = {each for each in scores if each in first or note.startswith(f"{each} ")}
+        if not metrics or metrics & decided:
+            yield note
+
+
 def _with_chances(scores: Scores, rules: Sequence[Rule]) -> Scores:
     """The scores with the chances to pass that rules name: several runs tell all of them."""
     named = {rule.metric for rule in rules if Passes.split(rule.metric)[0] is not None}
@@ -257,8 +267,10 @@ def _sides(
     sides: dict[str, _Side] = {"baseline": (stored, same)}
     if stored.anchor is not None:
         sides["anchor"] = stored.anchor, stored.anchor.common_queries(results)
-    now = scores_of(results).counts.queries
+    scores = scores_of(results)
+    now = scores.counts.queries
     for name, (reference, common) in sides.items():
+        notes += scored_otherwise({f"the {name}": reference.scores, "these scores": scores})
         before = reference.scores.counts.queries
         if not len(common) == now == before:
             notes.append(

@@ -13,7 +13,7 @@ false and of true verdicts on real scores are in benchmarks/README.md, with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import compress
@@ -31,6 +31,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     irrelevant_note,
     means_note,
     pair,
+    scored_otherwise,
     stretched,
 )
 from llama_index_rag_metrics.decisions.draws import Draw
@@ -245,7 +246,7 @@ def measure_against(
         for value, rows in slice_rows(rule, asked, paired.metadata).items()
     }
     having = {each for value, ids in in_both.items() if value is not None for each in ids}
-    parts: dict[Hashable, Paired] = {None: paired}
+    parts: dict[str | None, Paired] = {None: paired}
     if not having.isdisjoint(paired.query_ids):
         parts = paired.slices(rule.every)
     measured = []
@@ -261,7 +262,7 @@ def measure_against(
     if new := [part_name(rule.every, value) for value, ids in in_both.items() if not ids]:
         note = f"not checked, since the {rule.reference} has no such questions: {listed(new)}"
         measured[0] = replace(measured[0], notes=(*measured[0].notes, note))
-    return [each for each in measured if each.expected] or measured[:1]
+    return _due(rule, measured)
 
 
 def _against(
@@ -304,6 +305,7 @@ def _against(
         None if rule.observed else evidence,
         is_same
         and bool(columns)
+        and not scored_otherwise(sides)
         and all(
             stored.fingerprints.get(query_id, Fingerprint()).ranking == now.get(query_id) != ""
             for query_id in columns
@@ -361,20 +363,30 @@ def measure_alone(
         replace(_alone(rule, part, clusters, judged.get(value)), part=part_name(rule.every, value))
         for value, part in scores.slices(rule.every).items()
     ]
-    return [each for each in measured if each.expected] or measured[:1]
+    return _due(rule, measured)
+
+
+def _due(rule: Rule, measured: list[Measured]) -> list[Measured]:
+    """The slices that should have a value."""
+    due = [each for each in measured if each.expected]
+    if len(measured) > 1 and [each.part for each in due] == [part_name(rule.every, None)]:
+        expected = f"a key of the metadata of questions with a score on {due[0].metric}"
+        remedy = "All questions that have it are left out of the mean."
+        raise InvalidInput(f"slices of the rule '{rule}'", rule.every, expected, remedy)
+    return due or measured[:1]
 
 
 def slice_rows(
     rule: Rule, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
-) -> dict[Hashable, list[int]]:
+) -> dict[str | None, list[int]]:
     return rows_by(rule.every, query_ids, metadata, f"slices of the rule '{rule}'")
 
 
-def part_name(key: str, value: Hashable) -> str:
+def part_name(key: str, value: str | None) -> str:
     """A slice in words, such as "language de"."""
     if value is None:
         return f"questions without {key}"
-    return f"{key} {value if str(value).strip() else repr(value)}"
+    return f"{key} {value if value.strip() else repr(value)}"
 
 
 def _alone(rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None) -> Measured:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -135,7 +135,7 @@ class Configuration(Sentence):
         """The mean on a metric; None where there is none."""
         return None if self.results is None else system_of(self.results).mean(metric)
 
-    def worst_slice(self, metric: str, key: str) -> tuple[Hashable, Scores] | None:
+    def worst_slice(self, metric: str, key: str) -> tuple[str | None, Scores] | None:
         """The value of the questions' metadata that is surely worst, and the scores there.
 
         The interval of its mean ends lowest: of few questions, which can't tell, it ends high.
@@ -144,7 +144,7 @@ class Configuration(Sentence):
         scored = [(value, part) for value, part in parts.items() if part.n(metric)]
         sign = -1 if lower_is_better(metric) else 1
 
-        def at_best(pair: tuple[Hashable, Scores]) -> tuple[float, float]:
+        def at_best(pair: tuple[str | None, Scores]) -> tuple[float, float]:
             interval = pair[1].intervals()[metric]
             end = interval.low if lower_is_better(metric) else interval.high
             return math.inf if end is None else sign * end, sign * interval.mean

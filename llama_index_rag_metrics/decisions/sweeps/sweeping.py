@@ -177,11 +177,12 @@ async def asweep(
     check_options(confidence)
     named = combinations(grid)
     chosen = resolve(metrics)
-    check_passes(chosen, options.get("repeats", 1))
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
+    labels = {**questions.expected_texts, **questions.relevance}
+    check_passes(chosen, options.get("repeats", 1), labels.values())
     if slices is not None:
         rows_by(slices, questions.queries, questions.metadata, "slices")
     options["cache"] = Cache.of(options.get("cache"), journal)

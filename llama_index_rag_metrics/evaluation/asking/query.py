@@ -25,6 +25,7 @@ from llama_index_rag_metrics.evaluation.retrieved.nodes import mode_note, node_t
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever, QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.who_asks import Query, Told, check_filterable, with_filters
 from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.runs.run_records import plain_score
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
 from llama_index_rag_metrics.rankings.judging.columns import compute_arguments
@@ -271,6 +272,11 @@ class LocalAsker:
                 "filters left no passage for some questions: a passage without the key of a filter "
                 "is left out, and in most stores 1 isn't '1'"
             )
+        if any(plain_score(node.score) != node.score for node in nodes):
+            notes.append(
+                "scores of some passages are NaN, which counts as none: what was sorted by them "
+                "may be in any order"
+            )
         notes += [
             f"whether passages fit the filters can't be seen: they have no metadata {key!r}"
             for key in query.unseen(nodes)
@@ -326,7 +332,7 @@ class LocalAsker:
             tokens = self.plan.counter.count(prompts)
         return Ranking(
             ids=item_ids(nodes, self.plan.options.match_on),
-            scores=[None if node.score is None else float(node.score) for node in nodes],
+            scores=[plain_score(node.score) for node in nodes],
             texts=node_texts(nodes),
             latency=latency,
             spans=[self.place_of(node.node) for node in nodes],

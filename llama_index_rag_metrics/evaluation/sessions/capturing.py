@@ -29,6 +29,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.workflow import Event
 
 from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
+from llama_index_rag_metrics.files.runs.run_records import plain_score
 from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
@@ -432,7 +433,7 @@ def _retrievers_in(value: object) -> list[BaseRetriever]:
 def items_of(nodes: Sequence[NodeWithScore]) -> Ranking:
     return Ranking(
         [node.node.node_id for node in nodes],
-        [None if node.score is None else float(node.score) for node in nodes],
+        [plain_score(node.score) for node in nodes],
         [node.node.get_content() for node in nodes],
         spans=[node_span(node.node) for node in nodes],
     )

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -311,7 +311,7 @@ def score_files(
                 if per_query is True:
                     told = {} if judgements is None else judgements.metadata
                     scores = keep_all(parts, names, keep, told)
-                    return scores.replace(name=name or source.name, min_score=min_score)
+                    return scores.replace(name=name or source.name, **asdict(options.selection))
                 return replace(total(parts, names, target), name=name or source.name)
     raise AssertionError("a run that was parted is contiguous")
 

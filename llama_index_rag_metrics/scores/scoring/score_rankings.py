@@ -188,6 +188,8 @@ def score_with(
         name=name or str(getattr(retrieved, "name", None) or ""),
         rankings=lazy_digests(zip(query_ids, left, strict=True)) if keep_digests else None,
         min_score=max((each for each in thresholds if each is not None), default=None),
+        max_retrieved=options.selection.max_retrieved,
+        judged_only=options.selection.judged_only,
     )
 
 
