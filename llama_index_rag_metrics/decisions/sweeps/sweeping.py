@@ -34,12 +34,13 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     shows,
 )
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
-from llama_index_rag_metrics.evaluation.identity import identify_callable
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_callable
 from llama_index_rag_metrics.evaluation.retrieved.passages import PassagesLike
 from llama_index_rag_metrics.evaluation.source import (
     AsyncCallableRetriever,
     CallableRetriever,
     Source,
+    retrieval_depth,
 )
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import check_passes
@@ -177,6 +178,7 @@ async def asweep(
     check_options(confidence)
     named = combinations(grid)
     chosen = resolve(metrics)
+    depth = retrieval_depth(chosen)
     check_passes(chosen, options.get("repeats", 1))
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
@@ -219,7 +221,7 @@ async def asweep(
                     questions,
                     chosen,
                     name=name,
-                    retriever_id=f"{identity} with {identities[name]}",
+                    retriever_id=_of_journal(f"{identity} with {identities[name]}", path, depth),
                     journal=path,
                     node_postprocessors=node_postprocessors,
                     **{**options, **cut},
@@ -327,6 +329,12 @@ async def _source(
     )
     source: Source = await built if inspect.isawaitable(built) else built
     return source
+
+
+def _of_journal(name: str, path: Path | None, depth: int) -> str | RetrieverIdentity:
+    """The identity of a configuration, as that of an index if its journal is of one."""
+    known = {} if path is None else read_fingerprint(path)
+    return RetrieverIdentity(name, depth) if "depth" in known else name
 
 
 def _never_asked_again(journal: Mapping[str, str], failed: Mapping[str, str]) -> BaseRetriever:
