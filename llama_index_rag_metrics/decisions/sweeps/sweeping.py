@@ -397,6 +397,13 @@ class Value:
     def of(cls, parameter: str, held: Any, name: str | None = None) -> Value:
         return cls(held, name, shown(held, parameter) if name is None else _safe("", name))
 
+    def is_same(self, other: Value) -> bool:
+        """Whether two values of one text are surely one."""
+        try:
+            return self.held is other.held or digest(self.held) == digest(other.held)
+        except Opaque:
+            return False
+
 
 class Point(dict[str, Value]):
     """A configuration: parameter to its value."""
@@ -446,12 +453,17 @@ def combinations(grid: Grid) -> dict[str, Point]:
     if not chosen:
         raise InvalidInput("grid", "nothing", "at least one configuration", _REMEDY)
     named: dict[str, Point] = {}
+    known: dict[tuple[str, str], Value] = {}
+    remedy = 'Tell values apart by names: {"splitter": {"a": ..., "b": ...}}.'
     for point in chosen:
         if point.name in named:
-            remedy = 'Tell values apart by names: {"splitter": {"a": ..., "b": ...}}.'
             sentence = f"grid has two configurations called {point.name!r}."
             raise InvalidInput("grid", point.name, sentence=sentence, remedy=remedy)
         named[point.name] = point
+        for parameter, value in point.items():
+            if not value.is_same(known.setdefault((parameter, value.text), value)):
+                sentence = f"grid has two values of {parameter!r} called {value.text!r}."
+                raise InvalidInput("grid", value.text, sentence=sentence, remedy=remedy)
     return named
 
 
