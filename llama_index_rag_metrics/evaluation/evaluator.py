@@ -50,6 +50,7 @@ from llama_index_rag_metrics.evaluation.identity import (
     for_people,
     identify_callable,
     identify_retriever,
+    with_depth,
 )
 from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
@@ -503,9 +504,11 @@ async def aevaluate(
     """
     check_known(aevaluate, options)
     chosen = resolve(metrics)
+    depth = retrieval_depth(chosen)
+    options["retriever_id"] = with_depth(options.get("retriever_id"), retriever, depth)
     evaluator = RetrieverEvaluator(
         metrics=chosen,
-        retriever=as_retriever(retriever, retrieval_depth(chosen)),
+        retriever=as_retriever(retriever, depth),
         node_postprocessors=listed_postprocessors(node_postprocessors),
         match_on=match_on,
         matcher=as_matcher(matcher),

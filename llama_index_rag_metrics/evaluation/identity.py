@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.indices.base import BaseIndex
 from pydantic import BaseModel
 
 from llama_index_rag_metrics.evaluation.source import (
@@ -56,6 +57,15 @@ def with_told(identity: str | RetrieverIdentity, told: Told | None) -> str | Ret
         return identity
     whole = RetrieverIdentity(identity) if isinstance(identity, str) else identity
     return replace(whole, told=told)
+
+
+def with_depth(
+    identity: str | RetrieverIdentity | None, source: object, depth: int
+) -> str | RetrieverIdentity | None:
+    """The identity that a caller gave, of an index with how many nodes it is asked for."""
+    if isinstance(source, BaseIndex) and isinstance(identity, str) and identity:
+        return RetrieverIdentity(identity, depth)
+    return identity
 
 
 def for_people(identity: str) -> str:

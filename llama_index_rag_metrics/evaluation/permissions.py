@@ -88,11 +88,13 @@ class Permissions:
         return replace(ranking, forbidden=forbidden, forbidden_unknown=unknown or None)
 
     def mark_labels(self, query_id: str, ranking: Ranking) -> Ranking:
+        """Add to a ranking what is forbidden whatever was retrieved: ids that are given, labels."""
         retrieved = frozenset(ranking.ids)
         labels = self._forbidden_labels.get(query_id, ())
-        if not (missed := [item for item in labels if item not in retrieved]):
+        known = [*self.by_query.get(query_id, ()), *(i for i in labels if i not in retrieved)]
+        if not known:
             return ranking
-        return replace(ranking, forbidden=[*(ranking.forbidden or ()), *missed])
+        return replace(ranking, forbidden=[*dict.fromkeys([*(ranking.forbidden or ()), *known])])
 
     def _is_forbidden(self, query_id: str, item: str, node: BaseNode | None) -> bool | None:
         """Whether a retrieved node, or else the dataset's document, is forbidden; None: unknown."""

@@ -93,6 +93,17 @@ def test_values_are_called_as_the_user_calls_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other"), [(threading.Lock(), threading.Lock()), (1, "1"), ([1], ["1"])]
+)
+def test_two_values_of_one_name_are_refused_in_whatever_configurations(
+    one: object, other: object
+) -> None:
+    assert len(combinations([{"a": one, "b": 1}, {"a": one, "b": 2}])) == 2
+    with pytest.raises(InvalidInput, match=r"grid has two values of 'a' called .*Tell values"):
+        combinations([{"a": one, "b": 1}, {"a": other, "b": 2}])
+
+
+@pytest.mark.parametrize(
     "value",
     [threading.Lock(), Model(threading.Lock()), [iter(_ for _ in "ab")]],  # type: ignore[arg-type]
 )

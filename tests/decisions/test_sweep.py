@@ -255,6 +255,17 @@ def test_the_heat_map_lets_choose_and_says_what_it_averages() -> None:
     }
 
 
+def test_the_heat_map_leaves_out_what_was_given_up() -> None:
+    def build(share: int, top_k: int) -> Any:
+        return lambda query: [f"d{query}"] if share + top_k > 3 or query == "0" else 1 / 0
+
+    options: dict[str, Any] = {"workers": 1, "max_failures": 2, "count_tokens": False}
+    swept = sweep(build, {"share": [2, 9], "top_k": [1, 3]}, DATASET, ["recall@3"], **options)
+    figure = swept.report().figures["heat_map"]("recall@3")
+    assert figure is not None
+    assert list(figure.series[0].z) == [None, 1.0, 1.0, 1.0]
+
+
 def test_a_note_names_configurations_by_what_they_share() -> None:
     swept = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1, 3]}, DATASET, ["recall@3"])
     (note,) = (note for note in swept.report().notes if "no ranking has more than" in note)

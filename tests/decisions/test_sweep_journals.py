@@ -11,10 +11,12 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 from support.searching_workflows import SearchOnce
 
 from llama_index_rag_metrics import RetrievalDataset, Sweep, sweep
@@ -129,6 +131,26 @@ def _workflow(depth: int) -> SearchOnce:
 
 def _chat_engine(depth: int) -> ContextChatEngine:
     return ContextChatEngine.from_defaults(retriever=Neighbours(depth), llm=MockLLM())
+
+
+def _index() -> VectorStoreIndex:
+    nodes: list[BaseNode] = [TextNode(id_=f"d{n}", text=f"{n}") for n in range(N)]
+    return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))
+
+
+def test_a_shallow_journal_of_an_index_is_no_deeper_one(tmp_path: Path) -> None:
+    """An index is asked for the largest cutoff: 3 passages aren't the first 10 of it."""
+    index = _index()
+
+    def asked(name: str) -> Sweep:
+        grid: dict[str, Any] = {"model": [1], "min_score": [None, 0.0]}
+        return sweep(lambda model: index, grid, DATASET, [name], journal=tmp_path)
+
+    for _ in range(2):
+        runs = [each.results.run for each in asked("recall@3") if each.results is not None]
+        assert [len(run["q0"].ids) for run in runs] == [3, 3]
+    with pytest.raises(JournalMismatch, match="depth is '10', but the journal has '3'"):
+        asked("recall@10")
 
 
 @pytest.mark.parametrize("build", [_function, _function_of_ids, _workflow, _chat_engine])

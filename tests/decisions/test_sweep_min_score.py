@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate, sweep
+from llama_index_rag_metrics import RetrievalDataset, Sweep, evaluate, sweep
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 DATASET = RetrievalDataset(
@@ -121,3 +121,29 @@ def test_what_failed_once_has_failed_with_every_threshold(repeats: int, is_async
             *[{}] * (repeats - 1),
         ]
         assert each.mean("recall@1") == reached * (3 * repeats - 1) / (3 * repeats)
+
+
+def test_left_out_are_questions_that_some_configuration_has_a_value_for() -> None:
+    # q0, q2, q4 and q5 have nothing relevant: of these every configuration has `abstained`
+    dataset = RetrievalDataset(DATASET.queries, DATASET.relevance | {"q5": []})
+    found = sweep(Builder(), {"boost": [0.0, 0.2]}, dataset, ["abstained", "recall@1"])
+    assert found.n_questions == 4
+    assert not _left_out(found)
+    assert found.report().lead.startswith("2 configurations, 4 questions")
+
+    def build(failing: str) -> Any:
+        def retrieve(query: str) -> list[NodeWithScore]:
+            if query == failing:
+                raise ConnectionError("busy")
+            return retrieved(query, 0.0)
+
+        return retrieve
+
+    # of q1, q3 and q5 each configuration lacks another one
+    found = sweep(build, {"failing": ["1", "3"]}, DATASET, ["recall@1"], failed="exclude")
+    assert found.n_questions == 1
+    assert _left_out(found)[0].startswith("left out of ranks and bounds: 2 questions")
+
+
+def _left_out(found: Sweep) -> list[str]:
+    return [note for note in found.report().notes if note.startswith("left out")]

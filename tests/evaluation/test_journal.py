@@ -358,3 +358,15 @@ def test_a_call_whose_error_is_masked_anew_is_kept(
         (kept,) = journal.finished[Asking("q1")].calls or ()
     assert kept.error is not None
     assert "zz-secret-zz" not in kept.error
+
+
+def test_an_index_by_a_name_of_ones_own_is_asked_for_more_by_a_deeper_metric(
+    tmp_path: Path,
+) -> None:
+    nodes = [TextNode(id_=f"d{n}", text=f"{n}") for n in range(12)]
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+    dataset = RetrievalDataset({"q1": "x?"}, {"q1": ["d1"]})
+    options: dict[str, Any] = {"journal": tmp_path / "journal.jsonl", "retriever_id": "mine"}
+    assert len(evaluate(index, dataset, ["recall@3"], **options).run["q1"].ids) == 3
+    with pytest.raises(JournalMismatch, match="depth is '12', but the journal has '3'"):
+        evaluate(index, dataset, ["recall@12"], **options)

@@ -211,9 +211,10 @@ def test_recall_says_why_it_has_no_value(tmp_path: Path) -> None:
     assert evaluate(retrieve, graded, metric, forbidden="tenant").scores.means[metric] == 1
 
 
-def test_a_stored_run_knows_what_was_missed_and_forbidden(tmp_path: Path) -> None:
+@pytest.mark.parametrize("forbidden", ["tenant", {"q1": ["n2", "n4"]}])
+def test_a_stored_run_knows_what_was_missed_and_forbidden(forbidden: Any, tmp_path: Path) -> None:
     """n1 is permitted and found; n2 is forbidden, and wasn't retrieved."""
-    results = evaluate(lambda query: ["n1"], dataset(), "permitted_recall", forbidden="tenant")
+    results = evaluate(lambda query: ["n1"], dataset(), "permitted_recall", forbidden=forbidden)
     assert results.scores.means["permitted_recall"] == 1
     write_run(results.run, tmp_path / "run.jsonl")
     again = score_rankings(results.relevance, read_run(tmp_path / "run.jsonl"), "permitted_recall")
@@ -234,6 +235,16 @@ def test_an_index_that_filters_leaks_nothing() -> None:
     filtered = evaluate(index.as_retriever(filters=only), questions, "leaked@2", forbidden="tenant")
     assert open_wide.scores.means["leaked@2"] == 1
     assert filtered.scores.means["leaked@2"] == 0
+
+
+@pytest.mark.parametrize("forbidden", ["tenant", by_function, {"q1": ["n2", "n4"]}])
+def test_what_is_forbidden_is_nothing_to_miss(forbidden: Any) -> None:
+    """n1 is permitted and found; n2, a label too, is rightly kept back."""
+    questions, options = dataset().select(["q1"]), {"forbidden": forbidden}
+    stages = evaluate_stages(lambda query: ["n1"], [], questions, "permitted_recall", **options)
+    assert stages.losses == ()
+    assert stages.scores.means["lost at retriever"] == 0
+    assert "n2" not in str(evaluate(lambda query: [], questions, "permitted_recall", **options))
 
 
 def test_the_stage_that_stops_a_leak() -> None:

@@ -59,7 +59,7 @@ def sweep_report(sweep: Sweep) -> m.Report:
         for configuration in sweep
         if configuration.results is not None
     ]
-    n = max((system.scores.counts.scored for system in systems), default=0)
+    n = len(set[str]().union(*(system.scores.due(sweep.primary) for system in systems)))
     notes = remarks(systems, partial(_listed, sweep))
     if not sweep.is_timed:
         untimed = "several configurations were evaluated at once, so that latencies aren't compared"
@@ -370,7 +370,7 @@ def _means(sweep: Sweep, metric: str, *names: str) -> dict[tuple[str, ...], floa
     cells: dict[tuple[str, ...], list[float]] = {}
     for configuration in sweep:
         key = tuple(configuration.shown.get(name, "") for name in names)
-        mean = configuration.mean(metric)
+        mean = None if configuration.error else configuration.mean(metric)
         cells.setdefault(key, []).extend([] if mean is None else [mean])
     return {key: math.fsum(means) / len(means) if means else None for key, means in cells.items()}
 

@@ -34,12 +34,13 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     shows,
 )
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
-from llama_index_rag_metrics.evaluation.identity import identify_callable
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_callable
 from llama_index_rag_metrics.evaluation.retrieved.passages import PassagesLike
 from llama_index_rag_metrics.evaluation.source import (
     AsyncCallableRetriever,
     CallableRetriever,
     Source,
+    retrieval_depth,
 )
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import check_passes
@@ -177,6 +178,7 @@ async def asweep(
     check_options(confidence)
     named = combinations(grid)
     chosen = resolve(metrics)
+    depth = retrieval_depth(chosen)
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
@@ -220,7 +222,7 @@ async def asweep(
                     questions,
                     chosen,
                     name=name,
-                    retriever_id=f"{identity} with {identities[name]}",
+                    retriever_id=_of_journal(f"{identity} with {identities[name]}", path, depth),
                     journal=path,
                     node_postprocessors=node_postprocessors,
                     **{**options, **cut},
@@ -330,6 +332,12 @@ async def _source(
     return source
 
 
+def _of_journal(name: str, path: Path | None, depth: int) -> str | RetrieverIdentity:
+    """The identity of a configuration, as that of an index if its journal is of one."""
+    known = {} if path is None else read_fingerprint(path)
+    return RetrieverIdentity(name, depth) if "depth" in known else name
+
+
 def _never_asked_again(journal: Mapping[str, str], failed: Mapping[str, str]) -> BaseRetriever:
     """Stands for a source whose journal has the answer to every question that didn't fail."""
 
@@ -390,6 +398,13 @@ class Value:
     def of(cls, parameter: str, held: Any, name: str | None = None) -> Value:
         return cls(held, name, shown(held, parameter) if name is None else _safe("", name))
 
+    def is_same(self, other: Value) -> bool:
+        """Whether two values of one text are surely one."""
+        try:
+            return self.held is other.held or digest(self.held) == digest(other.held)
+        except Opaque:
+            return False
+
 
 class Point(dict[str, Value]):
     """A configuration: parameter to its value."""
@@ -439,12 +454,17 @@ def combinations(grid: Grid) -> dict[str, Point]:
     if not chosen:
         raise InvalidInput("grid", "nothing", "at least one configuration", _REMEDY)
     named: dict[str, Point] = {}
+    known: dict[tuple[str, str], Value] = {}
+    remedy = 'Tell values apart by names: {"splitter": {"a": ..., "b": ...}}.'
     for point in chosen:
         if point.name in named:
-            remedy = 'Tell values apart by names: {"splitter": {"a": ..., "b": ...}}.'
             sentence = f"grid has two configurations called {point.name!r}."
             raise InvalidInput("grid", point.name, sentence=sentence, remedy=remedy)
         named[point.name] = point
+        for parameter, value in point.items():
+            if not value.is_same(known.setdefault((parameter, value.text), value)):
+                sentence = f"grid has two values of {parameter!r} called {value.text!r}."
+                raise InvalidInput("grid", value.text, sentence=sentence, remedy=remedy)
     return named
 
 

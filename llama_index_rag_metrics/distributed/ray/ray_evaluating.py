@@ -28,7 +28,11 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     shows,
 )
 from llama_index_rag_metrics.evaluation.evaluator import Plan, run_evaluation
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
+from llama_index_rag_metrics.evaluation.identity import (
+    RetrieverIdentity,
+    identify_retriever,
+    with_depth,
+)
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
@@ -90,8 +94,8 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
         self._labels, self._with_nodes = job.labels, job.with_nodes
-        name = job.plan.options.retriever_id or identify_retriever(retriever)
-        return Built(self._asker.identity(name))
+        given = with_depth(job.plan.options.retriever_id, source, job.similarity_top_k)
+        return Built(self._asker.identity(given or identify_retriever(retriever)))
 
     async def ask(self, query: Query) -> Asked:
         """Retrieve for a query; of the names only those that are labels are returned."""

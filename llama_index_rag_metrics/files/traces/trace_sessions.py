@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -68,13 +69,18 @@ class Work:
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """What is kept of a trace; `telling` are the spans, retrievals apart, with a question."""
+    """What is kept of a trace; `telling` are the spans, retrievals apart, with a question.
+
+    `begun` has when each span of `asked` or `question_ids` began.
+    """
 
     agents: set[str] = field(default_factory=set)
+    programs: set[str] = field(default_factory=set)
     telling: set[str] = field(default_factory=set)
     parents: dict[str, str | None] = field(default_factory=dict)
     question_ids: dict[str, str] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
+    begun: dict[str, float] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     retrievals: list[Work] = field(default_factory=list)
     rerankings: list[Work] = field(default_factory=list)
@@ -102,6 +108,8 @@ class Trace:
             for outer in self.above(span_id):
                 if outer in agents:
                     texts.setdefault(outer, set()).add(text)
+                    begun = self.begun[span_id]
+                    self.begun[outer] = min(begun, self.begun.get(outer, begun))
         self.asked |= {agent: text for agent, (text, *more) in texts.items() if not more}
 
 
@@ -135,6 +143,7 @@ class SpanCollector:
     def _read(self, trace: Trace, span: TraceSpan) -> None:
         if self.question_id is not None and (named := self._named(span)) is not None:
             trace.question_ids[span.span_id] = named
+            trace.begun[span.span_id] = span.times[0] or 0.0
         if trace.conversation is None and self.question_id not in _SESSIONS:
             trace.conversation = _conversation(span)
         if self.texts and span.parent_id is not None and span.name.endswith(".setup_agent"):
@@ -161,6 +170,8 @@ class SpanCollector:
                 trace.telling.add(span.span_id)
 
     def _read_answer(self, trace: Trace, span: TraceSpan, dialect: Dialect) -> None:
+        if self.texts and not span.name.endswith("synthesize"):
+            trace.programs.add(span.span_id)
         try:
             documents = dialect.documents(span, "answer")
             if documents is None or not self.columns.tell(documents):
@@ -197,6 +208,7 @@ class SpanCollector:
             trace.question = question
         if self.texts and (text := comparable(question)) in self.texts:
             trace.asked[span.span_id] = text
+            trace.begun[span.span_id] = span.times[0] or 0.0
 
     def _named(self, span: TraceSpan) -> str | None:
         name = self.question_id or ""
@@ -238,6 +250,7 @@ class Remark(Enum):
     FAILED_RERANKINGS = "rerankings that failed, so the order before them counts"
     SILENT_RERANKINGS = "rerankings without documents, so the order before them counts"
     STRAY = "rerankings left out, since they aren't of one retrieval"
+    ECHO = "steps outside any program that repeat a question, such as a synthesizer's, left out"
     ASKED_AGAIN = "questions asked several times; the last time counts"
     NAMELESS = (
         "documents without an id, known by a digest of their text (labels find them by "
@@ -276,6 +289,7 @@ class _Asking(NamedTuple):
     query_id: str
     key: tuple[str, str]
     question: str | None
+    asked_at: float | None = None
     begin: float = 0.0
     call: Call | None = None
     span_id: str = ""
@@ -306,15 +320,20 @@ def sessions(
     for query_id, times in asked.items():
         if query_id in remarks.left_out:
             continue
+        every = sorted(times.values(), key=_asked_at)
+        kept = [askings for askings in every if _asked_at(askings) > -math.inf] or every
+        remarks[Remark.ECHO] += len(every) - len(kept)
         if repeats == "last":
-            remarks[Remark.ASKED_AGAIN] += len(times) > 1
-            kept = [max(times.values(), key=lambda askings: askings[0].begin)]
-        else:
-            kept = sorted(times.values(), key=lambda askings: askings[0].begin)
+            remarks[Remark.ASKED_AGAIN] += len(kept) > 1
+            kept = kept[-1:]
         made += [{} for _ in kept[len(made) :]]
         for of_time, askings in zip(made, kept, strict=False):
             of_time[query_id] = _session(sorted(askings, key=attrgetter("begin")))
     return made
+
+
+def _asked_at(askings: Sequence[_Asking]) -> float:
+    return min(each.begin if each.asked_at is None else each.asked_at for each in askings)
 
 
 def _session(askings: Sequence[_Asking]) -> TraceSession:
@@ -331,7 +350,9 @@ def _session(askings: Sequence[_Asking]) -> TraceSession:
     # where a tool asked, an agent wrote the words
     if len(queries) == 1 and not any(call.asked_by for call in calls):
         question = question or queries.pop() or None
-    conversation = askings[0].conversation
+    conversation, begun = askings[0].conversation, askings[0].asked_at
+    if conversation is not None and begun is not None and begun > -math.inf:
+        conversation = (conversation[0], begun)
     return TraceSession(calls, question, spans, root, _context(askings), traces, conversation)
 
 
@@ -449,28 +470,34 @@ def _askings(
 
 def _silent(trace_id: str, trace: Trace, texts: Texts, by_attribute: bool) -> Iterator[_Asking]:
     if by_attribute:
-        for query_id in trace.question_ids.values():
-            yield _Asking(query_id, ("", ""), trace.question)
+        for span_id, query_id in trace.question_ids.items():
+            yield _Asking(query_id, ("", ""), trace.question, trace.begun[span_id])
         return
     for span_id, text in trace.asked.items():
         if not trace.is_inside(span_id, trace.asked):
+            # a step alone, such as a synthesizer's, is no time of asking the question
+            is_asked = span_id in trace.programs | trace.agents
+            begun = trace.begun[span_id] if is_asked else -math.inf
             for query_id in texts[text]:
-                yield _Asking(query_id, (trace_id, span_id), text)
+                yield _Asking(query_id, (trace_id, span_id), text, begun)
 
 
 def _questions(
     trace_id: str, trace: Trace, above: Sequence[str], texts: Texts, by_attribute: bool
 ) -> Sequence[_Asking]:
     if by_attribute:
-        named = next(filter(None, map(trace.question_ids.get, above)), None)
+        named = next((span_id for span_id in above if trace.question_ids.get(span_id)), None)
+        if named is None:
+            return ()
         # all that has the attribute is of one asking, in however many traces
-        return () if named is None else [_Asking(named, ("", ""), trace.question)]
+        query_id, begun = trace.question_ids[named], trace.begun[named]
+        return [_Asking(query_id, ("", ""), trace.question, begun)]
     if texts:
         top = next((span_id for span_id in reversed(above) if span_id in trace.asked), None)
         if top is None:
             return ()
-        text = trace.asked[top]
-        return [_Asking(query_id, (trace_id, top), text) for query_id in texts[text]]
+        text, begun = trace.asked[top], trace.begun[top]
+        return [_Asking(query_id, (trace_id, top), text, begun) for query_id in texts[text]]
     return [_Asking(trace_id, (trace_id, ""), trace.question)]
 
 
@@ -507,8 +534,8 @@ def _reranked(
     """Retrieval to its rerankings: subsets of its documents, after it, in the nearest span."""
     reranked: dict[str, list[Work]] = {}
     every = {work.span_id for work in rerankings}
-    told = {work.span_id for work in rerankings if work.retrieved is not None}
-    told.update(*(within[span_id] for span_id in told))
+    telling = {work.span_id for work in rerankings if work.retrieved is not None}
+    told = telling.union(*(within[span_id] for span_id in telling))
     for reranking in sorted(rerankings, key=lambda work: work.begin or 0.0):
         around = within[reranking.span_id]
         if reranking.retrieved is None:
@@ -516,6 +543,8 @@ def _reranked(
             if reranking.span_id not in told and every.isdisjoint(around):
                 has_failed = reranking.error is not None
                 remarks[Remark.FAILED_RERANKINGS if has_failed else Remark.SILENT_RERANKINGS] += 1
+            continue
+        if not telling.isdisjoint(around):  # the caller got what the outer one made of it
             continue
         ids = set(reranking.retrieved.ids)
         fitting = [
