@@ -183,8 +183,11 @@ async def asweep(
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
-    labels = {**questions.expected_texts, **questions.relevance}
-    check_passes(chosen, options.get("repeats", 1), labels.values())
+    check_passes(
+        chosen,
+        options.get("repeats", 1),
+        {**questions.expected_texts, **questions.relevance}.values(),
+    )
     if slices is not None:
         rows_by(slices, questions.queries, questions.metadata, "slices")
     options["cache"] = Cache.of(options.get("cache"), journal)
