@@ -128,7 +128,8 @@ def check_rules(
     if relative := [rule for rule in parsed if rule.baseline]:
         if stored is None:
             expected = "a baseline, since the rule compares with it"
-            raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'.")
+            way = "--update-baseline, or pytest --rag-update-baseline, stores one"
+            raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'; {way}.")
         if draw is not None:
             stored, checked = drawn_baseline(stored, scores, draw)
             notes += checked
