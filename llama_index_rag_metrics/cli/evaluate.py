@@ -37,10 +37,8 @@ _ABOUT_DEMO = (
     "that one kind of retriever is better."
 )
 _AFTER_DEMO = """
-Your own data, your own retrievers:
-    rag-metrics evaluate --dataset FOLDER \\
-        --retriever bm25 \\
-        --retriever package.module:factory"""
+Every question on a page:         rag-metrics demo --html report.html
+Your own questions and retriever: rag-metrics init index"""
 
 
 @command(app, "demo", failed="questions failed")

@@ -43,8 +43,8 @@ def run_relate(
         oracle (FILE): What answers with every relevant passage score, like ANSWERS.
         questions (DATASET): If ANSWERS is a file of traces: a dataset, to find the traces'
             questions by their text.
-        question_id: If ANSWERS is a file of traces: the attribute of the spans that holds the id of
-            the question. Default: every trace is a question.
+        question_id (ATTRIBUTE): If ANSWERS is a file of traces: the attribute of the spans that
+            holds the id of the question. Default: every trace is a question.
         confidence: Of the intervals.
 
     Groups:

@@ -23,6 +23,7 @@ from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_b
 from llama_index_rag_metrics.cli.searches import shown
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.files.fields import EXAMPLE
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.terminal import print_heading
@@ -54,7 +55,8 @@ def open_retrievers(
     needed = all(getattr(metric, "needs_relevance", True) for metric in metrics)
     if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
         expected = "labels of at least one question, with a relevant passage"
-        raise InvalidInput("--dataset", str(path), expected)
+        remedy = f"A line of JSON that has one: {EXAMPLE}."
+        raise InvalidInput("--dataset", str(path), expected, remedy)
     for key in slice_by:
         if not any(key in row for row in dataset.metadata.values()):
             raise unknown_key("--slice", key, dataset.metadata)

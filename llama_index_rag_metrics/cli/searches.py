@@ -119,7 +119,8 @@ async def _run(words: list[str], query: str, top_k: int) -> list[NodeWithScore]:
     try:
         printed, complaint = await process.communicate(f"{query}\n".encode())
     except BaseException:
-        process.kill()
+        # kills it if it runs, and closes the pipes that a child of its own may hold
+        process._transport.close()  # type: ignore[attr-defined]
         raise
     if process.returncode:
         said = complaint.decode(errors="replace").strip()[-_MOST_SHOWN:]

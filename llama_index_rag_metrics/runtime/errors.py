@@ -456,7 +456,8 @@ class BaselineMismatch(RagMetricsError, ValueError):
         way_out = f", or compare the {in_common} in common (on_missing='intersect')"
         super().__init__(
             f"the baseline has other questions: {listed or 'it has none'}. "
-            f"Store a new baseline{way_out if in_common else ''}."
+            "Store a new baseline (--update-baseline, or pytest --rag-update-baseline)"
+            f"{way_out if in_common else ''}."
         )
 
 

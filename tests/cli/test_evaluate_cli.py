@@ -194,7 +194,8 @@ def test_qrels_without_anything_relevant_are_refused(folder: Path, judgements: s
     qrels = folder / "beir" / "qrels" / "test.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n" + judgements)
     assert refusal(evaluate("-r", "bm25")) == (
-        "--dataset: expected labels of at least one question, with a relevant passage, got 'beir'."
+        "--dataset: expected labels of at least one question, with a relevant passage, got 'beir'. "
+        'A line of JSON that has one: {"query": "Why?", "expected_ids": ["d1"]}.'
     )
 
 

@@ -86,7 +86,7 @@ class TestExitCodes:
                 ["same.json", "--rule", "recall@5"],
                 "rule: expected a metric, a comparison and a limit",
             ),
-            (["same.json", "--rule", RULE], "baseline: expected a baseline"),
+            (["same.json", "--rule", RULE], "--update-baseline, or pytest"),
             (["same.json", "--rule", RULE, "-b", "no.json"], "--update-baseline writes one."),
             (
                 ["same.json", "--rule", "map >= 0.5"],

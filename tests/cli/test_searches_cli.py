@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,6 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from support.command_line import run
+
+from llama_index_rag_metrics.cli.searches import COMMAND, search_of
 
 SEARCH = """\
 import json, sys
@@ -114,6 +119,25 @@ def test_an_error_is_a_failed_question(dataset: Path, address: str) -> None:
     ended = run("evaluate", "-d", str(dataset), "--retriever-command", command, "-m", "mrr")
     assert ended.exit_code == 1
     assert "the program ended with 1: no index" in " ".join(ended.output.split())
+
+
+@pytest.mark.parametrize("turns", range(2, 8))
+def test_a_program_can_be_given_up_as_it_ends(turns: int) -> None:
+    """The program has ended; so many turns of the loop later, its answer may not be read yet."""
+    factory = search_of(f"{COMMAND}sh -c 'sleep 0.1; echo []'")
+    assert factory is not None
+
+    async def give_up() -> None:
+        asked = asyncio.ensure_future(factory(10)("How hot?"))
+        await asyncio.sleep(0.05)
+        time.sleep(0.2)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asked.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            assert await asked == []
+
+    asyncio.run(give_up())
 
 
 @pytest.mark.parametrize(

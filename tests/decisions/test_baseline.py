@@ -160,7 +160,8 @@ class TestOtherQueries:
             check_rules(Scores(["c", "d"], {"mrr": [1, 1]}), "mrr >= baseline", baseline=baseline)
         assert str(caught.value) == (
             "the baseline has other questions: 2 missing now (a, b); 1 new (d). Store a new "
-            "baseline, or compare the 1 in common (on_missing='intersect')."
+            "baseline (--update-baseline, or pytest --rag-update-baseline), or compare the 1 in "
+            "common (on_missing='intersect')."
         )
 
     def test_another_question_under_the_same_id_is_another_query(self) -> None:
@@ -198,7 +199,7 @@ class TestOtherQueries:
 
     def test_none_in_common_is_refused_in_any_case(self) -> None:
         baseline = Baseline.of(Scores(["a"], {"mrr": [1]}))
-        with pytest.raises(BaselineMismatch, match=r"Store a new baseline\.$"):
+        with pytest.raises(BaselineMismatch, match=r"pytest --rag-update-baseline\)\.$"):
             check_rules(
                 Scores(["b"], {"mrr": [1]}),
                 "mrr >= baseline",

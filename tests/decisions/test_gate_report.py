@@ -137,6 +137,11 @@ class TestWhatIsShown:
         with pytest.raises(GateFailed, match="inconclusive"):
             assert_retrieval(now, rule, baseline=before, strict=True)
 
+    def test_the_first_line_of_a_failure_decides(self) -> None:
+        with pytest.raises(GateFailed, match=r"^The rule failed: .* must be at least 0\.5") as told:
+            assert_retrieval(scores([0.0, 0.0, 1.0]), "ndcg@10 >= 0.5")
+        assert "Retrieval gate" in str(told.value).splitlines()[1]
+
     def test_a_pass_is_silent(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

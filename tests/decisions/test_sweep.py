@@ -268,7 +268,7 @@ def test_the_heat_map_leaves_out_what_was_given_up() -> None:
 
 def test_a_note_names_configurations_by_what_they_share() -> None:
     swept = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1, 3]}, DATASET, ["recall@3"])
-    (note,) = (note for note in swept.report().notes if "no ranking has more than" in note)
+    (note,) = (note for note in swept.report().notes if "no question got more than" in note)
     assert note.startswith("top_k=1: ")
 
 

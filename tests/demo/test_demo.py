@@ -157,6 +157,7 @@ def test_the_command(tmp_path: Path) -> None:
 
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
+    assert "rag-metrics init index" in lines[-2]
     row: dict[str, list[str]] = {}
     for first, *rest in filter(None, map(str.split, lines)):
         row.setdefault(first, rest)

@@ -451,4 +451,4 @@ def test_what_was_asked_for_by_an_alias_is_read_by_it() -> None:
 
 def test_one_passage_is_one() -> None:
     (note,) = score_rankings({"q1": ["a"]}, {"q1": ["a"]}, "recall@5").notes
-    assert note.startswith("no ranking has more than 1 passage, so metrics at 5 see no more")
+    assert note.startswith("no question got more than 1 passage, so metrics at 5 see no more")

@@ -43,6 +43,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
 from llama_index_rag_metrics.metrics.base import check_passes
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.passes import Passes
+from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.model import Failure
 from llama_index_rag_metrics.report.numbers import questions
@@ -131,7 +132,8 @@ def check_rules(
     if relative := [rule for rule in parsed if rule.baseline]:
         if stored is None:
             expected = "a baseline, since the rule compares with it"
-            raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'.")
+            way = "--update-baseline, or pytest --rag-update-baseline, stores one"
+            raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'; {way}.")
         if draw is not None:
             stored, checked = drawn_baseline(stored, scores, draw)
             notes += checked
@@ -214,7 +216,7 @@ def assert_retrieval(
         drawn=drawn,
     )
     if report.broken(strict=strict):
-        raise GateFailed(f"\n{to_text(report.report(), width=120)}")
+        raise GateFailed(_told(report))
     for verdict in report.broken(strict=True):
         warn_caller(InconclusiveGate(verdict.sentence))
     return report
@@ -227,6 +229,12 @@ def _notes_on(decided: set[str], scores: Scores) -> Iterator[str]:
         metrics = {each for each in scores if each in first or note.startswith(f"{each} ")}
         if not metrics or metrics & decided:
             yield note
+
+
+def _told(report: GateReport) -> str:
+    """The report; pytest's summary shows the first line alone, which therefore decides."""
+    shown = report.report()
+    return f"{plain(shown.decision[0].text)}\n{to_text(shown, width=120)}"
 
 
 def _with_chances(scores: Scores, rules: Sequence[Rule]) -> Scores:
@@ -415,7 +423,7 @@ def update_baseline(
             f"{target} stays as it was, since a rule is broken. To store it anyway: force=True, "
             "--force or --rag-force."
         )
-        raise GateFailed(f"\n{to_text(report.report(), width=120)}\n\n{refusal}")
+        raise GateFailed(f"{_told(report)}\n\n{refusal}")
     anchor = None if before is None or new_anchor else before.anchor or before
     if anchor is not None:
         _check_anchor(anchor, results, min_coverage)

@@ -277,8 +277,9 @@ def every_query_failed(run: Run) -> EveryQueryFailed | None:
     errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
     if not errors or len(run.failed) < len(run):
         return None
-    error, times = errors.most_common(1)[0]
-    return EveryQueryFailed(f"retrieval failed on every question, {times} times with: {error}")
+    error, n = errors.most_common(1)[0]
+    times = "once" if n == 1 else f"{n} times"
+    return EveryQueryFailed(f"retrieval failed on every question, {times} with: {error}")
 
 
 def _notes(

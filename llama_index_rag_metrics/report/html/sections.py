@@ -21,8 +21,6 @@ from llama_index_rag_metrics.report.query_lines import (
 from llama_index_rag_metrics.report.why import why_lines
 
 _WIDE_TABLE_COLUMNS = 8  # A table of more columns than this is set smaller
-# what of the header stands folded below the verdict
-_OF_THE_RUN = ("metrics", "tokens by", "workers", "versions")
 _LONG_SECTION_ROWS = 24  # in a section of more rows, further tables are folded
 _ONE_COLUMN_CHARACTERS = 80  # A longer value of the header has a line of its own
 _FEW_CARDS = 3  # as many need no contents
@@ -32,8 +30,9 @@ def header(report: m.Report) -> list[Element]:
     lead: Element | str = report.lead
     if report.outcome is not None:
         lead = element("b", shown(report.outcome), class_=f"outcome {report.outcome.tone}")
-    above = [line for line in report.about if line[0] not in _OF_THE_RUN or not report.decision]
-    return [element("p", lead, class_="quiet"), *_about(above)]
+    # below a decision it is folded
+    above = [] if report.decision else _about(report.about)
+    return [element("p", lead, class_="quiet"), *above]
 
 
 def _about(about: Sequence[tuple[str, str]]) -> list[Element]:
@@ -66,7 +65,7 @@ def decision(report: m.Report) -> list[Element]:
     rest = [element("li", *_words(each, known), *_command(each)) for each in report.further]
     folded = [_fold("The other metrics in words", element("ul", *rest))] if rest else []
     heading = element("h2", "Decision", class_="unseen")
-    about = _about([line for line in report.about if line[0] in _OF_THE_RUN])
+    about = _about(report.about)
     folded += [_fold("About this run", *about)] if about else []
     return [element("section", heading, *verdicts, *folded, class_="card")]
 

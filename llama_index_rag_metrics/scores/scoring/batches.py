@@ -278,9 +278,9 @@ class Remarks(Total):
         beyond = sorted(k for k in self.cutoffs if k > self.deepest)
         if self.deepest and beyond:
             notes.append(
-                f"no ranking has more than {counted(self.deepest, 'passage', 'passages')}, so "
-                f"metrics at {', '.join(map(str, beyond))} see no more: no more were asked for, as "
-                "by a retriever's similarity_top_k, or none are there"
+                f"no question got more than {counted(self.deepest, 'passage', 'passages')}, so "
+                f"metrics at {', '.join(map(str, beyond))} see no more; a "
+                "similarity_top_k may be too small"
             )
         return notes
 
