@@ -462,7 +462,12 @@ def losses_figure(losses: StageLosses) -> Figure | None:
         )
         for each in losses.flow
     ]
-    return Figure("flow", Axis(f"of {losses.of_all}", ends=(0, losses.n_wanted)), Axis(), series)
+    return Figure(
+        "flow",
+        Axis(f"of {losses.of_all}", ends=(0, losses.n_wanted), is_count=True),
+        Axis(),
+        series,
+    )
 
 
 def grouped_losses(losses: StageLosses) -> Iterator[tuple[str, list[StageChange]]]:

@@ -102,9 +102,9 @@ def spread(places: Sequence[float], gap: float, end: float) -> list[float]:
     return moved
 
 
-def ticks(low: float, high: float) -> list[float]:
-    """A few round numbers from one to the other."""
-    width = (high - low) / _TICKS
+def ticks(low: float, high: float, least: float = 0) -> list[float]:
+    """A few round numbers from one to the other, so far apart at least."""
+    width = max(least, (high - low) / _TICKS)
     power = math.floor(math.log10(width))
     step = next(step for step in (1, 2, 5, 10) if step * 10.0**power >= width * 0.99)
     size = step * 10.0**power

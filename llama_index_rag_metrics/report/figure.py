@@ -16,6 +16,7 @@ class Axis(NamedTuple):
     is_log: bool = False
     is_share: bool = False
     from_zero: bool = False
+    is_count: bool = False
 
 
 @dataclass(frozen=True, slots=True)

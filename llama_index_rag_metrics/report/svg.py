@@ -401,7 +401,7 @@ class _Scale:
             low = min(0.0, low) if axis.from_zero else low
             pad = room * (high - low) or 0.5 * abs(high) or 0.5
             low, high = low if axis.from_zero and not low else low - pad, high + pad
-        return cls(axis, low, high, drawing.ticks(low, high))
+        return cls(axis, low, high, drawing.ticks(low, high, least=int(axis.is_count)))
 
     def at(self, value: float) -> float:
         if self.axis.is_log:

@@ -142,6 +142,13 @@ def test_ticks_are_round_few_and_within(low: float, high: float) -> None:
         assert float(on_axis(tick).replace("−", "-").replace(",", "")) == tick
 
 
+def test_no_tick_lies_between_two_counts() -> None:
+    curve = Series("bm25", 0, [1, 2, 3], [0.1, 0.2, 0.3])
+    assert {"1", "2", "3"} <= {*words(Figure("lines", Axis("k", is_count=True), Axis(), [curve]))}
+    assert ticks(0.9, 3.1, least=1) == [1, 2, 3]
+    assert 1.5 in ticks(0.9, 3.1)
+
+
 def lines(n: int, x: Sequence[float] = (1, 2)) -> Figure:
     series = [Series(f"s{k}", k, x, [0.1 * k, 0.05 * k]) for k in range(n)]
     return Figure("lines", Axis("k"), Axis("ndcg@k"), series)

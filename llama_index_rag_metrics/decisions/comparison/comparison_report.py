@@ -448,7 +448,7 @@ def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
             for span, n in zip(spans, counts, strict=True)
         ]
         series.append(Series(label, number, middles, counts, remarks=remarks, members=members))
-    return Figure("bars", axis, Axis("questions"), series, zero_line=True)
+    return Figure("bars", axis, Axis("questions", is_count=True), series, zero_line=True)
 
 
 def _box(name: str, number: int, changes: Sequence[float]) -> Series:

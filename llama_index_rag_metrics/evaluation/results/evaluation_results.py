@@ -462,7 +462,7 @@ def _by_cutoff(
     what = "tokens" if in_tokens else "k"
     y = Axis(f"{metric.partition('@')[0]}@{what}", from_zero=True)
     place = "{:,} tokens" if in_tokens else "k = {}"
-    return _lines(systems, metric, curve_of, Axis(what), y, place)
+    return _lines(systems, metric, curve_of, Axis(what, is_count=True), y, place)
 
 
 def _precision_recall(
