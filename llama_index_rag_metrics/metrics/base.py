@@ -294,7 +294,7 @@ def of_one_run(metrics: Iterable[BaseRetrievalMetric]) -> list[BaseRetrievalMetr
 
 
 def check_passes(
-    metrics: Iterable[BaseRetrievalMetric], repeats: int, labels: Iterable[RelevanceLike] = ()
+    metrics: Iterable[BaseRetrievalMetric], repeats: int, labels: Collection[RelevanceLike] = ()
 ) -> None:
     """Refuse metrics of more runs than there are, and of what these labels let be a fraction."""
     for metric in metrics:
