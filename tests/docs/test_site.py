@@ -6,6 +6,8 @@ Needs a built site: `RAG_METRICS_SITE=site`, after `python -m sphinx docs site`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -40,22 +42,36 @@ class Links(HTMLParser):
                 self.targets.append(target)
 
 
+links_of = cache(Links)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_link_within_the_site_leads_somewhere(page: str) -> None:
-    links = Links(SITE / page)
+    links = links_of(SITE / page)
     broken = []
     for target in links.targets:
         parts = urlsplit(target)
         if parts.scheme or parts.netloc:
             continue
         path = (SITE / page).parent / unquote(parts.path) if parts.path else SITE / page
-        if not path.exists():
+        part = unquote(parts.fragment) if path.suffix == ".html" else ""
+        if not path.exists() or (part and part not in links_of(path.resolve()).anchors):
             broken.append(target)
-        elif parts.fragment and path.suffix == ".html":
-            anchors = links.anchors if path == SITE / page else Links(path).anchors
-            if unquote(parts.fragment) not in anchors:
-                broken.append(target)
     assert broken == []
+
+
+@pytest.fixture(scope="module")
+def screen(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(bypass_csp=True)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def phone(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 375, "height": 800})
+    yield context.new_page()
+    context.close()
 
 
 IN_THE_DARK = [
@@ -68,13 +84,10 @@ IN_THE_DARK = [
     ("page", "scheme"),
     [*((page, "light") for page in PAGES), *((page, "dark") for page in IN_THE_DARK)],
 )
-def test_axe_finds_nothing(browser: Any, page: str, scheme: str) -> None:
-    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
-    tab = context.new_page()
-    tab.goto((SITE / page).resolve().as_uri())
-    violations = axe_violations(tab, AA)
-    context.close()
-    assert violations == []
+def test_axe_finds_nothing(screen: Any, page: str, scheme: str) -> None:
+    screen.emulate_media(color_scheme=scheme)
+    screen.goto((SITE / page).resolve().as_uri())
+    assert axe_violations(screen, AA) == []
 
 
 READ = [page for page in PAGES if page != "search.html"]
@@ -82,14 +95,9 @@ READ = [page for page in PAGES if page != "search.html"]
 
 
 @pytest.mark.parametrize("page", READ)
-def test_a_phone_without_javascript_shows_the_page(browser: Any, page: str) -> None:
-    context = browser.new_context(java_script_enabled=False, viewport={"width": 375, "height": 800})
-    tab = context.new_page()
-    tab.goto((SITE / page).resolve().as_uri())
-    box = tab.locator("article, [role=main]").first.bounding_box()
-    heading = tab.locator("h1").first
-    shown = heading.is_visible()
-    context.close()
-    assert shown
+def test_a_phone_without_javascript_shows_the_page(phone: Any, page: str) -> None:
+    phone.goto((SITE / page).resolve().as_uri())
+    box = phone.locator("article, [role=main]").first.bounding_box()
+    assert phone.locator("h1").first.is_visible()
     assert box is not None
     assert box["width"] <= 375

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def axe_violations(page: Any, rules: list[str]) -> list[tuple[str, list[str]]]:
     return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in violations]
 
 
+@cache
 def _axe() -> str:
     """The script of axe-core, which npm installs."""
     npm = shutil.which("npm")
