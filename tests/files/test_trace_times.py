@@ -9,6 +9,7 @@ import pytest
 from support.telemetry import openinference, request, retrieval, span, write_lines
 
 from llama_index_rag_metrics import read_traces
+from llama_index_rag_metrics.runtime.errors import FileFormatError, LinesSkipped
 
 QUESTIONS = {"q1": "Who wrote Hamlet?", "q2": "And when?"}
 
@@ -42,6 +43,25 @@ def test_the_time_is_when_it_was_asked_and_not_that_of_a_call(path: Path) -> Non
     assert read_traces(path, questions=QUESTIONS)["q1"].ids == ["d3"]
     kept = read_traces(path, questions=QUESTIONS, repeats="keep")
     assert [run["q1"].ids for run in kept.repeats] == [["d1", "d2"], ["d3"]]
+
+
+@pytest.mark.parametrize("asked_by", [{"questions": QUESTIONS}, {"question_id": "app.question"}])
+def test_a_time_that_cannot_be_read_leaves_its_question_out(
+    path: Path, asked_by: dict[str, Any]
+) -> None:
+    found = retrieval("r", QUESTIONS["q1"], ["d1"], "root", trace="t1", begin=2)
+    timeless = retrieval("r", QUESTIONS["q1"], ["d2"], trace="t2", app__question="q1")
+    timeless["startTimeUnixNano"] = "soon"
+    write_lines(path, request(program("t1", 1, app__question="q1"), found, timeless))
+    with pytest.raises(FileFormatError, match="line 1: expected .*, got 'soon'"):
+        read_traces(path, **asked_by)
+    with pytest.warns(LinesSkipped, match="1 skipped"):
+        run = read_traces(path, on_error="skip", **asked_by)
+    assert len(run) == 0
+    assert list(run.notes)[:2] == [
+        "retrieval spans that can't be read: 1",
+        "questions left out, since a retrieval for them isn't known: 1",
+    ]
 
 
 def test_turns_in_one_trace_are_in_the_order_of_time(path: Path) -> None:

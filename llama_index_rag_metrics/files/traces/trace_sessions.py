@@ -71,7 +71,7 @@ class Work:
 class Trace:
     """What is kept of a trace; `telling` are the spans, retrievals apart, with a question.
 
-    `begun` has when each span of `asked` or `question_ids` began.
+    `begun` has when each span of `asked` or `question_ids` began, 0 where that can't be read.
     """
 
     agents: set[str] = field(default_factory=set)
@@ -80,7 +80,7 @@ class Trace:
     parents: dict[str, str | None] = field(default_factory=dict)
     question_ids: dict[str, str] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
-    begun: dict[str, float] = field(default_factory=dict)
+    begun: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tools: dict[str, str] = field(default_factory=dict)
     retrievals: list[Work] = field(default_factory=list)
     rerankings: list[Work] = field(default_factory=list)
@@ -135,6 +135,8 @@ class SpanCollector:
         trace.parents[span.span_id] = span.parent_id
         try:
             self._read(trace, span)
+            if span.span_id in trace.question_ids or span.span_id in trace.asked:
+                trace.begun[span.span_id] = span.times[0] or 0.0
         except FileFormatError as error:
             self.faults.take(error)
         except RecursionError:
@@ -143,7 +145,6 @@ class SpanCollector:
     def _read(self, trace: Trace, span: TraceSpan) -> None:
         if self.question_id is not None and (named := self._named(span)) is not None:
             trace.question_ids[span.span_id] = named
-            trace.begun[span.span_id] = span.times[0] or 0.0
         if trace.conversation is None and self.question_id not in _SESSIONS:
             trace.conversation = _conversation(span)
         if self.texts and span.parent_id is not None and span.name.endswith(".setup_agent"):
@@ -208,7 +209,6 @@ class SpanCollector:
             trace.question = question
         if self.texts and (text := comparable(question)) in self.texts:
             trace.asked[span.span_id] = text
-            trace.begun[span.span_id] = span.times[0] or 0.0
 
     def _named(self, span: TraceSpan) -> str | None:
         name = self.question_id or ""
