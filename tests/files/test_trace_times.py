@@ -53,7 +53,7 @@ def test_a_time_that_cannot_be_read_leaves_its_question_out(
     timeless = retrieval("r", QUESTIONS["q1"], ["d2"], trace="t2", app__question="q1")
     timeless["startTimeUnixNano"] = "soon"
     write_lines(path, request(program("t1", 1, app__question="q1"), found, timeless))
-    with pytest.raises(FileFormatError, match="line 1: expected .*, got 'soon'"):
+    with pytest.raises(FileFormatError, match=r"line 1: expected .*, got 'soon'"):
         read_traces(path, **asked_by)
     with pytest.warns(LinesSkipped, match="1 skipped"):
         run = read_traces(path, on_error="skip", **asked_by)

@@ -187,9 +187,9 @@ class SpanCollector:
     def _read_work(self, trace: Trace, span: TraceSpan, dialect: Dialect, kind: Documented) -> None:
         work = Work(span.span_id)
         (trace.retrievals if kind == "retrieval" else trace.rerankings).append(work)
-        work.begin, work.end = span.times
         work.question = dialect.question(span)
         self._note_question(trace, span, work.question)
+        work.begin, work.end = span.times
         work.error = span.error
         if work.error is None:
             documents = dialect.documents(span, kind)
