@@ -8,7 +8,8 @@ pulls is a column of scores whose mean is the value, so that clusters and shared
 on these as on scores of questions.
 
 Among clusters of different sizes each pulls as leaving it out moves a mean (the jackknife), and as
-many of one size as say the same have the degrees of freedom.
+many of one size as say the same have the degrees of freedom. The levels of several columns go by
+the means of clusters, so that a large one doesn't make columns look alike.
 
 Few questions say little about how far others may go. So four are imagined, with the highest and the
 lowest score seen and the best and the worst answer, in every combination. The interval is Student's
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -184,14 +186,16 @@ def associations(
 def _of_clusters(clusters: IntArray | None, n: int) -> tuple[FloatArray, float]:
     """(questions, 1) how much more leaving out a cluster moves a value than its pulls say.
 
-    And how many clusters of one size say as much. As many questions as there are without clusters,
-    and 1 each where all are of one size (Carter, Schnepel and Steigerwald 2017).
+    And how many clusters of one size say as much (Carter, Schnepel and Steigerwald 2017), if what
+    questions of a cluster say is the same. All questions without clusters, and 1 each where all
+    clusters are of one size.
     """
     if clusters is None:
         return np.ones((n, 1)), float(n)
     sizes = np.bincount(clusters)
     weights = (1 - 1 / len(sizes)) / (1 - sizes / n)
-    return weights[clusters, np.newaxis], n**2 / float(np.square(sizes).sum())
+    squares = np.square(sizes.astype(np.float64))
+    return weights[clusters, np.newaxis], float(squares.sum() ** 2 / np.square(squares).sum())
 
 
 def _measured(
@@ -204,10 +208,11 @@ def _measured(
 
 def _levels(units: Units, alpha: float, resamples: int, seed: int) -> tuple[float, float]:
     """The levels at which the intervals of all columns hold together, and those of all pairs."""
-    sums, n_columns = units.sums, units.sums.shape[1]
+    sums = ratio(units.sums, units.sizes)
+    n_columns = sums.shape[1]
     if n_columns < 2:
         return alpha, alpha
-    flipped = np.concatenate([*flipped_sums(units, resamples, seed)])
+    flipped = np.concatenate([*flipped_sums(replace(units, sums=sums), resamples, seed)])
 
     def level(families: Iterable[tuple[FloatArray, FloatArray]], columns: int) -> float:
         largest = np.zeros(len(flipped))
