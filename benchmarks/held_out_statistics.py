@@ -124,7 +124,7 @@ def ends_of_means(scores: Columns, metric: str) -> Columns:
     hits = np.all((scores == 0) | (scores == 1), axis=0) & np.isfinite(bounds).all(axis=1)
     units, seen = Units.of(scores), limits_seen(scores, bounds)
     effective = effective_queries(units, *seen)
-    low, high = wilson_ends(units.means, seen, effective, units.n_units, 1 - ALPHA)
+    low, high = wilson_ends(units.means, seen, effective, units.n_even, 1 - ALPHA)
     ends = np.stack([np.minimum(low, units.means), np.maximum(high, units.means)], axis=1)
     ends[(np.ptp(scores, axis=0) == 0) & np.isinf(bounds).any(axis=1)] = -math.inf, math.inf
     ends[hits] = proportion_ends(n)[scores[:, hits].sum(axis=0).astype(int)]
@@ -198,7 +198,7 @@ def cluster_cells(rng: np.random.Generator, change: Change, n: int) -> tuple[Cel
         bounds = bounds_of(column.sums, [limits_of(change.metric)] * DATA_SETS)
         seen = limits_seen(np.zeros((1, DATA_SETS)), bounds)
         effective = effective_queries(column, *seen)
-        ends = wilson_ends(column.means, seen, effective, column.n_units, 1 - ALPHA)
+        ends = wilson_ends(column.means, seen, effective, column.n_even, 1 - ALPHA)
         means.append(np.stack(ends, axis=1))
     widest = most[rows].max(axis=0) - least[rows].min(axis=0)
     found = pseudo_queries(units(change.gains), np.where(widest > 0, widest, 1.0))

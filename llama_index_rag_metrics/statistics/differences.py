@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, ratio
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     exact_mean,
@@ -37,7 +37,7 @@ class Student:
     mean: FloatArray
     centre: FloatArray
     error: FloatArray
-    df: IntArray
+    df: FloatArray
     limit: FloatArray | float = math.inf
 
     def bounds(self, confidence: FloatArray | float) -> tuple[FloatArray, FloatArray]:
@@ -53,7 +53,7 @@ class Student:
 
 
 def student(units: Units) -> Student:
-    """Plain paired t; with clusters its robust form, of (clusters - 1) degrees of freedom.
+    """Plain paired t; with clusters its robust form, with the degrees of freedom of `n_even`.
 
     Where every unit changed by the same amount there is no spread to go by: two more are taken to
     have changed by it, one of them the other way, so that two equal changes aren't certainty.
@@ -66,7 +66,7 @@ def student(units: Units) -> Student:
         means,
         np.where(steady, share * alike, means),
         np.where(steady, mirrored, units.standard_errors),
-        np.where(count < 2, 0, np.where(steady, count + 1, count - 1)),
+        np.where(count < 2, 0.0, np.where(steady, count + 1, units.n_even - 1)),
     )
 
 
@@ -155,7 +155,7 @@ def pseudo_queries(
     centre = values.sum(axis=0) / total
     residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)
     variance = (residuals + 2 * pseudo + 2 * np.square(centre)) / total
-    df = np.where(count < 2, 0, total - 1)
+    df = np.where(count < 2, 0.0, total - 1)
     error = np.sqrt(variance / (total - 1))
     return Student(units.means, centre, error, df, widest if limit is None else limit)
 

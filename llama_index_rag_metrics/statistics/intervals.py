@@ -2,8 +2,9 @@
 
 n scores of the mean m, within 0 and 1, are worth as many zeros and ones as have the same standard
 error: n' = m(1 - m) / (s² / n + m(1 - m) / n²), at least n, with Student's quantile. The second
-term is a query that no one has seen yet. Clusters are units as queries are, and n their number; s²
-/ n is then cluster-robust. How often these intervals cover stands in benchmarks/README.md.
+term is a query that no one has seen yet. Clusters are units as queries are, and n is how many of
+one size say as much; s² / n is then cluster-robust. How often these intervals cover stands in
+benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def mean_intervals(
     bounds = bounds_of(columns, limits)
     seen = limits_seen(columns, bounds)
     low, high = wilson_ends(
-        units.means, seen, effective_queries(units, *seen), units.n_units, confidence
+        units.means, seen, effective_queries(units, *seen), units.n_even, confidence
     )
     proportion = _are_proportions(columns, units, bounds)
     return [
@@ -136,7 +137,7 @@ def wilson_ends(
     means: FloatArray | float,
     limits: tuple[FloatArray, FloatArray],
     effective: FloatArray,
-    count: IntArray | int,
+    count: FloatArray | float,
     confidence: float,
 ) -> tuple[FloatArray, FloatArray]:
     """(columns,) the ends of Wilson's interval with the effective number of queries, and t."""
@@ -152,7 +153,7 @@ def wilson_ends(
 
 def effective_queries(units: Units, lowest: FloatArray, highest: FloatArray) -> FloatArray:
     """(columns,) how many zeros and ones of the same mean would tell as much as the scores."""
-    span, count = highest - lowest, units.n_units
+    span, count = highest - lowest, units.n_even
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     most = share * (1 - share)
     error = np.where(count > 1, units.standard_errors / span, 0.0)

@@ -73,12 +73,12 @@ def cohens_kappa(
 
 def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:
     """Wilson's of a mean between 0 and 1, with one imagined disagreement of a half."""
-    n, share = float(units.n_units[0]), units.means
+    n, share = float(units.n_even[0]), units.means
     squares = np.square(n * units.influence).sum(axis=0) + _IMAGINED**2
     most = share * (1 - share)
     effective = np.maximum(ratio(most, squares / (n * (n + 1)) + most / n**2), n)
     limits = np.zeros(1), np.ones(1)
-    low, high = wilson_ends(share, limits, effective, units.n_units, confidence)
+    low, high = wilson_ends(share, limits, effective, units.n_even, confidence)
     return float(low[0]), float(high[0])
 
 

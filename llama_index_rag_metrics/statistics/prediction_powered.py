@@ -136,7 +136,7 @@ def prediction_powered_interval(
     n, units = combined.n, combined.units(combined.human)
     seen = intervals.limits_seen(units.values, intervals.bounds_of(units.values, [limits]))
     effective = intervals.effective_queries(units, *seen) * combined.worth / n
-    ends = intervals.wilson_ends(combined.mean, seen, effective, units.n_units, confidence)
+    ends = intervals.wilson_ends(combined.mean, seen, effective, units.n_even, confidence)
     low, high = (float(end[0]) for end in ends)
     no_gain = alone.low is None or alone.high is None or high - low >= alone.high - alone.low
     if no_gain or combined.worth <= n:

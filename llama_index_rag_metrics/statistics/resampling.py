@@ -74,6 +74,14 @@ class Units:
         return np.asarray(np.count_nonzero(self.sizes, axis=0), np.int64)
 
     @property
+    def n_even(self) -> FloatArray:
+        """(columns,) how many units of one size say as much as these (Kish 1965), n_units at most.
+
+        That is if values of a unit are alike; otherwise they say more.
+        """
+        return ratio(np.square(self.n), np.square(self.sizes).sum(axis=0))
+
+    @property
     def means(self) -> FloatArray:
         """(columns,) the mean over queries."""
         return ratio(self.sums.sum(axis=0), self.n)
