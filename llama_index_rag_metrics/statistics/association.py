@@ -208,8 +208,7 @@ def _measured(
 
 def _levels(units: Units, alpha: float, resamples: int, seed: int) -> tuple[float, float]:
     """The levels at which the intervals of all columns hold together, and those of all pairs."""
-    sums = ratio(units.sums, units.sizes)
-    n_columns = sums.shape[1]
+    sums, n_columns = units.own_means, units.sums.shape[1]
     if n_columns < 2:
         return alpha, alpha
     flipped = np.concatenate([*flipped_sums(replace(units, sums=sums), resamples, seed)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -71,20 +72,23 @@ def max_t(
     against the largest of those no larger than itself, so columns that say much the same cost
     little, and identical ones nothing. The flips are coarse where few queries changed: where Holm's
     correction is smaller, it is taken. A p value alone in its family stays, and none gets smaller.
-    `alpha` is the level of all tests of a family together.
+    `alpha` is the level of all tests of a family together. Levels go by the means of clusters, so
+    that a large one doesn't make columns look alike.
     """
-    norms = np.sqrt(np.square(units.sums).sum(axis=0))
-    observed = ratio(np.abs(units.sums.sum(axis=0)), norms)
+    n_columns = units.sums.shape[1]
+    sums = np.hstack([units.sums, units.own_means]) if units.clustered else units.sums
+    norms = np.sqrt(np.square(sums).sum(axis=0))
+    observed = ratio(np.abs(sums.sum(axis=0)), norms)[:n_columns]
     columns = [distinct_columns(units, family) for family in families]
     steps = [each[np.argsort(p_values[each], kind="stable")] for each in columns]
     counts = [np.zeros(len(step), np.int64) for step in steps]
     largest: list[list[FloatArray]] = [[] for _ in steps]
-    for flipped in flipped_sums(units, resamples, seed):
+    for flipped in flipped_sums(replace(units, sums=sums), resamples, seed):
         size = ratio(np.abs(flipped), norms)
         for number, step in enumerate(steps):
             largest_left = np.maximum.accumulate(size[:, step[::-1]], axis=1)[:, ::-1]
             counts[number] += np.count_nonzero(largest_left >= observed[step] - NOISE, axis=0)
-            largest[number].append(largest_left[:, :1].reshape(-1))
+            largest[number].append(size[:, -n_columns:][:, step].max(axis=1, initial=0.0))
     corrected = np.asarray(p_values, np.float64).copy()
     for step, count in zip(steps, counts, strict=True):
         alone = p_values[step]

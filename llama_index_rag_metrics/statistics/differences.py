@@ -4,7 +4,8 @@ One gains M and one loses as much, where M² = (Σd² + R²) / (k + 1) is the me
 that matter, one of R (`widest_apart`) among them, and k = (Σ|d|)² / Σd² their effective number. Of
 differences that are -1, 0 or 1 that is the interval of Agresti and Min (2005) and of Bonett and
 Price (2012); with many changes, the plain one. Clusters are units as queries are: their sums over
-the mean size take the place of d.
+the mean size take the place of d, and as many as one size would say as much have the degrees of
+freedom.
 
 Verdicts follow the interval; a test's p is shown beside it: randomisation (Fisher 1935; Smucker,
 Allan and Carterette 2007), Student's paired t, or Wilcoxon's signed ranks, which asks for symmetry
@@ -155,7 +156,7 @@ def pseudo_queries(
     centre = values.sum(axis=0) / total
     residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)
     variance = (residuals + 2 * pseudo + 2 * np.square(centre)) / total
-    df = np.where(count < 2, 0.0, total - 1)
+    df = np.where(count < 2, 0.0, units.n_even + 1)
     error = np.sqrt(variance / (total - 1))
     return Student(units.means, centre, error, df, widest if limit is None else limit)
 

@@ -82,6 +82,11 @@ class Units:
         return ratio(np.square(self.n), np.square(self.sizes).sum(axis=0))
 
     @property
+    def own_means(self) -> FloatArray:
+        """(units, columns) of each unit alone, 0 where it has no value."""
+        return ratio(self.sums, self.sizes)
+
+    @property
     def means(self) -> FloatArray:
         """(columns,) the mean over queries."""
         return ratio(self.sums.sum(axis=0), self.n)

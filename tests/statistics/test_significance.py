@@ -118,6 +118,16 @@ class TestClusters:
         means = DIFFERENCES.reshape(20, 4, 3).mean(axis=1)
         np.testing.assert_allclose(t_p(units), stats.ttest_1samp(means, 0).pvalue, rtol=1e-10)
 
+    def test_unequal_clusters_have_the_degrees_of_freedom_of_equal_ones(self) -> None:
+        clusters = np.repeat(np.arange(20), [1, 2, 3, 4, 6] * 4)
+        column = DIFFERENCES[:64, 0]
+        pulls = np.bincount(clusters, weights=column - column.mean()) / 64
+        error = math.sqrt(np.square(pulls).sum() * 20 / 19)
+        # of one size 64² / (4 · (1 + 4 + 9 + 16 + 36)) say as much
+        df = 64**2 / 264 - 1
+        expected = 2 * stats.t.sf(abs(column.mean()) / error, df)
+        assert t_p(Units.of(column.reshape(-1, 1), clusters)) == pytest.approx(expected)
+
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_corrections_by_their_definitions(p_values: list[float]) -> None:
@@ -197,6 +207,16 @@ class TestMaxT:
         # three columns, of which two say much the same
         assert 0.05 / 3 < levels[0] < 0.05 / 2 + 0.003
         assert levels[1] == 0.05
+
+    def test_a_large_cluster_does_not_make_columns_look_alike(self) -> None:
+        # one of 40 questions decides each sum, so that flips of sums are hardly more than one flip
+        clusters = np.append(np.zeros(40, np.int64), np.arange(1, 21))
+        columns = np.random.default_rng(3).normal(0, 0.2, (21, 3))[clusters] + 0.1
+        units = Units.of(columns, clusters)
+        found = max_t(units, t_p(units), [np.arange(3)], resamples=4000, seed=4)
+        means = max_t(Units.of(units.own_means), t_p(units), [np.arange(3)], resamples=4000, seed=4)
+        assert found.levels == pytest.approx(means.levels)
+        assert 0.05 / 3 <= found.levels[0] < 0.05 / 3 + 0.003
 
     def test_a_family_of_true_nulls_is_rejected_in_one_of_twenty(self) -> None:
         rng = np.random.default_rng(32)
