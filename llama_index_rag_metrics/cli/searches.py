@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import shlex
+import shutil
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -67,7 +68,12 @@ def search_of(spec: str) -> Callable[[int], Search] | None:
     if not name_of(spec):
         return None
     if spec.startswith(COMMAND):
-        ask = partial(_run, _words(spec))
+        words = _words(spec)
+        if shutil.which(words[0]) is None:
+            expected = "a program that is here and may be run"
+            remedy = "Install it, or give its path."
+            raise InvalidInput("--retriever-command", words[0], expected, remedy)
+        ask = partial(_run, words)
     elif "{query}" in spec:
         ask = partial(_get, spec, httpx.create_ssl_context())
     else:

@@ -157,6 +157,8 @@ def test_another_shape_is_refused_with_the_right_one(dataset: Path, printed: str
         (["-r", "http://127.0.0.1/search"], "an address with {query}"),
         (["--retriever-command", "search 'x"], "a command line"),
         (["--retriever-command", " "], "a program, and its arguments"),
+        (["--retriever-command", "no-such-program {query}"], "got 'no-such-program'"),
+        (["--retriever-command", "/no/such/program"], "a program that is here and may be run"),
         ([], "at least one retriever, or program"),
     ],
 )
