@@ -71,6 +71,7 @@ from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of, 
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.evaluation.who_asks import Query, filters_by_question
 from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.dataset_content import labels_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric, check_passes, of_one_run
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
@@ -119,8 +120,7 @@ class Plan:
     ) -> Plan:
         check_calls(metrics, options)
         questions = RetrievalDataset.of(dataset, on_error=options.on_error)
-        labels = {**questions.expected_texts, **questions.relevance}
-        check_passes(metrics, options.repeats, labels.values())
+        check_passes(metrics, options.repeats, labels_of(questions).values())
         options.scoring.check(questions.relevance)
         check_mode(questions.mode)
         return cls(
