@@ -57,7 +57,8 @@ Args:
     form (--format): How the result is printed.
     html: Write the report as one HTML file.
     ignore_identical_ids: Leave out passages whose id is the question's own.
-    json: Write the decision, the unrounded numbers, the exit code and any error as JSON.
+    json: Write the decision, the unrounded numbers, the exit code and any error as JSON. With -,
+        print it; everything else then goes to standard error.
     llm (FACTORY): package.module:factory, which makes an LLM of LlamaIndex, or the LLM.
     min_score: Leave out passages with a lower score of the retriever, as
         SimilarityPostprocessor(similarity_cutoff=…) would.
@@ -116,8 +117,9 @@ def command(
 
         def run(*, json: Path | None, **given: Any) -> None:
             with _errors_in_one_line(names):
-                check_files({"--json": json})
-                outcome.check_path(json, given, names, written)
+                if json != outcome.STDOUT:
+                    check_files({"--json": json})
+                    outcome.check_path(json, given, names, written)
             with (
                 outcome.recorded(called, json),
                 _errors_in_one_line(names),

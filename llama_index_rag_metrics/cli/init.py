@@ -6,37 +6,44 @@ import shlex
 import shutil
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+
+import typer
 
 from llama_index_rag_metrics.cli.commands import app, command
 from llama_index_rag_metrics.cli.outcome import tell
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-Kind: TypeAlias = Literal["index", "documents", "runs", "agent"]
-
-PRIMARY = {"index": "ndcg@10", "documents": "mrr@10", "runs": "ndcg@10", "agent": "recall"}
-"""The metric that the rules of each kind's gate are about."""
+KINDS = {
+    "index": ("an index, a retriever or a function", "ndcg@10"),
+    "documents": ("documents, and no questions yet", "mrr@10"),
+    "runs": ("stored rankings", "ndcg@10"),
+    "agent": ("an agent or a workflow", "recall"),
+}
+"""What a user has, and the metric that the rules of its gate are about."""
 
 
 @command(app, "init", needs_llama_index=False)
-def run_init(kind: str, folder: Path = Path("eval")) -> None:
+def run_init(kind: str | None = None, folder: Path = Path("eval")) -> None:
     """Make a folder with an evaluation that runs, to fill with your own.
 
     It has a script, a dataset, a test for pytest, a workflow for GitHub, and a README that says
-    what to edit. All of it runs at once, without a key and without network. KIND is what you have:
-    index (an index, a retriever or a function), documents (and no questions yet), runs (stored
-    rankings) or agent (an agent or a workflow).
+    what to edit. All of it runs at once, without a key and without network.
 
     Args:
-        kind (KIND): What you have: index, documents, runs or agent.
+        kind (KIND): What you have: index, documents, runs or agent. Without it, each is explained.
         folder: The folder to make. Files that are there already are never overwritten.
 
     Examples:
         rag-metrics init index
         rag-metrics init documents quality
     """
-    if kind not in get_args(Kind):
-        raise InvalidInput("kind", kind, f"one of {', '.join(get_args(Kind))}")
+    if kind is None:
+        for name, (meaning, _) in KINDS.items():
+            typer.echo(f"  {name:<10} {meaning}", err=True)
+        sentence = "kind is missing: say which of these you have."
+        raise InvalidInput("kind", kind, sentence=sentence)
+    if kind not in KINDS:
+        raise InvalidInput("kind", kind, f"one of {', '.join(KINDS)}")
     with as_file(files(__package__) / "starters") as starters:
         sources = {
             folder / path.relative_to(starters / part).with_suffix(""): path
@@ -50,7 +57,7 @@ def run_init(kind: str, folder: Path = Path("eval")) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, path)
     gate = folder / "test_retrieval.py"
-    gate.write_text(gate.read_text("utf-8").replace("METRIC", PRIMARY[kind]), encoding="utf-8")
+    gate.write_text(gate.read_text("utf-8").replace("METRIC", KINDS[kind][1]), encoding="utf-8")
     first = "python ask.py && " if kind == "documents" else ""
     tell(
         f"{folder} has {len(sources)} files. Next:\n\n"

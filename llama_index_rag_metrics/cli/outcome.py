@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +21,24 @@ if TYPE_CHECKING:
 
 FORMAT = "rag-metrics result, version 1"
 
+STDOUT = Path("-")
+"""As a path: the standard output, which then has nothing else."""
+
 _found: dict[str, Any] = {}
 """What the command that runs has found; empty where nobody asked for it."""
 
 
 @contextmanager
 def recorded(command: str, path: Path | None) -> Iterator[None]:
-    """Write what happens within to the file, whichever way it ends."""
+    """Write what happens within to the path, whichever way it ends."""
     _found.clear()
     if path is None:
         yield
         return
     _found.update(format=FORMAT, command=command, exit_code=0, error=None, decision=[], result=None)
     try:
-        yield
+        with redirect_stdout(sys.stderr if path == STDOUT else sys.stdout):
+            yield
     except typer.Exit as end:
         _found["exit_code"] = end.exit_code
         raise
@@ -41,8 +46,11 @@ def recorded(command: str, path: Path | None) -> Iterator[None]:
         _found.update(exit_code=1, error=describe_error(error))
         raise
     finally:
-        plain = jsonable(_found, "json", strict=False)
-        write_text(path, f"{json_text(plain, indent=1)}\n")
+        text = json_text(jsonable(_found, "json", strict=False), indent=1)
+        if path == STDOUT:
+            typer.echo(text)
+        else:
+            write_text(path, f"{text}\n")
         _found.clear()
 
 

@@ -6,8 +6,11 @@ import asyncio
 import json
 import re
 import shlex
+import shutil
 import ssl
+from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +33,7 @@ _SHAPE = 'a list, best first, of ids or of {"id": …, "text": …, "score": …
 _LISTS = ("results", "hits", "documents", "passages", "nodes")
 _PLACES = re.compile(r"\{(query|top_k)\}")
 _MOST_SHOWN = 300
+_BUFFERED = 1 << 16  # bytes of a pipe, as asyncio's own
 _KEYS = {"auth", "code", "key", "sig", "signature"}
 """Parameters that carry a secret, beside those whose names say so."""
 
@@ -67,7 +71,12 @@ def search_of(spec: str) -> Callable[[int], Search] | None:
     if not name_of(spec):
         return None
     if spec.startswith(COMMAND):
-        ask = partial(_run, _words(spec))
+        words = _words(spec)
+        if shutil.which(words[0]) is None:
+            expected = "a program that is here and may be run"
+            remedy = "Install it, or give its path."
+            raise InvalidInput("--retriever-command", words[0], expected, remedy)
+        ask = partial(_run, words)
     elif "{query}" in spec:
         ask = partial(_get, spec, httpx.create_ssl_context())
     else:
@@ -110,18 +119,15 @@ async def _get(address: str, tls: ssl.SSLContext, query: str, top_k: int) -> lis
 
 async def _run(words: list[str], query: str, top_k: int) -> list[NodeWithScore]:
     """Where no argument has the question's place, the program reads it."""
-    process = await asyncio.create_subprocess_exec(
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.subprocess_exec(
+        lambda: SubprocessStreamProtocol(_BUFFERED, loop),
         *[_filled(word, query, top_k) for word in words],
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
     )
-    try:
+    process = Process(transport, protocol, loop)
+    # kills it if it still runs, and closes the pipes that a child of its own may hold
+    with closing(transport):
         printed, complaint = await process.communicate(f"{query}\n".encode())
-    except BaseException:
-        # kills it if it runs, and closes the pipes that a child of its own may hold
-        process._transport.close()  # type: ignore[attr-defined]
-        raise
     if process.returncode:
         said = complaint.decode(errors="replace").strip()[-_MOST_SHOWN:]
         raise RuntimeError(f"the program ended with {process.returncode}: {said}")

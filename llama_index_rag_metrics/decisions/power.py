@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing, better_and_worse
 from llama_index_rag_metrics.decisions.clusters import Clusters
-from llama_index_rag_metrics.decisions.comparison.pairing import Paired, Results, pair, scores_of
+from llama_index_rag_metrics.decisions.comparison.pairing import (
+    Paired,
+    Results,
+    pair,
+    scored_otherwise,
+    scores_of,
+)
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
     limits_of,
@@ -95,6 +101,7 @@ def power(
     if n is not None:
         check_integer("n", n, 2)
     metrics = [metrics] if isinstance(metrics, str) else metrics
+    notes: tuple[str, ...] = ()
     if systems is None:
         known = metric(next(iter(metrics or ("ndcg@10",)))).metric_name
         changes = {known: _assumed(known, effect, deviation, changed)}
@@ -116,11 +123,13 @@ def power(
         asked = len(paired.by_query(after, primary, before))
         n = asked if n is None else n
         source = f"{before} and {after}, {questions(asked)}"
+        notes = paired.notes
     sizes = equivalents(changes, effect)
     return Power(
         tuple(_measured(name, seen, sizes[name], n, confidence) for name, seen in changes.items()),
         n,
         source,
+        notes,
     )
 
 
@@ -189,7 +198,7 @@ def _pair(
     )
     if len(paired.query_ids) < 2:
         raise InvalidInput("systems", list(systems), "systems with two questions or more in common")
-    return paired
+    return replace(paired, notes=(*scored_otherwise(scores), *paired.notes))
 
 
 def _assumed(name: str, effect: float, deviation: float | None, changed: float | None) -> Changes:
@@ -283,6 +292,7 @@ class Power(Reportable):
         metrics: the first is the one that `effect` was named for.
         questions: of which the smallest differences are that they show; None where none were given.
         source: what the numbers rest on, in words.
+        notes: what a reader of the numbers should know of the two systems.
 
     Examples:
         >>> from llama_index_rag_metrics import power
@@ -293,6 +303,7 @@ class Power(Reportable):
     metrics: tuple[MetricPower, ...]
     questions: int | None
     source: str
+    notes: tuple[str, ...] = ()
 
     @property
     def decision(self) -> str:
@@ -315,6 +326,7 @@ class Power(Reportable):
             lead=self.source,
             decision=[m.Statement(self.decision), *map(m.Statement, further)],
             sections=[m.Section("Questions needed", list(self._tables()), _EXPLAINED)],
+            notes=self.notes,
             records=m.Records.of(
                 [asdict(each) for each in self.metrics],
                 [field.name for field in fields(MetricPower)],

@@ -22,6 +22,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    PrivateAttr,
     SerializeAsAny,
     ValidationInfo,
     field_validator,
@@ -71,6 +72,7 @@ from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of, 
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.evaluation.who_asks import Query, filters_by_question
 from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.dataset_content import labels_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric, check_passes, of_one_run
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
@@ -119,8 +121,7 @@ class Plan:
     ) -> Plan:
         check_calls(metrics, options)
         questions = RetrievalDataset.of(dataset, on_error=options.on_error)
-        labels = {**questions.expected_texts, **questions.relevance}
-        check_passes(metrics, options.repeats, labels.values())
+        check_passes(metrics, options.repeats, labels_of(questions).values())
         options.scoring.check(questions.relevance)
         check_mode(questions.mode)
         return cls(
@@ -301,6 +302,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     matcher: Annotated[Any, AfterValidator(as_matcher)] = Field(
         None, description="how labelled passages are recognised, if not by id"
     )
+    _source: Any = PrivateAttr(None)
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._source = fields["retriever"]
 
     @field_validator("retriever", mode="before")
     @classmethod
@@ -421,8 +427,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         plan = Plan.of(dataset, self.metrics, run_options, self.node_postprocessors or [])
         metrics = await prepare(plan.computed, plan.questions, run_options.cache)
         asker = asker_of(self.retriever, plan, metrics)
-        name = run_options.retriever_id or identify_retriever(self.retriever)
-        return await run_evaluation(asker, plan, retriever_id=asker.identity(name))
+        depth = retrieval_depth(self.metrics)
+        name = with_depth(run_options.retriever_id, self._source, depth)
+        identity = asker.identity(name or identify_retriever(self.retriever))
+        return await run_evaluation(asker, plan, retriever_id=identity)
 
     @shows(EvaluateOptions)
     def evaluate_dataset(
@@ -504,15 +512,14 @@ async def aevaluate(
     """
     check_known(aevaluate, options)
     chosen = resolve(metrics)
-    depth = retrieval_depth(chosen)
-    options["retriever_id"] = with_depth(options.get("retriever_id"), retriever, depth)
     evaluator = RetrieverEvaluator(
         metrics=chosen,
-        retriever=as_retriever(retriever, depth),
+        retriever=as_retriever(retriever, retrieval_depth(chosen)),
         node_postprocessors=listed_postprocessors(node_postprocessors),
         match_on=match_on,
         matcher=as_matcher(matcher),
     )
+    evaluator._source = retriever
     return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
 
 

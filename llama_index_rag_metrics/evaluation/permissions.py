@@ -20,6 +20,7 @@ from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.scores.mappings import slice_of
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -51,7 +52,9 @@ class Permissions:
         self.by_query: dict[str, list[str]] = dict(dataset.forbidden)
         if isinstance(forbidden, str):
             lacks = (
-                q for q in dataset.queries if dataset.metadata.get(q, {}).get(forbidden) is None
+                query_id
+                for query_id in dataset.queries
+                if slice_of(dataset.metadata.get(query_id, {}).get(forbidden)) is None
             )
             if (query_id := next(lacks, None)) is not None:
                 expected = f"a key that every question has in its metadata; {query_id!r} lacks it"
@@ -102,7 +105,7 @@ class Permissions:
             return self._ask(query_id, item, node)
         own = {} if node is None else node.metadata
         for metadata in (own, self._dataset.document_metadata.get(item, {})):
-            if (value := metadata.get(self._key)) is not None:
+            if slice_of(value := metadata.get(self._key)) is not None:
                 return not _values(self._dataset.metadata[query_id][self._key]) & _values(value)
         return None
 
@@ -238,7 +241,7 @@ def permissions_for(
     return permissions
 
 
-def _values(value: object) -> frozenset[str]:
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return frozenset(map(str, value))
-    return frozenset([str(value)])
+def _values(value: object) -> frozenset[str | None]:
+    """As slices go: 1, 1.0 and "1" are alike, since files and stores keep either."""
+    several = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    return frozenset(map(slice_of, several)) - {None}

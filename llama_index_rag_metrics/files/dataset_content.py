@@ -163,6 +163,11 @@ class DatasetContent:
         return "\n".join(filter(None, lines))
 
 
+def labels_of(content: DatasetContent) -> dict[str, list[str]]:
+    """Of each labelled query its relevance, or else its expected texts."""
+    return {**content.expected_texts, **content.relevance}
+
+
 class PassageTexts:
     """The text of a passage by its id or place, or None; relevant ones alone are pickled."""
 

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.files.conversations import (
     TURN,
     is_turn,
 )
-from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.dataset_content import DatasetContent, labels_of
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.model import Cell, Row, Table
 from llama_index_rag_metrics.report.notebook import set_table
@@ -122,7 +122,7 @@ def as_html(dataset: DatasetContent) -> str:
 
 
 def _unlabelled(dataset: DatasetContent) -> list[str]:
-    judged = {*dataset.relevance, *dataset.expected_texts}
+    judged = labels_of(dataset)
     return [query_id for query_id in dataset.queries if query_id not in judged]
 
 

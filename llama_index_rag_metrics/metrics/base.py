@@ -309,19 +309,30 @@ def check_passes(
                 expected = (
                     f"a metric that is 0 or 1 after {passes}, such as hit_rate@5 or complete@5"
                 )
-                remedy = f"With these labels, {bare.metric_name} can be {score:.2g}."
+                which = "these" if bare.needs_relevance else "any"
+                remedy = f"With {which} labels, {bare.metric_name} can be {score:.2g}."
                 raise InvalidInput("metrics", metric.metric_name, expected, remedy)
 
 
 def _fraction(metric: RankingMetric, labels: Iterable[RelevanceLike]) -> float | None:
-    """A score other than 0 and 1, of one relevant item at rank 1 or 2."""
-    if metric.needs - {TokenCounts.name}:
+    """A score other than 0 and 1, of a relevant item alone, or after a call for a forbidden one."""
+    if metric.needs - {"tokens", "spans", "forbidden", "calls"}:
         return None
     relevance, rankings = [], []
-    for judged in map(Relevance.of, labels):
+    for judged in map(Relevance.of, labels if metric.needs_relevance else [["a"]]):
         for item in [item for item, grade in judged.grades.items() if grade > 0][:1]:
+            span = (judged.spans or {}).get(item)
+            if "spans" in metric.needs and span is None:
+                continue
+            half = span and span._replace(end=(span.start + span.end + 1) // 2)
             relevance += [judged, judged]
-            rankings += [Ranking([item], tokens=[1]), Ranking(["", item], tokens=[1, 1])]
+            calls = Call([""]), Call([item])
+            rankings += [
+                Ranking([item], spans=[half], tokens=[1], forbidden=(), calls=calls[1:]),
+                Ranking(["", item], spans=[None, half], tokens=[1, 1], forbidden=[""], calls=calls),
+            ]
+    if not rankings:
+        return None
     scores = metric.score_queries(judge(relevance, rankings, columns_for([metric])))
     return next((score for score in scores.tolist() if score not in (0.0, 1.0)), None)
 

@@ -109,3 +109,11 @@ def test_an_unknown_kind_is_told_the_known_ones() -> None:
     assert refusal(run("init", "nosuch")) == (
         "KIND: expected one of index, documents, runs, agent, got 'nosuch'."
     )
+
+
+def test_without_a_kind_all_are_listed() -> None:
+    ended = run("init")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    *kinds, said = ended.stderr.splitlines()
+    assert [line.split()[0] for line in kinds] == list(WORSE)
+    assert said == "rag-metrics: KIND is missing: say which of these you have."

@@ -112,6 +112,21 @@ def test_what_it_found(called: str, folder: Path) -> None:
     assert outcome["decision"] or outcome["result"]
 
 
+@pytest.mark.parametrize("called", ["gate", "labels pool", "metrics", "score"])
+def test_a_dash_prints_it_and_nothing_else(called: str, folder: Path) -> None:
+    arguments, code = DOES[called]
+    outcome = written(called, arguments, code)
+    ended = run(*called.split(), *arguments, "--json", "-")
+    assert (ended.exit_code, json.loads(ended.stdout)) == (code, outcome)
+    assert ended.stderr  # what people read
+    assert not Path("-").exists()
+
+
+def test_a_dash_prints_an_error(folder: Path) -> None:
+    ended = run("gate", "nosuch.json", "--rule", "mrr >= 0.9", "--json", "-")
+    assert (ended.exit_code, json.loads(ended.stdout)["exit_code"]) == (2, 2)
+
+
 @pytest.mark.parametrize("called", [each for each in DOES if each not in ("demo", "init")])
 def test_an_error_is_in_it(called: str, folder: Path) -> None:
     """Of a file that isn't there, or of a metric."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import re
 import sys
@@ -140,6 +141,17 @@ def test_a_program_can_be_given_up_as_it_ends(turns: int) -> None:
     asyncio.run(give_up())
 
 
+@pytest.mark.parametrize("child", ["sleep 5", "setsid sleep 5"])
+def test_a_program_is_given_up_whose_own_child_holds_its_pipes(child: str) -> None:
+    factory = search_of(f"{COMMAND}sh -c '{child} & wait'")
+    assert factory is not None
+    start = time.perf_counter()
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(asyncio.wait_for(factory(10)("How hot?"), 0.3))
+    gc.collect()  # a transport that is left open complains of a closed loop
+    assert time.perf_counter() - start < 4
+
+
 @pytest.mark.parametrize(
     "printed", ["hi", "{}", '{"results": 3}', "[[]]", '[{"text": "x"}]', '[{"id": ""}]', "[true]"]
 )
@@ -157,6 +169,8 @@ def test_another_shape_is_refused_with_the_right_one(dataset: Path, printed: str
         (["-r", "http://127.0.0.1/search"], "an address with {query}"),
         (["--retriever-command", "search 'x"], "a command line"),
         (["--retriever-command", " "], "a program, and its arguments"),
+        (["--retriever-command", "no-such-program {query}"], "got 'no-such-program'"),
+        (["--retriever-command", "/no/such/program"], "a program that is here and may be run"),
         ([], "at least one retriever, or program"),
     ],
 )

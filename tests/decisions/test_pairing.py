@@ -152,4 +152,14 @@ def test_that_other_passages_count_is_noted(
         assert (is_noted, report.outcome) == (
             (True, "inconclusive") if kept is whole else (False, "pass")
         )
+        said_how = any(
+            note.endswith("Score both with the same max_retrieved and judged_only")
+            for note in report.notes
+        )
+        assert said_how == is_noted
+        assert "score older ones again" not in " ".join(report.notes)
+    unknown = check_rules(cut.replace(rankings={}), rule, baseline=cut)
+    assert any(note.endswith("score older ones again") for note in unknown.notes)
+    other = check_rules(cut.replace(rankings={"q1": "1", "q2": "2"}), rule, baseline=cut)
+    assert any(note.endswith("only identical rankings pass without proof") for note in other.notes)
     assert check_rules(cut, rule, baseline=cut).verdicts[0].method == "identical rankings"

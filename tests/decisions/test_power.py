@@ -26,6 +26,18 @@ AFTER = Scores(IDS, {"hit_rate@5": OTHER_HIT, "ndcg@10": MOVED, "tokens": 100 + 
 SYSTEMS = {"before": BEFORE, "after": AFTER}
 
 
+def test_what_compare_notes_of_the_pair_is_noted_here() -> None:
+    """Both rest on the same pairs of questions."""
+    fewer = AFTER.select(IDS[:-10]).replace(max_retrieved=5)
+    systems = {"before": Scores(IDS, {"hit_rate@5": HIT, "ndcg@10": DENSE}), "after": fewer}
+    found = power(systems, on_missing="intersect")
+    said = compare(systems, "before", on_missing="intersect").notes
+    assert len(found.notes) == 3
+    assert set(found.notes) <= set(said)
+    assert "not the same passages count" in str(found)
+    assert power(SYSTEMS).notes == power(deviation=0.1, changed=0.1).notes == ()
+
+
 class TestNumbersGiven:
     def test_the_number_is_that_of_the_interval(self) -> None:
         # where all questions gain alike, compare says better as soon as the interval leaves out 0:

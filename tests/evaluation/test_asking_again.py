@@ -24,6 +24,7 @@ from support.scripted import ScriptedFunctions
 
 from llama_index_rag_metrics import (
     LLMRelevancy,
+    Relevance,
     RetrievalDataset,
     compare,
     evaluate,
@@ -361,6 +362,7 @@ def test_sweeps_and_their_journals(tmp_path: Path) -> None:
 
 
 TWO = RetrievalDataset({"q": "question 1"}, {"q": ["d1", "d2"]})
+PLACED = RetrievalDataset({"q": "question 1"}, {"q": Relevance.of_spans([("d1", 0, 10)])})
 
 
 @pytest.mark.parametrize(
@@ -373,6 +375,13 @@ TWO = RetrievalDataset({"q": "question 1"}, {"q": ["d1", "d2"]})
         ("recall@2", TWO, "0.5"),
         ("recall", RetrievalDataset({"q": "question 1"}, expected_texts={"q": ["a", "b"]}), "0.5"),
         ("returned@5", FEW, "2"),
+        ("leak@2", FEW, "0.5"),  # of two passages one is forbidden
+        ("permitted_recall", TWO, "0.5"),
+        ("calls", FEW, "2"),
+        ("repeated_calls", FEW, "0.5"),  # of two calls the second repeats the first
+        ("wasted_calls", FEW, "0.5"),
+        ("new_relevant", FEW, "0.5"),  # one passage in two calls
+        ("span_recall", PLACED, "0.5"),  # the first half of a passage
     ],
 )
 def test_what_can_be_a_fraction_is_refused_before_anything_is_asked(
@@ -398,10 +407,16 @@ def test_what_can_be_a_fraction_is_refused_before_anything_is_asked(
 
 @pytest.mark.parametrize(
     ("name", "dataset"),
-    [("complete@2", TWO), ("recall@2", FEW), ("ndcg@1", TWO), ("mrr@1", TWO), ("abstained", FEW)],
+    [
+        *[("complete@2", TWO), ("recall@2", FEW), ("ndcg@1", TWO), ("mrr@1", TWO)],
+        *[("abstained", FEW), ("leaked@2", FEW), ("leak@1", FEW), ("permitted_recall", FEW)],
+    ],
 )
 def test_what_is_0_or_1_with_these_labels_is_asked(name: str, dataset: RetrievalDataset) -> None:
-    results = evaluate(asked_by(Agent()), dataset, ["calls", f"pass^2 {name}"], repeats=2)
+    forbidden = {"q1": ["x"]} if name[0] in "lp" else None
+    results = evaluate(
+        asked_by(Agent()), dataset, ["calls", f"pass^2 {name}"], repeats=2, forbidden=forbidden
+    )
     assert not any("isn't always 0 or 1" in note for note in results.scores.notes)
 
 

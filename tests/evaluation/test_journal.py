@@ -23,7 +23,7 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from support.processes import Forked
 from support.retrievers import Postprocessor, Scripted
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate
+from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate
 from llama_index_rag_metrics.evaluation.asking.query_runner import Asking, Journal
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import (
@@ -360,13 +360,20 @@ def test_a_call_whose_error_is_masked_anew_is_kept(
     assert "zz-secret-zz" not in kept.error
 
 
+def _by_evaluator(source: Any, dataset: Any, metrics: list[str], **options: Any) -> Any:
+    return RetrieverEvaluator(metrics=metrics, retriever=source).evaluate_dataset(
+        dataset, **options
+    )
+
+
+@pytest.mark.parametrize("evaluated", [evaluate, _by_evaluator])
 def test_an_index_by_a_name_of_ones_own_is_asked_for_more_by_a_deeper_metric(
-    tmp_path: Path,
+    tmp_path: Path, evaluated: Any
 ) -> None:
     nodes = [TextNode(id_=f"d{n}", text=f"{n}") for n in range(12)]
     index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
     dataset = RetrievalDataset({"q1": "x?"}, {"q1": ["d1"]})
     options: dict[str, Any] = {"journal": tmp_path / "journal.jsonl", "retriever_id": "mine"}
-    assert len(evaluate(index, dataset, ["recall@3"], **options).run["q1"].ids) == 3
+    assert len(evaluated(index, dataset, ["recall@3"], **options).run["q1"].ids) == 3
     with pytest.raises(JournalMismatch, match="depth is '12', but the journal has '3'"):
-        evaluate(index, dataset, ["recall@12"], **options)
+        evaluated(index, dataset, ["recall@12"], **options)

@@ -112,6 +112,29 @@ def test_what_nobody_knows_is_noted_wherever_it_is_scored(tmp_path: Path) -> Non
     assert notes == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("of_node", "is_permitted"),
+    # what prints alike is alike, as for slices; NaN, a gap in a table, is none
+    [(1, True), (1.0, True), ("1", True), ([1.0, 2], True), (2, False), (True, False)],
+)
+def test_values_of_metadata_are_compared_as_slices_are(of_node: Any, is_permitted: bool) -> None:
+    for of_question in (1, 1.0, "1", ["1"]):
+        asked = RetrievalDataset({"q": "a?"}, metadata={"q": {"level": of_question}})
+        node = TextNode(id_="n", text="text", metadata={"level": of_node})
+        found = evaluate(lambda query, node=node: [node], asked, "leaked", forbidden="level")
+        assert found.scores.by_query("leaked") == {"q": 0 if is_permitted else 1}
+
+
+def test_a_value_of_nan_is_none() -> None:
+    asked = RetrievalDataset({"q": "a?"}, metadata={"q": {"level": float("nan")}})
+    with pytest.raises(InvalidInput, match="'q' lacks it"):
+        evaluate(lambda query: ["n"], asked, "leaked", forbidden="level")
+    node = TextNode(id_="n", text="text", metadata={"level": float("nan")})
+    asked = RetrievalDataset({"q": "a?"}, metadata={"q": {"level": 1}})
+    results = evaluate(lambda query: [node], asked, "leaked", forbidden="level")
+    assert any("1 retrieved passage is unknown" in note for note in results.scores.notes)
+
+
 def test_an_unknown_passage_that_is_forbidden_by_id_is_known() -> None:
     both = dataset(forbidden={"q1": ["n4"], "q2": ["n4"]})
     scores = evaluate(retrieve, both, "leak", forbidden="tenant").scores

@@ -194,6 +194,26 @@ class TestRerankings:
         assert [list(call.ids) for call in calls_of(run["t1"])] == [["a"], ["b"]]
         assert run.notes == ("rerankings left out, since they aren't of one retrieval: 1",)
 
+    @pytest.mark.parametrize("is_told", [False, True])
+    def test_one_that_fits_two_retrievals_is_of_the_last_and_noted(
+        self, path: Path, is_told: bool
+    ) -> None:
+        """It is told where the first retrieval has a reranking of its own, before the second."""
+        order = {"kind": "RERANKER"}
+        own = [retrieval("k1", "x", ["b", "a"], "root", begin=1, **order)] * is_told
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a", "b"], "root", begin=0), *own),
+            request(retrieval("r2", "y", ["a", "b", "c"], "root", begin=2)),
+            request(retrieval("k2", "y", ["b"], "root", begin=3, **order)),
+            request(span("root", **AGENT)),
+        )
+        run = read_traces(path)
+        first = ["b", "a"] if is_told else ["a", "b"]
+        assert [list(call.ids) for call in calls_of(run["t1"])] == [first, ["b"]]
+        said = "rerankings that fit several retrievals, of which the last counts as theirs: 1"
+        assert run.notes == (() if is_told else (said,))
+
     def test_one_that_failed_or_holds_no_documents_is_counted(self, path: Path) -> None:
         kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
         write_lines(

@@ -17,7 +17,13 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     scores_of,
 )
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of, surroundings
+from llama_index_rag_metrics.decisions.gate.baseline import (
+    Baseline,
+    Fingerprint,
+    Update,
+    judge_of,
+    surroundings,
+)
 from llama_index_rag_metrics.decisions.gate.measuring import (
     Measured,
     check_drawn_rules,
@@ -157,7 +163,7 @@ def check_rules(
     ):
         failed = [Failure("", *pair) for pair in scores.failed.items()]
         notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
-    notes += _remarks(verdicts)
+    notes += _remarks(verdicts, scores, sides)
     if judge is None and draw is None:
         notes += _easier(verdicts, scores, sides, clusters)
     notes += _notes_on({verdict.metric for verdict in verdicts}, scores)
@@ -347,7 +353,9 @@ def _worst_queries(
         )
 
 
-def _remarks(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _remarks(
+    verdicts: Sequence[Verdict], scores: Scores, sides: Mapping[str, _Side]
+) -> Iterator[str]:
     open_ones = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
     if any(verdict.needed for verdict in open_ones):
         yield (
@@ -367,9 +375,22 @@ def _remarks(verdicts: Sequence[Verdict]) -> Iterator[str]:
     ):
         yield (
             "equal scores prove little with few questions; only identical rankings pass without "
-            "proof. Rankings are known to scores of `evaluate`, `score` and score_rankings; score "
-            "older ones again"
+            f"proof{_unlike(scores, sides)}"
         )
+
+
+def _unlike(scores: Scores, sides: Mapping[str, _Side]) -> str:
+    """Why rankings that may be identical aren't taken for it."""
+    for side, common in sides.values():
+        known = (side.fingerprints.get(each, Fingerprint()).ranking for each in common)
+        if not all(known) or not all(map(scores.rankings.get, common)):
+            return (
+                ". Rankings are known to scores of `evaluate`, `score` and score_rankings; score "
+                "older ones again"
+            )
+        if scored_otherwise({"": side.scores, "now": scores}):
+            return ". Score both with the same max_retrieved and judged_only"
+    return ""
 
 
 def _easier(

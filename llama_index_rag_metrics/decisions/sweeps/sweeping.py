@@ -42,6 +42,7 @@ from llama_index_rag_metrics.evaluation.source import (
     Source,
     retrieval_depth,
 )
+from llama_index_rag_metrics.files.dataset_content import labels_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import check_passes
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
@@ -183,11 +184,7 @@ async def asweep(
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
-    check_passes(
-        chosen,
-        options.get("repeats", 1),
-        {**questions.expected_texts, **questions.relevance}.values(),
-    )
+    check_passes(chosen, options.get("repeats", 1), labels_of(questions).values())
     if slices is not None:
         rows_by(slices, questions.queries, questions.metadata, "slices")
     options["cache"] = Cache.of(options.get("cache"), journal)

@@ -250,6 +250,7 @@ class Remark(Enum):
     FAILED_RERANKINGS = "rerankings that failed, so the order before them counts"
     SILENT_RERANKINGS = "rerankings without documents, so the order before them counts"
     STRAY = "rerankings left out, since they aren't of one retrieval"
+    UNCERTAIN = "rerankings that fit several retrievals, of which the last counts as theirs"
     ECHO = "steps outside any program that repeat a question, such as a synthesizer's, left out"
     ASKED_AGAIN = "questions asked several times; the last time counts"
     NAMELESS = (
@@ -554,15 +555,17 @@ def _reranked(
             and (work.begin or 0.0) <= (reranking.begin or 0.0)
             and ids <= set(work.retrieved.ids)
         ]
-        nearest = max(
-            fitting,
-            key=lambda work: (len({*within[work.span_id]}.intersection(around)), work.begin or 0.0),
-            default=None,
-        )
-        if nearest is None:
+        common = {
+            work.span_id: len({*within[work.span_id]}.intersection(around)) for work in fitting
+        }
+        nearest = [work for work in fitting if common[work.span_id] == max(common.values())]
+        if not nearest:
             remarks[Remark.STRAY] += 1
-        else:
-            reranked.setdefault(nearest.span_id, []).append(reranking)
+            continue
+        last = max(nearest, key=lambda work: work.begin or 0.0)
+        others = (work for work in nearest if work is not last)
+        remarks[Remark.UNCERTAIN] += any(work.span_id not in reranked for work in others)
+        reranked.setdefault(last.span_id, []).append(reranking)
     return reranked
 
 
