@@ -70,7 +70,8 @@ def comparison_report(comparison: Comparison) -> m.Report:
         for name in comparison.names
         for results in [comparison.results[name]]
     ]
-    if comparison.settings.on_missing == "intersect":
+    # people's own means stand beside their intervals in the calibrations, over all they scored
+    if comparison.settings.on_missing == "intersect" and not comparison.calibrations:
         known = ({*each.query_ids, *each.excluded} for each in comparison.systems.values())
         shared = set.intersection(*known)
         systems = [each._replace(scores=each.scores.select(shared)) for each in systems]
