@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -153,7 +155,7 @@ def identify_callable(function: Any, depth: int = _DEEPEST) -> str:
         settings = _digest(function.__self__, depth)
         return f"{owner}.{identify_callable(function.__func__, depth)} of {settings}"
     if inspect.isfunction(function):
-        bound = [function.__defaults__, function.__kwdefaults__, dict(_enclosed(function))]
+        bound = [function.__defaults__, function.__kwdefaults__, dict(_used(function))]
         essence = digests.short_hash(f"{digests.code_of(function)} {_describe(bound, depth)}")
         return f"{function.__module__}.{function.__qualname__} {essence}"
     if named := getattr(function, "__qualname__", None):
@@ -211,9 +213,19 @@ def _is_data(held: object) -> bool:
     return isinstance(held, (Mapping, AbstractSet))
 
 
-def _enclosed(function: Any) -> Iterator[tuple[str, Any]]:
-    """Variables that a function encloses, without lists, sets and dicts, which may change."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        held = digests.content(cell)
+def _used(function: Any) -> Iterator[tuple[str, Any]]:
+    """Variables around a function that it reads; no lists, sets and dicts, which may change."""
+    code, of_module = function.__code__, function.__globals__
+    cells = map(digests.content, function.__closure__ or ())
+    read = _globals(code, "LOAD_GLOBAL") - _globals(code, "STORE_GLOBAL")
+    around = {name: of_module[name] for name in read if name in of_module}
+    for name, held in (around | dict(zip(code.co_freevars, cells, strict=True))).items():
         if not isinstance(held, (list, set, dict)) and held is not function:
             yield name, held
+
+
+def _globals(code: CodeType, operation: str) -> set[str]:
+    """The globals on which code, or a function within it, does this."""
+    names = {each.argval for each in dis.get_instructions(code) if each.opname == operation}
+    within = (each for each in code.co_consts if isinstance(each, CodeType))
+    return names.union(*(_globals(each, operation) for each in within))

@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index_rag_metrics.files import records
 from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
-from llama_index_rag_metrics.files.fields import QUERY_ID
+from llama_index_rag_metrics.files.fields import DOC_ID, QUERY_ID
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
@@ -63,15 +63,20 @@ def read_beir(folder: Path, split: str | None, faults: Faults) -> DatasetContent
 def read_judgements(
     path: Path, faults: Faults, known: Collection[str] | None = None
 ) -> dict[str, Relevance]:
-    """Read a file of qrels/: query id, document id and grade, with tabs between them."""
+    """Read a file of qrels/: query id, document id (or as its header says) and grade, by tabs."""
     grades = records.Judgements(known, "a query id of queries.jsonl")
+    documents_first = False
 
     def read(line: str, place: Place) -> None:
+        nonlocal documents_first
         columns = line.split("\t")
         expected = "query-id, corpus-id and score, with tabs between them"
         place.check(len(columns) == len(HEADER), expected, line)
-        query_id, document_id, grade = columns
-        if place.line != 1 or grade.strip().lower() not in _SCORE_HEADINGS:
+        *ids, grade = columns
+        if place.line == 1 and grade.strip().lower() in _SCORE_HEADINGS:
+            documents_first = ids[0].strip().lower() in DOC_ID
+        else:
+            query_id, document_id = ids[::-1] if documents_first else ids
             grades.add(query_id, document_id, grade, place)
 
     faults.each(read_lines(path, faults), read)

@@ -373,7 +373,7 @@ class Finder:
         nothing = np.zeros(len(next(iter(held.values()), ())), np.bool_)
         together = np.logical_or.reduce([nothing, *(held[item] for item in chosen)])
         documents = self.passages.documents
-        while left and _share(together) < WHOLE:
+        while left and _share(together) < max(WHOLE, self._threshold):
             best = max(left, key=lambda item: int((left[item] & ~together).sum()))
             gained = _share(left[best] & ~together)
             own = {documents.get(item) for item in chosen or [best]}

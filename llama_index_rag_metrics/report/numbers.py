@@ -197,6 +197,8 @@ def count(value: float) -> str:
 
 def kappa_in_words(kappa: Kappa) -> str:
     """Cohen's kappa with its interval, in the digits that its n carries."""
+    if math.isnan(kappa.kappa):
+        return "kappa has no value (all grades are the same)"
     return f"kappa {_with_ends(kappa.kappa, kappa.low, kappa.high, kappa.n)}"
 
 

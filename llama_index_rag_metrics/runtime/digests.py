@@ -11,7 +11,8 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from enum import Enum
 from functools import cached_property, partial
 from hashlib import sha256
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -175,7 +176,7 @@ def content(cell: Any) -> Any:
 _SECRETS = ("key", "token", "secret", "password", "credential", "header", "authorization")
 _WITHOUT_EFFECT = (
     *("embed_batch_size", "num_workers", "timeout", "max_retries", "reuse_client", "verbose"),
-    *("show_progress_bar", "top_n"),
+    *("show_progress_bar", "top_n", "rate_limiter"),
 )
 
 
@@ -214,8 +215,11 @@ def identity(component: object) -> dict[str, Any]:
         }
     )
     private = getattr(component, "__pydantic_private__", None) or {}
-    texts = {name: value for name, value in private.items() if isinstance(value, str)}
-    return described | _settings(texts)
+    # the rest may change as it is used
+    kept = {
+        name: held for name, held in private.items() if isinstance(held, str) or "config" in name
+    }
+    return described | _settings(kept)
 
 
 def _settings(values: Mapping[Any, Any]) -> dict[str, Any]:
@@ -238,6 +242,10 @@ def _setting(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, BaseComponent):
         return identity(value)
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
+        value = vars(value)
     if callable(getattr(value, "get_template", None)):
         return sha256(repr(value).encode("utf-8", "replace")).hexdigest()
     if isinstance(value, Mapping):

@@ -296,13 +296,13 @@ def _differing(system: System, spread: Spread) -> Iterator[m.Table]:
 
 
 def _passes(scores: Scores, spreads: Mapping[str, Spread]) -> Iterator[m.Table]:
-    """The chances to pass, of the metrics that are 0 or 1."""
+    """The chances to pass in as many runs as every question has, of metrics that are 0 or 1."""
     binary = [name for name, spread in spreads.items() if spread.is_binary]
     names = [f"pass{sign}{{}} {name}" for name in binary for sign in "@^"][:MOST_ABREAST]
     if not names:
         return
-    rows = []
-    for k in range(1, len(scores.repeats) + 1):
+    rows, runs = [], chain.from_iterable(spreads[name].runs.values() for name in binary)
+    for k in range(1, min(map(len, runs)) + 1):
         chances = of_repeats(scores.repeats, [name.format(k) for name in names])
         means = ((m.Cell.of(chances.means[name], "score"), chances.n(name)) for name in chances)
         rows.append(m.Row(f"{k}", [mean_of(*each) for each in means]))

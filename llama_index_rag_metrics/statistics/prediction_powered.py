@@ -22,6 +22,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 FEWEST_HUMAN = 20  # with fewer human scores, λ is too uncertain for the intervals to hold
 TOO_POOR = "the judge's scores hardly follow people's"
+ALL_SAME = "people's scores are all the same"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def prediction_powered(
     variance = spread * n_units / (n_units - 2) + far
     before = float(alone.standard_errors[0]) ** 2
     if not variance < before or spread == 0.0:
-        return unmoved.without_judge(TOO_POOR)
+        return unmoved.without_judge(ALL_SAME if np.ptp(human) <= NOISE else TOO_POOR)
     centre = float(both.means.sum())
     stretched = math.sqrt(variance / spread * (n_units - 1) / n_units)
     values = centre + (rest - rest.mean()) * stretched

@@ -139,6 +139,12 @@ class TestWords:
         calibrated = calibrate({"q1": 0.3, "q2": 0.5}, {"q1": 1.0})["score"]
         assert "by 1 human question alone: " in calibrated.sentence
 
+    def test_scores_that_are_all_the_same(self) -> None:
+        # the judge agrees on all 30: its scores aren't what is wrong
+        judge = {f"q{n}": 0.1 for n in range(100)}
+        calibrated = calibrate(judge, dict(list(judge.items())[:30]))["score"]
+        assert calibrated.sentence.endswith("alone: people's scores are all the same.")
+
     def test_a_judge_too_poor_to_help(self) -> None:
         judge, human = sides(0.0, seed=2)
         calibrated = calibrate(judge, human)["hit_rate@5"]

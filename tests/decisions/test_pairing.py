@@ -48,6 +48,10 @@ class TestMissing:
         assert shared["b", "mrr"].difference == 0.5
         assert shared.means["a", "mrr"].mean == 0.25
         assert shared.notes[0].startswith("only the 2 questions that all systems have are compared")
+        # a's mean over q1, too, would be 0.50, beside the interval of 0.25
+        means = shared.report().sections[1].tables[0]
+        mrr, questions = (row.cells[0].value for row in (means.parts[0][0], means.parts[1][0]))
+        assert (mrr, questions) == (0.25, 2)
 
     def test_nothing_in_common(self) -> None:
         a, b = Scores(["q1"], {"mrr": [1]}), Scores(["q2"], {"mrr": [1]})

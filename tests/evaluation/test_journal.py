@@ -229,6 +229,12 @@ def _within(depth: int) -> Callable[[str], list[str]]:
     return lambda question: [item for item in "abc" if item in {"a", "b"}]
 
 
+def _of_module(depth: int) -> Any:
+    module: dict[str, Any] = {"DEPTH": depth, "n": 0}
+    exec("def search(question):\n global n\n n += 1\n return ['a', 'b', 'c'][:DEPTH]", module)
+    return module["search"]
+
+
 def _vectors(depth: int) -> Any:
     nodes = [TextNode(id_=name, text=name) for name in "abc"]
     index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
@@ -257,6 +263,7 @@ def _fused(depth: int) -> Any:
         _searching,
         _by_default,
         _within,
+        _of_module,
         _vectors,
         _fused,
     ],

@@ -104,6 +104,14 @@ def test_without_qrels_no_query_is_judged(folder: Path) -> None:
     assert len(dataset) == 2
 
 
+def test_columns_are_those_of_the_header(folder: Path) -> None:
+    ids = '{"_id": "1", "text": "a"}\n{"_id": "2", "text": "b"}'
+    for name in ("queries.jsonl", "corpus.jsonl"):
+        (folder / name).write_text(ids)
+    (folder / "qrels/test.tsv").write_text("corpus-id\tquery-id\tscore\n2\t1\t3\n")
+    assert RetrievalDataset.from_beir(folder).relevance == {"1": Relevance({"2": 3})}
+
+
 @pytest.mark.parametrize(
     ("name", "text", "line", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,10 @@ def test_items_of_one_query_belong_together() -> None:
 
 
 def test_where_nothing_varies() -> None:
-    agreed = agreement({"q": {"a": 1, "b": 1}}, {"q": ["a", "b"]})
-    assert agreed == Agreement(1.0, None, None, 2)
+    # observed and by chance, they agree on all: 0 / 0. Of two lists only what both name is compared
+    agreed = agreement({"q": ["a", "b"]}, {"q": ["a", "c"]})
+    assert (math.isnan(agreed.kappa), agreed.low, agreed.high, agreed.n) == (True, None, None, 1)
+    assert str(agreed) == "kappa has no value (all grades are the same) on 1 passage"
 
 
 def test_one_query_has_no_interval() -> None:

@@ -71,6 +71,18 @@ class TestFates:
         (group,) = moved.dataset.relevance["q"].alternatives or ()
         assert set(group) == {"a", "b", "c"}
 
+    def test_pieces_are_gathered_up_to_a_high_threshold(self) -> None:
+        # 97 of 100 characters alone, and all of them together
+        text = (f"{TRITON} {IO}" * 2)[:100]
+        old, *new = (
+            placed(*each)
+            for each in [("t", text, 0, 100), ("a", text, 0, 97), ("b", text, 60, 100)]
+        )
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": ["t"]}, {"t": text})
+
+        (move,) = move_labels(dataset, new, old_nodes=[old], threshold=1).moves
+        assert (move.fate, {piece.id for piece in move.pieces}) == ("moved", {"a", "b"})
+
     def test_changed(self) -> None:
         moved = move_labels(moons(["t"]), {"n": TRITON.replace("mostly nitrogen", "cold")})
 

@@ -7,13 +7,15 @@ import json
 import pickle
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.storage.kvstore import SimpleKVStore
-from pydantic import PrivateAttr
+from pydantic import BaseModel, PrivateAttr
 from support.processes import Forked
 
 from llama_index_rag_metrics import Cache, EmbeddingSimilarity, SQLiteKVStore
@@ -194,12 +196,30 @@ def test_components_that_answer_differently_have_other_identities() -> None:
         max_tokens: int = 5
         additional_kwargs: dict[str, Any] = {}
         prepare: Callable[[str], str] = str.lower
+        embedding_config: Any = None
         _engine: str = PrivateAttr("small")
+        _generation_config: dict[str, int] = PrivateAttr(default_factory=dict)
 
         def named(self, engine: str) -> Service:
             self._engine = engine
             return self
 
+        def generating(self, **config: int) -> Service:
+            self._generation_config = config
+            return self
+
+    @dataclass
+    class Seed:
+        value: int
+
+    class Config(BaseModel):  # as Google's
+        dimensions: int
+
+    class Task(Enum):
+        SEARCH = 1
+        CLUSTERING = 2
+
+    configs = [Seed(1), Seed(2), Config(dimensions=1), Config(dimensions=2), *Task]
     services = [
         Service(embed_dim=4),
         Service(embed_dim=4, max_tokens=500),
@@ -210,6 +230,8 @@ def test_components_that_answer_differently_have_other_identities() -> None:
         Service(embed_dim=4, prepare=lambda text: text[:6]),
         Service(embed_dim=4).named("large"),
         MockEmbedding(embed_dim=4),
+        *(Service(embed_dim=4, embedding_config=config) for config in configs),
+        *(Service(embed_dim=4).generating(top_k=top_k) for top_k in (1, 2)),
     ]
     keys = [json.dumps(identity(service), sort_keys=True) for service in services]
     assert len(set(keys)) == len(keys)

@@ -475,3 +475,12 @@ def test_thresholds_are_of_one_run_of_each_question() -> None:
     with pytest.raises(InvalidInput, match="one run of each question"):
         score_thresholds(expected, run, "recall")
     assert score_thresholds(expected, run.repeats[0], "recall").proposed is not None
+
+
+def test_chances_to_pass_are_of_all_questions() -> None:
+    # of two runs there is q1 alone: a chance of 1 beside 1/4 (q1: 1/2, q2: 0) of both
+    first = Scores(["q1", "q2"], {"hit_rate@5": [1, 0]})
+    second = Scores(["q1", "q2"], {"hit_rate@5": [0, math.nan]})
+    tables = Scores.of_repeats([first, second]).report().sections[-1].tables
+    [chances] = [table for table in tables if table.title == "Chance to pass"]
+    assert [(row.label, row.cells[0].value) for row in chances.parts[0]] == [("1", 0.25)]

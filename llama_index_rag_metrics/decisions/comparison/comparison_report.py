@@ -70,6 +70,11 @@ def comparison_report(comparison: Comparison) -> m.Report:
         for name in comparison.names
         for results in [comparison.results[name]]
     ]
+    # people's own means stand beside their intervals in the calibrations, over all they scored
+    if comparison.settings.on_missing == "intersect" and not comparison.calibrations:
+        known = ({*each.query_ids, *each.excluded} for each in comparison.systems.values())
+        shared = set.intersection(*known)
+        systems = [each._replace(scores=each.scores.select(shared)) for each in systems]
     metrics, primary = list(comparison.metric_names), comparison.settings.primary
     decision = with_failures(decisions(comparison), systems, primary)
     n = len(comparison.query_ids)

@@ -195,8 +195,9 @@ def agreement(
         confidence: of the interval, in which the items of a query belong together.
 
     Returns:
-        kappa (1 if they always agree, 0 if as often as by chance), n (the items that both judged),
-        and low and high, the ends of its interval; None if none can be given.
+        kappa (1 if they always agree, 0 if as often as by chance; NaN if all grades are the same),
+        n (the items that both judged), and low and high, the ends of its interval; None if none
+        can be given.
 
     Raises:
         InvalidInput: they have no item in common, there are grades that aren't whole, or an
@@ -224,8 +225,6 @@ def agreement(
     if len(broken := pairs[pairs != np.floor(pairs)]):
         remedy = "Or compare by min_grade=...."
         raise InvalidInput("grades", float(broken[0]), "whole grades", remedy)
-    if np.ptp(pairs) == 0:  # kappa has no value where nothing varies
-        return Agreement(1.0, None, None, len(pairs))
     kappa = cohens_kappa(*pairs.T, weights=weights, confidence=confidence, clusters=query_ids)
     return Agreement(kappa.kappa, kappa.low, kappa.high, kappa.n)
 
@@ -309,8 +308,7 @@ def _sentence(scale: ScaleAgreement, of_scale: str) -> m.Statement:
     n, kappa, weighted = scale.n, scale.kappa, scale.weighted_kappa
     agreed = f"agree on {scale.n_agreed:,} of {counted(n, 'item', 'items')}{of_scale}"
     if math.isnan(kappa.kappa):
-        text = f"They {agreed}; all grades are the same, so that kappa has no value."
-        return m.Statement(text, evidence=_AGREEMENT)
+        return m.Statement(f"They {agreed}: {kappa_in_words(kappa)}.", evidence=_AGREEMENT)
     more = "" if weighted is None else f"; weighted {kappa_in_words(weighted)}"
     found = f"{agreed}: {kappa_in_words(kappa)}{more}"
     if kappa.is_moderate:
