@@ -230,30 +230,7 @@ def claimed(cell: Cell, n: int, rng: np.random.Generator) -> float:
     return claims / NOISE_SETS
 
 
-def unequal() -> None:
-    """False claims of four metrics in clusters of very different sizes, at most 20 questions.
-
-    Four fifths of what varies in scores and answers is shared by the questions of a cluster.
-    """
-    print("\n| sizes | n | clusters | noise: any predicts | one is best | width |")
-    print("|---|---|---|---|---|---|")
-    for exponent, n in product((1.5, 1.7, 3.0), (60, 200, 500)):
-        rng, made, counts = np.random.default_rng(n), [], []
-        for _ in range(2 * DATA_SETS):
-            clusters = np.repeat(np.arange(n), np.minimum(rng.zipf(exponent, n), 20))[:n]
-            drawn = 2 * rng.normal(size=(n, 5))[clusters] + rng.normal(size=(n, 5))
-            scores, answers = drawn[:, :4], (drawn[:, 4] > 0).astype(np.float64)
-            made.append(associations(scores, answers, "auc", clusters=clusters, resamples=FLIPS))
-            counts.append(clusters.max() + 1)
-        said = np.mean([((each.low > 0.5) | (each.high < 0.5)).any() for each in made])
-        named = np.mean([each.is_highest for each in made])
-        width = np.nanmedian([each.high - each.low for each in made])
-        row = f"{exponent} | {n} | {np.mean(counts):.0f} | {said:.1%} | {named:.1%} | {width:.2f}"
-        print(f"| Zipf, {row} |", flush=True)
-
-
 if __name__ == "__main__":
     EVERY = [*cells()]
     coverage(EVERY)
     claims(EVERY)
-    unequal()
