@@ -683,6 +683,12 @@ class Gate:
             self.opened.wait()
 
 
+def test_what_holds_no_limiter_starts_no_actor_for_it() -> None:
+    limiters = distributed.sharing.Limiters()
+    limiters.pack([str, "mrr"])
+    assert limiters.actor is None
+
+
 def test_a_rate_limit_is_one_for_the_whole_cluster(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
