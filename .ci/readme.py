@@ -27,6 +27,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "README.zh-TW.md")
+sys.path.append(str(ROOT / "tests"))
+from support.processes import Forked  # noqa: E402
+
 COHERE = ("CO_API_KEY", "COHERE_API_KEY", "CO_API_URL")
 BLOCK = re.compile(
     r"(?:<!-- ci: (?P<marker>[^>]*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.S
@@ -55,20 +58,31 @@ def command(name: str) -> str:
 
 def run(what: str, arguments: list[str], **variables: str) -> str:
     """What a program prints in an empty folder; its failure is ours."""
-    inherited = {name: value for name, value in os.environ.items() if name not in COHERE}
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             arguments,
             cwd=folder,
-            env={**inherited, "PYTHONWARNINGS": "default", **variables},
+            env={**os.environ, **variables},
             capture_output=True,
             text=True,
             check=False,
         )
-    if done.returncode:
-        raise SystemExit(f"{what} failed:\n{done.stdout}{done.stderr}")
+    return succeeded(what, done.returncode, done.stdout, done.stderr)
+
+
+def run_block(what: str, code: str) -> str:
+    """The same of a block, in a process forked from one that has imported the package."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = Forked(code, folder=folder)
+        printed, errors = process.communicate()
+    return succeeded(what, process.wait(), printed, errors)
+
+
+def succeeded(what: str, exit_code: int, printed: str, errors: str) -> str:
+    if exit_code:
+        raise SystemExit(f"{what} failed:\n{printed}{errors}")
     print(f"{what}: ran\n", end="", flush=True)
-    return done.stdout
+    return printed
 
 
 def check_shown(what: str, shown: str, printed: str) -> None:
@@ -91,7 +105,7 @@ def run_page(page: str) -> None:
     for number, block in enumerate(blocks(page), 1):
         what, marker = f"{page}, block {number}", block["marker"] or ""
         if block["language"] == "python" and not marker.startswith("skip"):
-            printed = run(what, [sys.executable, "-c", block["code"]])
+            printed = run_block(what, block["code"])
         elif marker == "printed":
             check_shown(what, block["code"], printed)
 
@@ -116,7 +130,6 @@ def examples(extras: list[str]) -> list[Path]:
 
 
 def run_cohere_example() -> None:
-    sys.path.insert(0, str(ROOT / "tests"))
     from support.cohere_server import cohere_server
 
     with cohere_server() as server:
@@ -131,6 +144,9 @@ def run_cohere_example() -> None:
 
 
 def main(task: str, *names: str) -> None:
+    os.environ["PYTHONWARNINGS"] = "default"
+    for name in COHERE:
+        os.environ.pop(name, None)
     if task == "command":
         print(command(*names))
     elif task == "blocks":

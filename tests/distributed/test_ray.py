@@ -56,6 +56,7 @@ from llama_index_rag_metrics.scores.scoring.score_tables import score_totals
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # then all of it listens on 127.0.0.1, as there
+    "RAY_worker_niceness": "0",  # Ray's 15 starves them where anything else runs
 }
 if "RAG_METRICS_RAY" not in os.environ:
     pytest.importorskip("ray", reason="needs Ray")
@@ -65,6 +66,9 @@ import ray
 from ray.cluster_utils import Cluster
 
 from llama_index_rag_metrics.distributed import ray as distributed
+
+evaluate_there = partial(distributed.evaluate, workers=1)
+"""By one worker, where a test isn't about several: each is a process that imports LlamaIndex."""
 
 NAMES = ["mrr", "ndcg@3", "recall@2", "ap", "bpref"]
 N = 60
@@ -338,18 +342,18 @@ def test_the_calls_of_a_workflow_are_kept(cluster: Cluster, log: Path, tmp_path:
         assert all(call.latency is not None for call in there if call.error is None)
     assert [call.query for call in ours.sessions.of("q1")] == ["what is 1", "what is 2"]
     journal = tmp_path / "journal.jsonl"
-    last = distributed.evaluate(few, factory, ["recall"], combine="last", journal=journal)
+    last = evaluate_there(few, factory, ["recall"], combine="last", journal=journal)
     assert list(last.run["q1"].ids) == list(theirs.run["q1"].calls[-1].ids)  # type: ignore[index]
     kept = evaluate(factory(), few, ["recall"], combine="last", journal=journal)
     assert kept.run["q1"] == last.run["q1"]
     named: dict[str, Any] = {"journal": tmp_path / "named.jsonl", "retriever_id": "mine"}
-    mine = distributed.evaluate(few, factory, ["recall"], combine="last", **named)
+    mine = evaluate_there(few, factory, ["recall"], combine="last", **named)
     with pytest.raises(JournalMismatch, match="combine"):
-        distributed.evaluate(few, factory, ["recall"], combine="rrf", **named)
+        evaluate_there(few, factory, ["recall"], combine="rrf", **named)
     again = evaluate(factory(), few, ["recall"], combine="last", **named)
     assert again.run["q1"] == mine.run["q1"]
     with pytest.raises(WorkersFailed, match="max_calls"):
-        distributed.evaluate(few, factory, ["recall"], max_calls=0)
+        evaluate_there(few, factory, ["recall"], max_calls=0)
 
 
 def test_items_matched_by_text_and_failures_left_out(
@@ -365,8 +369,8 @@ def test_latency_of_queries_asked_alone(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     factory = Factory(log)
-    options: Any = {"latency": "alone", "latency_sample": 3}
-    latency = distributed.evaluate(dataset, factory, NAMES, **options).run.latency
+    options: Any = {"latency": "alone", "latency_sample": 3, "workers": 2}
+    latency = evaluate_there(dataset, factory, NAMES, **options).run.latency
     assert latency is not None
     assert (latency.n, latency.concurrency) == (3, 1)
     assert Counter(factory.asked) == Counter(range(N))
@@ -390,7 +394,7 @@ def test_what_is_forbidden_and_what_tokens_cost(
     allowed = RetrievalDataset(**{**vars(dataset), **parts})
     metrics = ["mrr", "leak@3", "leaked@3", "permitted_recall", "recall@12tokens"]
     options: Any = {"forbidden": forbidden, "price_per_million": 500.0, "tokenizer": str.split}
-    ours = distributed.evaluate(allowed, Factory(log), metrics, **options)
+    ours = evaluate_there(allowed, Factory(log), metrics, **options)
     theirs = evaluate(Factory(log)(), allowed, metrics, **options)
     assert same(ours, theirs)
     assert 0 < ours.scores.means["leaked@3"] <= 1
@@ -405,7 +409,7 @@ def test_what_is_forbidden_and_what_tokens_cost(
 def test_a_threshold_on_what_workers_retrieved(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
-    ours = distributed.evaluate(dataset, Factory(log), ["recall@5"], min_score=0.3)
+    ours = evaluate_there(dataset, Factory(log), ["recall@5"], min_score=0.3)
     theirs = evaluate(Factory(log)(), dataset, ["recall@5"], min_score=0.3)
     assert same(ours, theirs)
     assert any(len(ranking.ids) < 5 for ranking in ours.run.values())
@@ -427,19 +431,19 @@ def test_two_askers_of_one_question(
         )
 
     journal: Any = {"journal": tmp_path / "run.jsonl", "retriever_id": "ours"}
-    ours = distributed.evaluate(asked_by("acme", "blue"), factory, NAMES, **journal, **options)
+    ours = evaluate_there(asked_by("acme", "blue"), factory, NAMES, **journal, **options)
     theirs = evaluate(factory(), asked_by("acme", "blue"), NAMES, **options)
     assert same(ours, theirs)
     assert [ours.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "blue 0"]
     with pytest.raises(JournalMismatch):
-        distributed.evaluate(asked_by("acme", "acme"), factory, NAMES, **journal, **options)
+        evaluate_there(asked_by("acme", "acme"), factory, NAMES, **journal, **options)
 
 
 def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: Path) -> None:
     dataset = RetrievalDataset({"q": "what is 2"}, {"q": ["6", "3"]})
     with pytest.warns(UserWarning, match="use match_on='doc'"):
-        distributed.evaluate(dataset, Factory(log), "mrr")
-    ours = distributed.evaluate(dataset, Factory(log), "mrr", match_on="doc")
+        evaluate_there(dataset, Factory(log), "mrr")
+    ours = evaluate_there(dataset, Factory(log), "mrr", match_on="doc")
     assert ours.scores.means["mrr"] == 1.0
 
 
@@ -482,7 +486,7 @@ def test_a_worker_that_is_killed_at_work(
 ) -> None:
     factory = Factory(log, kills_once=frozenset({20, 40}))
     journal = tmp_path / "journal.jsonl"
-    ours = distributed.evaluate(dataset, factory, NAMES, concurrency=4, journal=journal)
+    ours = distributed.evaluate(dataset, factory, NAMES, workers=2, concurrency=4, journal=journal)
     asked = Counter(factory.asked)
     assert set(asked) == set(range(N))
     assert asked[20] == asked[40] == 2
@@ -517,25 +521,23 @@ def test_what_cannot_be_pickled_is_a_clear_error(
 ) -> None:
     lock = threading.Lock()
     with pytest.raises(InvalidInput, match=r"that can be pickled, got .*lock.*in the factory"):
-        distributed.evaluate(dataset, lambda: lock, NAMES)  # type: ignore[arg-type, return-value]
+        evaluate_there(dataset, lambda: lock, NAMES)  # type: ignore[arg-type, return-value]
 
 
 def test_raise_on_error_ends_at_the_first_failure(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     with pytest.raises(RetrievalFailed, match=r"'q5'.*ConnectionError: no answer to 5"):
-        distributed.evaluate(
-            dataset, Factory(log, fails=frozenset({5})), NAMES, raise_on_error=True
-        )
+        evaluate_there(dataset, Factory(log, fails=frozenset({5})), NAMES, raise_on_error=True)
 
 
 def test_a_factory_that_fails_is_a_clear_error(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     with pytest.raises(WorkersFailed, match="FileNotFoundError: the index isn't here"):
-        distributed.evaluate(dataset, Factory(log, broken=True), NAMES)
+        distributed.evaluate(dataset, Factory(log, broken=True), NAMES, workers=2)
     with pytest.raises(InvalidInput, match="retriever_factory"):
-        distributed.evaluate(dataset, "bm25", NAMES)  # type: ignore[arg-type]
+        evaluate_there(dataset, "bm25", NAMES)  # type: ignore[arg-type]
 
 
 def test_a_factory_that_kills_its_worker_is_tried_three_times(
@@ -556,9 +558,9 @@ def test_a_journal_goes_on_here_and_there(
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     bad = Factory(log, fails=frozenset(range(0, N, 2)))
     evaluate(bad(), dataset, NAMES, journal=first)
-    distributed.evaluate(dataset, bad, NAMES, journal=second)
+    distributed.evaluate(dataset, bad, NAMES, workers=2, journal=second)
     good = Factory(tmp_path / "again.log")
-    ours = distributed.evaluate(dataset, good, NAMES, journal=first)
+    ours = distributed.evaluate(dataset, good, NAMES, workers=2, journal=first)
     assert sorted(good.asked) == list(range(0, N, 2))
     theirs = evaluate(good(), dataset, NAMES, journal=second)
     assert sorted(good.asked) == sorted([*range(0, N, 2)] * 2)
@@ -570,13 +572,13 @@ def test_every_question_is_asked_several_times(
 ) -> None:
     factory, names = Factory(log), [*NAMES, "pass^2 hit_rate@1"]
     options: dict[str, Any] = {"repeats": 3, "journal": tmp_path / "run.jsonl"}
-    ours = distributed.evaluate(dataset, factory, names, **options)
+    ours = distributed.evaluate(dataset, factory, names, workers=2, **options)
     asked = Counter(int(number) for number, *_ in notes(log))
     assert asked == dict.fromkeys(range(N), 3)
     theirs = evaluate(Factory(tmp_path / "here.log")(), dataset, names, repeats=3)
     assert same(ours, theirs)
     assert [run.means for run in ours.repeats] == [run.means for run in theirs.repeats]
-    again = distributed.evaluate(dataset, factory, names, **options)
+    again = evaluate_there(dataset, factory, names, **options)
     assert len(notes(log)) == 3 * N
     assert same(again, theirs)
 
@@ -593,7 +595,7 @@ def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Pa
         from llama_index_rag_metrics.distributed.ray import evaluate
         ray.init(address={cluster.address!r}, log_to_driver=False)
         evaluate(questions({N}), Factory(Path({str(log)!r}), seconds=0.1), "mrr",
-                 concurrency=2, journal={str(journal)!r}, retriever_id="noting")
+                 workers=2, concurrency=2, journal={str(journal)!r}, retriever_id="noting")
     """
     process = start([sys.executable, "-c", textwrap.dedent(code)])
     soon(lambda: journal.exists() and len(journal.read_text().splitlines()) > N // 3)
@@ -619,12 +621,12 @@ def test_a_text_is_embedded_once_on_the_whole_cluster(
     metric = EmbeddingSimilarity(embed_model=NotingEmbedding(log=embedded, seconds=0.005))
     options: Any = {"workers": 3, "concurrency": 4}
     factory = Factory(log, together=3)
-    ours = distributed.evaluate(dataset, factory, [metric], cache=path, **options)
+    ours = evaluate_there(dataset, factory, [metric], cache=path, **options)
     times = Counter(words[0] for words in notes(embedded))
     assert set(times.values()) == {1}
     assert len(times) == 11 + N  # documents, queries
     assert len(notes(log.with_suffix(".built"))) == 3
-    again = distributed.evaluate(dataset, Factory(log), [metric], cache=path, **options)
+    again = evaluate_there(dataset, Factory(log), [metric], cache=path, **options)
     here = evaluate(Factory(log)(), dataset, [metric], cache=path)
     assert len(notes(embedded)) == 11 + N
     assert same(ours, again)
@@ -650,7 +652,7 @@ def test_caches_of_every_kind(
     embedded, path = tmp_path / "embedded", tmp_path / "cache.sqlite"
     cache: Any = Cache() if kind == "memory" else lambda: SQLiteKVStore(path)
     metric = EmbeddingSimilarity(embed_model=NotingEmbedding(log=embedded))
-    distributed.evaluate(dataset, Factory(log), [metric], cache=cache)
+    distributed.evaluate(dataset, Factory(log), [metric], workers=2, cache=cache)
     evaluate(Factory(log)(), dataset, [metric], cache=cache if kind == "memory" else path)
     assert len(notes(embedded)) == 11 + N
 
@@ -663,7 +665,7 @@ def test_a_store_that_cannot_travel_is_a_clear_error(
     store = SimpleKVStore()
     store.lock = threading.Lock()  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput, match="cache: expected a store that can be pickled"):
-        distributed.evaluate(dataset, Factory(log), NAMES, cache=store)
+        evaluate_there(dataset, Factory(log), NAMES, cache=store)
 
 
 class Gate:
@@ -681,6 +683,12 @@ class Gate:
             waits = self.admitted > self.admits
         if waits:
             self.opened.wait()
+
+
+def test_what_holds_no_limiter_starts_no_actor_for_it() -> None:
+    limiters = distributed.sharing.Limiters()
+    limiters.pack([str, "mrr"])
+    assert limiters.actor is None
 
 
 def test_a_rate_limit_is_one_for_the_whole_cluster(
@@ -717,7 +725,7 @@ def test_a_rate_limit_is_one_for_the_whole_cluster(
 def test_a_key_does_not_travel(cluster: Cluster, dataset: RetrievalDataset, log: Path) -> None:
     metric = CohereRerankRelevancy(api_key="secret", base_url="http://127.0.0.1:9")
     with pytest.raises(WorkersFailed, match=r"MissingKey.*CO_API_KEY") as caught:
-        distributed.evaluate(dataset, Factory(log), [metric])
+        evaluate_there(dataset, Factory(log), [metric])
     assert "secret" not in str(caught.value)
 
 
@@ -725,7 +733,7 @@ def test_retrieval_is_rate_limited_too(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     gate = Gate(admits=N)
-    distributed.evaluate(dataset, Factory(log), NAMES, rate_limiter=gate)
+    distributed.evaluate(dataset, Factory(log), NAMES, workers=2, rate_limiter=gate)
     assert gate.admitted == N
 
 
@@ -736,7 +744,7 @@ def test_a_rate_limiter_that_fails_is_an_error_of_the_metric(cluster: Cluster, l
 
     metric = CohereRerankRelevancy(base_url="http://127.0.0.1:9", rate_limiter=Broken())
     environment = {"runtime_env": {"env_vars": {"CO_API_KEY": "for the workers"}}}
-    results = distributed.evaluate(questions(3), Factory(log), [metric], actor_options=environment)
+    results = evaluate_there(questions(3), Factory(log), [metric], actor_options=environment)
     assert any("PermissionError: over budget" in note for note in results.scores.notes)
 
 

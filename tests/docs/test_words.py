@@ -58,9 +58,9 @@ def retired(text: str) -> list[str]:
 
 def texts(path: Path) -> Iterator[str]:
     """Texts of more than a word; of docstrings those of commands and metrics, which are shown."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         decorators = getattr(node, "decorator_list", ())
         if any(ast.unparse(decorator).startswith("command(") for decorator in decorators):
             yield ast.get_docstring(node) or ""  # type: ignore[arg-type]

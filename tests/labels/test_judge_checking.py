@@ -283,6 +283,11 @@ def kappa(low: float, high: float) -> Kappa:
     return Kappa((low + high) / 2, low, high, 150)
 
 
+@pytest.fixture(scope="module")
+def steady() -> JudgeCheck:
+    return check_judge(judge(lambda text, place: deserved(text)), QUERIES, RUN)
+
+
 @pytest.mark.parametrize(
     ("people", "own", "tone", "start"),
     [
@@ -302,10 +307,9 @@ def kappa(low: float, high: float) -> Kappa:
     ],
 )
 def test_the_first_sentence_says_whether_to_use_the_judge(
-    people: Kappa | None, own: Kappa | None, tone: str, start: str
+    steady: JudgeCheck, people: Kappa | None, own: Kappa | None, tone: str, start: str
 ) -> None:
-    llm = judge(lambda text, place: deserved(text))
-    check = replace(check_judge(llm, QUERIES, RUN), kappa=people, own_kappa=own)
+    check = replace(steady, kappa=people, own_kappa=own)
     first = check.report().decision[0]
     assert (first.tone, first.text[: len(start)]) == (tone, start)
 

@@ -42,13 +42,13 @@ class Forked:
         stdout: what it prints, while it runs.
     """
 
-    def __init__(self, program: str, *arguments: str) -> None:
+    def __init__(self, program: str, *arguments: str, folder: str = ".") -> None:
         self._folder = tempfile.TemporaryDirectory()
         out, self._errors = (Path(self._folder.name) / name for name in ("out", "errors"))
         os.mkfifo(out)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["llama_index_rag_metrics"])
-        given = (textwrap.dedent(program), arguments, sys.path, str(out), str(self._errors))
+        given = (textwrap.dedent(program), arguments, folder, sys.path, str(out), str(self._errors))
         self._process: ForkServerProcess = context.Process(target=_run, args=given, daemon=True)
         self._process.start()
         assert self._process.pid is not None
@@ -75,10 +75,13 @@ class Forked:
         return printed, self._errors.read_text()
 
 
-def _run(program: str, arguments: Sequence[str], path: list[str], out: str, errors: str) -> None:
+def _run(
+    program: str, arguments: Sequence[str], folder: str, path: list[str], out: str, errors: str
+) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path[:] = path
     sys.argv[1:] = arguments
+    os.chdir(folder)
     for file, stream in ((out, sys.stdout), (errors, sys.stderr)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), stream.fileno())
     exec(compile(program, "program", "exec"), {"__name__": "__main__"})

@@ -405,7 +405,7 @@ async def aevaluate(
         serving.cancel()
         with contextlib.suppress(ray.exceptions.RayError):
             await sharing.copy_to_driver(store_actor, cache)
-        for actor in (store_actor, limiters.actor):
+        for actor in filter(None, (store_actor, limiters.actor)):
             ray.kill(actor)
 
 

@@ -137,7 +137,7 @@ class LimiterActor:
 class Limiters:
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        self.actor = driver_node_actor(LimiterActor)
+        self.actor: Any = None
 
     def pack(self, packed: object) -> bytes:
         """Pickle an object for the workers, who `unpack` it; limiters in it stay here."""
@@ -149,6 +149,8 @@ class Limiters:
             remedy = "Connections are opened, and models loaded, in the factory."
             reason = describe_error(error)
             raise InvalidInput("what goes to the workers", reason, expected, remedy) from error
+        if self.kept:
+            self.actor = driver_node_actor(LimiterActor)
         return buffer.getvalue()
 
     async def serve(self) -> None:
@@ -156,7 +158,7 @@ class Limiters:
         under_way: set[asyncio.Task[None]] = set()
         ticket = 0
         try:
-            while True:
+            while self.actor is not None:
                 ticket, number, tokens = await self.actor.request.remote(ticket)
                 task = asyncio.create_task(self._admit(ticket, number, tokens))
                 under_way.add(task)
