@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -35,6 +35,32 @@ def test_t_is_scipys() -> None:
 def test_wilcoxon_is_scipys() -> None:
     theirs = [stats.wilcoxon(column).pvalue for column in DIFFERENCES.T]
     np.testing.assert_allclose(wilcoxon_p(UNITS), theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        # ranks 3, 1.5 and 1.5: one of the 8 sums of flips is as high as 6, its mirror as low as 0
+        ([0.5, 0.25, 0.25, 0.0], 2 / 8),
+        # 4.5, 4.5 and 6 are as high as 4.5
+        ([0.5, -0.25, 0.25], 2 * 3 / 8),
+        ([0.1, -0.1], 1.0),
+    ],
+)
+def test_wilcoxon_of_few_tries_all_flips(changes: list[float], expected: float) -> None:
+    assert wilcoxon_p(Units.of(np.array(changes)[:, None]))[0] == pytest.approx(expected)
+
+
+@given(st.lists(st.sampled_from([-0.75, -0.5, -0.25, 0.0, 0.25, 0.5]), min_size=1, max_size=7))
+def test_wilcoxon_of_few_is_scipys_test_by_permutation(changes: list[float]) -> None:
+    changed = np.array([change for change in changes if change])
+    assume(len(changed) > 1)
+    ranks = stats.rankdata(np.abs(changed))
+    of_all = stats.permutation_test(
+        (changed,), lambda x: ranks[x > 0].sum(), permutation_type="samples", vectorized=False
+    )
+    p = wilcoxon_p(Units.of(np.array(changes)[:, None]))[0]
+    assert p == pytest.approx(of_all.pvalue)
 
 
 def test_wilcoxon_ties_what_only_rounding_parts() -> None:
