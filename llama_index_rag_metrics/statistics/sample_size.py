@@ -64,6 +64,7 @@ class Changes:
     share: float  # of questions that change; the effective one, (Σ|d|)² / (n Σd²)
     widest: float = 1.0  # R, how far two scores can be apart
     size: float = 1.0  # questions in a cluster; 1 without clusters
+    evenness: float = 1.0  # of clusters, how many of one size say as much
 
     @classmethod
     def seen(cls, units: Units, widest: FloatArray) -> list[Changes]:
@@ -81,7 +82,8 @@ class Changes:
             pull = units.influence[:, position] * n_units
             variance = (np.square(pull).sum() + unseen) / max(total - 1, _UNSEEN)
             share = min((effective + _UNSEEN) / total, 1.0)
-            found.append(cls(math.sqrt(variance), share, reach, size))
+            evenness = float(units.n_even[position]) / n_units if n_units else 1.0
+            found.append(cls(math.sqrt(variance), share, reach, size, evenness))
         return found
 
     @property
@@ -119,7 +121,8 @@ class Changes:
         centre = n * effect / total
         error = math.sqrt(((squares + 2 * pseudo) / total - centre**2) / (total - 1))
         chance = math.sqrt(n) * self.deviation / total
-        reach = float(stdtrit(total - 1, aim.confidence)) * error + float(ndtri(aim.power)) * chance
+        quantile = float(stdtrit(n * self.evenness + 1, aim.confidence))
+        reach = quantile * error + float(ndtri(aim.power)) * chance
         return reach <= (distance if aim.is_loss else centre)
 
 
@@ -130,7 +133,7 @@ def detectable_differences(
     changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0).tolist()
     columns = zip(Changes.seen(units, widest), units.n.tolist(), changed, strict=True)
     return [
-        seen.distance(to_be_better(alpha), n) if count >= FEWEST_CHANGED else None
+        seen.distance(to_be_better(alpha), n) if count * seen.evenness >= FEWEST_CHANGED else None
         for seen, n, count in columns
     ]
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from support.intervals import pseudo_bounds, pseudo_change, smallest_shown
 
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
@@ -140,6 +141,28 @@ def test_with_too_few_changes_no_difference_is_named() -> None:
     nine, ten = detectable_differences(Units.of(column), np.ones(2))
     assert nine is None
     assert ten is not None
+
+
+def test_clusters_of_different_sizes_need_more_by_the_definition() -> None:
+    # 40 clusters that say as much as 20 of one size, of which every question changes
+    changes = Changes(deviation=0.3, share=1.0, evenness=0.5)
+    shown = changes.distance(to_be_better(), 40)
+    assert shown is not None
+    squares = 40 * (0.3**2 + shown**2)
+    pseudo = (squares + 1) / 41
+    centre = 40 * shown / 42
+    error = math.sqrt(((squares + 2 * pseudo) / 42 - centre**2) / 41)
+    chance = math.sqrt(40) * 0.3 / 42
+    reach = stats.t.ppf(0.975, 20 + 1) * error + stats.norm.ppf(0.8) * chance
+    assert reach == pytest.approx(centre, rel=1e-9)
+
+
+def test_one_large_cluster_among_few_shows_no_difference() -> None:
+    column = np.random.default_rng(5).normal(0, 0.2, (31, 1))
+    # of one size 31² / (20² + 11 · 1²) = 2.3 clusters would say as much; of 12 equal ones all do
+    uneven, even = np.append(np.zeros(20, np.int64), np.arange(1, 12)), np.arange(31) * 12 // 31
+    assert detectable_differences(Units.of(column, uneven), np.ones(1)) == [None]
+    assert detectable_differences(Units.of(column, even), np.ones(1)) != [None]
 
 
 @pytest.mark.parametrize("changed", [0.2, 1.0])
