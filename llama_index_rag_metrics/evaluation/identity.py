@@ -6,10 +6,11 @@ import dis
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, MutableSet
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from logging import Logger
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,9 @@ from llama_index_rag_metrics.runtime import digests
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.evaluator import Plan
 
-_WITHOUT_EFFECT = {"callback_manager", "show_progress", "verbose"}
+# template_vars follow from the template, in another order in every process
+_WITHOUT_EFFECT = {"callback_manager", "show_progress", "template_vars", "verbose"}
+_CHANGING = (MutableMapping, MutableSequence, MutableSet, Logger)
 _DEEPEST = 2  # levels of components in components that are described
 _NOT_FOR_PEOPLE = re.compile(r" [0-9a-f]{12}(?![0-9a-f])|[\w.<>]*<locals>\.|\b__main__\.")
 """Digests, and where in a program a function is defined."""
@@ -214,13 +217,13 @@ def _is_data(held: object) -> bool:
 
 
 def _used(function: Any) -> Iterator[tuple[str, Any]]:
-    """Variables around a function that it reads; no lists, sets and dicts, which may change."""
+    """Variables around a function that it reads, without what may change, such as lists."""
     code, of_module = function.__code__, function.__globals__
     cells = map(digests.content, function.__closure__ or ())
     read = _globals(code, "LOAD_GLOBAL") - _globals(code, "STORE_GLOBAL")
     around = {name: of_module[name] for name in read if name in of_module}
     for name, held in (around | dict(zip(code.co_freevars, cells, strict=True))).items():
-        if not isinstance(held, (list, set, dict)) and held is not function:
+        if not isinstance(held, _CHANGING) and held is not function:
             yield name, held
 
 

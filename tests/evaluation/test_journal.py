@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable
 from functools import partial
+from os import environ
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +279,28 @@ def test_what_another_retriever_found_never_comes_back(
         evaluate(source, dataset, ["map"], journal=path)
     with pytest.raises(JournalMismatch, match="retriever is"):
         evaluate(make(2), dataset, ["map"], journal=path)
+
+
+def test_what_has_no_bearing_on_a_search_refuses_no_journal(
+    dataset: RetrievalDataset, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = VectorStoreIndex([], embed_model=MockEmbedding(embed_dim=4)).as_query_engine(MockLLM())
+    logger, asked = logging.getLogger("of a search"), list[str]()
+
+    def search(question: str) -> list[str]:
+        asked.append(question)
+        logger.info("%s %s %s", question, environ.get("TERM"), engine)
+        return ["a"]
+
+    evaluate(search, dataset, ["map"], journal=path)
+    monkeypatch.setenv("TERM", "another")
+    monkeypatch.setattr(logger, "level", logging.DEBUG)
+    prompts = [each for each in engine.get_prompts().values() if len(each.template_vars) > 1]
+    for prompt in prompts:  # sets of names are in another order in another process
+        monkeypatch.setattr(prompt, "template_vars", prompt.template_vars[::-1])
+    assert prompts
+    evaluate(search, dataset, ["map"], journal=path)
+    assert len(asked) == len(dataset.queries)
 
 
 def test_corrected_labels_need_no_new_retrieval(dataset: RetrievalDataset, path: Path) -> None:
