@@ -10,10 +10,14 @@ from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, 
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import chain
 from logging import Logger
+from pathlib import PurePath
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.base import BaseIndex
 from pydantic import BaseModel
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 # template_vars follow from the template, in another order in every process
 _WITHOUT_EFFECT = {"callback_manager", "show_progress", "template_vars", "verbose"}
 _CHANGING = (MutableMapping, MutableSequence, MutableSet, Logger)
+_VALUES = (Enum, PurePath, np.generic)
 _DEEPEST = 2  # levels of components in components that are described
 _NOT_FOR_PEOPLE = re.compile(r" [0-9a-f]{12}(?![0-9a-f])|[\w.<>]*<locals>\.|\b__main__\.")
 """Digests, and where in a program a function is defined."""
@@ -161,6 +166,8 @@ def identify_callable(function: Any, depth: int = _DEEPEST) -> str:
         bound = [function.__defaults__, function.__kwdefaults__, dict(_used(function))]
         essence = digests.short_hash(f"{digests.code_of(function)} {_describe(bound, depth)}")
         return f"{function.__module__}.{function.__qualname__} {essence}"
+    if (wrapped := getattr(function, "__wrapped__", None)) is not None:  # by functools.cache
+        return identify_callable(wrapped, depth)
     if named := getattr(function, "__qualname__", None):
         return str(named)
     return f"{type(function).__qualname__} {_digest(function, depth)}"
@@ -174,6 +181,8 @@ def _describe(value: Any, depth: int) -> str:
     """The parts of a value that don't change while it is used: its class, code and settings."""
     if (written := digests.scalar(value)) is not None:
         return "a random id" if digests.is_random(value) else written
+    if isinstance(value, re.Pattern):
+        value = value.pattern, value.flags
     if isinstance(value, Mapping):
         items = ((_describe(key, depth), _describe(held, depth)) for key, held in value.items())
         return f"{{{sorted(f'{key}: {held}' for key, held in items)}}}"
@@ -181,19 +190,35 @@ def _describe(value: Any, depth: int) -> str:
         return f"{sorted(_describe(item, depth) for item in value)}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_describe(item, depth) for item in value)}]"
-    kind = type(value)
-    if isinstance(value, type) or depth < 0:
-        return f"{value if isinstance(value, type) else kind}"
+    if isinstance(value, _VALUES):
+        with suppress(digests.Opaque):
+            return digests.digest(value)
+    kind = value if isinstance(value, type) else type(value)
+    if depth < 0:
+        return f"{kind}"
     if inspect.isroutine(value) or isinstance(value, functools.partial):
         return identify_callable(value, depth - 1)
     is_core = kind.__module__.partition(".")[0] == "llama_index"
-    name = f"{kind.__module__}.{kind.__qualname__}" if is_core else digests.code_of_class(kind)
+    name = f"{kind.__module__}.{kind.__qualname__}" if is_core else _code_of_class(kind)
+    if kind is value:
+        return name
     settings = {
         name: _describe(held, depth - 1)
         for name, held in _settings(value)
         if name.strip("_") not in _WITHOUT_EFFECT
     }
     return f"{name} {sorted(settings.items())}"
+
+
+def _code_of_class(kind: type) -> str:
+    """Of its methods, with the numbers and texts around it that they read."""
+    methods = filter(inspect.isfunction, vars(kind).values())
+    read = {
+        name: _describe(held, 0)
+        for name, held in chain.from_iterable(map(_used, methods))
+        if digests.scalar(held) is not None
+    }
+    return f"{digests.code_of_class(kind)} {sorted(read.items())}"
 
 
 def _settings(value: Any) -> Iterator[tuple[str, Any]]:
@@ -217,18 +242,39 @@ def _is_data(held: object) -> bool:
 
 
 def _used(function: Any) -> Iterator[tuple[str, Any]]:
-    """Variables around a function that it reads, without what may change, such as lists."""
-    code, of_module = function.__code__, function.__globals__
+    """What a function reads around it, and numbers and texts among the attributes of that.
+
+    Without what may change meanwhile: lists, sets, dicts, and what the function itself assigns.
+    """
+    code = function.__code__
     cells = map(digests.content, function.__closure__ or ())
-    read = _globals(code, "LOAD_GLOBAL") - _globals(code, "STORE_GLOBAL")
-    around = {name: of_module[name] for name in read if name in of_module}
-    for name, held in (around | dict(zip(code.co_freevars, cells, strict=True))).items():
-        if not isinstance(held, _CHANGING) and held is not function:
-            yield name, held
+    around = {**function.__globals__, **dict(zip(code.co_freevars, cells, strict=True))}
+    read, assigned, path = set[str](), set[str](), ""
+    for each in _instructions(code):
+        if each.opname in ("STORE_GLOBAL", "STORE_DEREF"):
+            assigned.add(each.argval)
+        elif each.opname == "STORE_ATTR":
+            assigned.add(f".{each.argval}")
+        if path and each.opname == "LOAD_ATTR":
+            path = f"{path}.{each.argval}"
+        else:
+            is_read = each.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME")
+            path = each.argval if is_read else ""
+        read.add(path)
+    for path in read:
+        name, *attributes = path.split(".")
+        held = around.get(name, function)
+        for attribute in attributes:
+            held = inspect.getattr_static(held, attribute, function)
+        is_data = digests.scalar(held) is None if attributes else isinstance(held, _CHANGING)
+        is_assigned = name in assigned or any(f".{each}" in assigned for each in attributes)
+        if held is not function and not is_data and not is_assigned:
+            yield path, held
 
 
-def _globals(code: CodeType, operation: str) -> set[str]:
-    """The globals on which code, or a function within it, does this."""
-    names = {each.argval for each in dis.get_instructions(code) if each.opname == operation}
-    within = (each for each in code.co_consts if isinstance(each, CodeType))
-    return names.union(*(_globals(each, operation) for each in within))
+def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+    """What code does, and what functions within it do."""
+    yield from dis.get_instructions(code)
+    for within in code.co_consts:
+        if isinstance(within, CodeType):
+            yield from _instructions(within)

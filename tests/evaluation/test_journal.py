@@ -11,8 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from os import environ
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
+import numpy as np
 import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -237,6 +239,48 @@ def _of_module(depth: int) -> Any:
     return module["search"]
 
 
+AROUND = """
+    from enum import Enum
+    from functools import cache
+    from pathlib import Path
+    from types import SimpleNamespace
+    import re
+
+    args = SimpleNamespace(depth=DEPTH, of_search=SimpleNamespace(depth=DEPTH), n=0)
+    path, pattern, number = Path(str(DEPTH)), re.compile(f"[a-c]{{{DEPTH}}}"), np.int64(DEPTH)
+
+    class Config:
+        depth = DEPTH
+
+    class Searcher:
+        def search(self):
+            return list("abc")[:DEPTH]
+
+    class Level(Enum):
+        LOW, HIGH = 1, 2
+
+    searcher, level = Searcher(), Level(DEPTH)
+
+    @cache
+    def cached():
+        return list("abc")[:DEPTH]
+
+    def search(question):
+        args.n += args.n + 1
+        depth = EXPRESSION
+        return (lambda: depth)() if isinstance(depth, list) else list("abc")[:depth]
+"""
+
+
+def _around(expression: str) -> Callable[[int], Any]:
+    def make(depth: int) -> Any:
+        module: dict[str, Any] = {"__name__": "mine", "DEPTH": depth, "np": np}
+        exec(dedent(AROUND).replace("EXPRESSION", expression), module)
+        return module["search"]
+
+    return make
+
+
 def _vectors(depth: int) -> Any:
     nodes = [TextNode(id_=name, text=name) for name in "abc"]
     index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
@@ -266,6 +310,9 @@ def _fused(depth: int) -> Any:
         _by_default,
         _within,
         _of_module,
+        *map(_around, ["args.depth", "args.of_search.depth", "Config.depth", "cached()"]),
+        *map(_around, ["searcher.search()", "Searcher().search()", "level.value", "int(number)"]),
+        *map(_around, ["int(path.name)", "len(pattern.match('abc').group())"]),
         _vectors,
         _fused,
     ],
@@ -285,10 +332,11 @@ def test_what_has_no_bearing_on_a_search_refuses_no_journal(
     dataset: RetrievalDataset, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = VectorStoreIndex([], embed_model=MockEmbedding(embed_dim=4)).as_query_engine(MockLLM())
-    logger, asked = logging.getLogger("of a search"), list[str]()
+    logger, n = logging.getLogger("of a search"), 0
 
     def search(question: str) -> list[str]:
-        asked.append(question)
+        nonlocal n
+        n += 1
         logger.info("%s %s %s", question, environ.get("TERM"), engine)
         return ["a"]
 
@@ -300,7 +348,7 @@ def test_what_has_no_bearing_on_a_search_refuses_no_journal(
         monkeypatch.setattr(prompt, "template_vars", prompt.template_vars[::-1])
     assert prompts
     evaluate(search, dataset, ["map"], journal=path)
-    assert len(asked) == len(dataset.queries)
+    assert n == len(dataset.queries)
 
 
 def test_corrected_labels_need_no_new_retrieval(dataset: RetrievalDataset, path: Path) -> None:
