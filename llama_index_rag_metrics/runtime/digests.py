@@ -11,10 +11,11 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property, partial
 from hashlib import sha256
+from reprlib import recursive_repr
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -227,27 +228,31 @@ def _settings(values: Mapping[Any, Any]) -> dict[str, Any]:
     settings = {}
     for name, value in values.items():
         is_kept = isinstance(value, int) or not _is_secret(str(name))
-        if is_kept and (setting := _setting(value)) is not None:
+        # template_vars of a prompt are in another order in every process
+        if is_kept and name != "template_vars" and (setting := _setting(value)) is not None:
             settings[str(name)] = setting
     return settings
 
 
+@recursive_repr("a circle")
 def _setting(value: Any) -> Any:
     """A setting as JSON; None where it is none, or LlamaIndex's own default."""
     from llama_index.core.schema import BaseComponent
 
     if isinstance(value, str):
         return without_credentials(value)
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, int):
+        return value
     if isinstance(value, BaseComponent):
         return identity(value)
     if isinstance(value, Enum):
         return value.name
-    if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
-        value = vars(value)
-    if callable(getattr(value, "get_template", None)):
-        return sha256(repr(value).encode("utf-8", "replace")).hexdigest()
+    if isinstance(value, BaseModel):
+        value = {**vars(value), **(value.__pydantic_extra__ or {})}
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name, None) for each in fields(value)}
     if isinstance(value, Mapping):
         return _settings(value) or None
     if isinstance(value, (list, tuple)):

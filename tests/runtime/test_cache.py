@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.kvstore import SimpleKVStore
 from pydantic import BaseModel, PrivateAttr
 from support.processes import Forked
@@ -208,18 +209,21 @@ def test_components_that_answer_differently_have_other_identities() -> None:
             self._generation_config = config
             return self
 
-    @dataclass
+    @dataclass(slots=True)
     class Seed:
         value: int
+        password: str = "the secret"
 
-    class Config(BaseModel):  # as Google's
+    class Config(BaseModel, extra="allow"):  # as Google's
         dimensions: int
+        access_token: str = "the secret"
 
     class Task(Enum):
         SEARCH = 1
         CLUSTERING = 2
 
-    configs = [Seed(1), Seed(2), Config(dimensions=1), Config(dimensions=2), *Task]
+    configs: list[Any] = [Seed(1), Seed(2), *(Config(dimensions=n) for n in (1, 2)), *Task]
+    configs += [Config(dimensions=1, more=1), RichPromptTemplate("{{a}}"), 10**400]
     services = [
         Service(embed_dim=4),
         Service(embed_dim=4, max_tokens=500),
@@ -237,6 +241,25 @@ def test_components_that_answer_differently_have_other_identities() -> None:
     assert len(set(keys)) == len(keys)
     assert json.dumps(identity(Service(embed_dim=4)), sort_keys=True) == keys[0]
     assert "the secret" not in "".join(keys)
+
+
+@dataclass
+class Linked:
+    other: Any = None
+
+
+def test_the_identity_of_settings_in_a_circle_or_of_sets_ends_and_stays() -> None:
+    class Service(MockEmbedding):
+        config: Any = None
+
+    one, other = Linked(), Linked()
+    one.other, other.other = other, one
+    assert identity(Service(embed_dim=4, config=one)) == identity(Service(embed_dim=4, config=one))
+    prompt = RichPromptTemplate("{{a}} {{b}}")  # whose names come from a set
+    turned = prompt.model_copy(update={"template_vars": prompt.template_vars[::-1]})
+    assert identity(Service(embed_dim=4, config=prompt)) == identity(
+        Service(embed_dim=4, config=turned)
+    )
 
 
 class TestSQLite:
