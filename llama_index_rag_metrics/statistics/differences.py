@@ -15,7 +15,6 @@ about 0. Identical columns have p = 1 in each.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,29 +95,23 @@ def wilcoxon_p(units: Units) -> FloatArray:
     """(columns,) two-sided p values of Wilcoxon's signed-rank test of units' means."""
     from scipy.stats import wilcoxon
 
-    means = np.divide(
-        units.sums, units.sizes, out=np.full_like(units.sums, np.nan), where=units.sizes > 0
-    )
-    p = np.ones(means.shape[1])
-    with warnings.catch_warnings():
-        # scipy before 1.13 warns wherever zeros or few differences make it approximate
-        warnings.simplefilter("ignore", UserWarning)
-        for position, column in enumerate(np.round(means, _DECIMALS).T):
-            present = column[~np.isnan(column)]
-            if np.any(present):
-                few = len(present) <= _FLIPPED_ALL
-                p[position] = _exact_wilcoxon(present) if few else wilcoxon(present).pvalue
+    p = np.ones(units.sums.shape[1])
+    for position, column in enumerate(np.round(units.own_means, _DECIMALS).T):
+        changed = column[column != 0]
+        if len(changed) > _FLIPPED_ALL:
+            p[position] = wilcoxon(changed).pvalue
+        elif len(changed):
+            p[position] = _exact_wilcoxon(changed)
     return p
 
 
-_FLIPPED_ALL = 13  # units of which scipy tries all flips, too, but in seconds
+_FLIPPED_ALL = 13  # changes of which scipy tries all flips, too, but in seconds
 
 
-def _exact_wilcoxon(changes: FloatArray) -> float:
+def _exact_wilcoxon(changed: FloatArray) -> float:
     """Of all flips of the signs, twice the share with as low or as high a sum of positive ranks."""
     from scipy.stats import rankdata
 
-    changed = changes[changes != 0]
     ranks = rankdata(np.abs(changed))
     signs = np.arange(1 << len(ranks))[:, np.newaxis] >> np.arange(len(ranks)) & 1
     sums, seen = signs @ ranks, ranks[changed > 0].sum()

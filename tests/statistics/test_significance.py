@@ -45,6 +45,8 @@ def test_wilcoxon_is_scipys() -> None:
         # 4.5, 4.5 and 6 are as high as 4.5
         ([0.5, -0.25, 0.25], 2 * 3 / 8),
         ([0.1, -0.1], 1.0),
+        # questions that didn't change say nothing, however many: 1 of the 32 sums, and its mirror
+        ([0.1, 0.2, 0.2, 0.3, 0.4] + [0.0, math.nan, -0.0] * 20, 2 / 32),
     ],
 )
 def test_wilcoxon_of_few_tries_all_flips(changes: list[float], expected: float) -> None:
