@@ -555,13 +555,12 @@ def _reranked(
             and (work.begin or 0.0) <= (reranking.begin or 0.0)
             and ids <= set(work.retrieved.ids)
         ]
-        common = {
-            work.span_id: len({*within[work.span_id]}.intersection(around)) for work in fitting
-        }
-        nearest = [work for work in fitting if common[work.span_id] == max(common.values())]
-        if not nearest:
+        if not fitting:
             remarks[Remark.STRAY] += 1
             continue
+        common = [len({*within[work.span_id]}.intersection(around)) for work in fitting]
+        most = max(common)
+        nearest = [work for work, n in zip(fitting, common, strict=True) if n == most]
         last = max(nearest, key=lambda work: work.begin or 0.0)
         others = (work for work in nearest if work is not last)
         remarks[Remark.UNCERTAIN] += any(work.span_id not in reranked for work in others)
