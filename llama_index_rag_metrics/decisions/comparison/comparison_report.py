@@ -53,8 +53,8 @@ _ALL_PAIRS = (
 _DAGGER = f" {DISPUTED} The test says another thing than the interval."
 
 _MOST_TABLES = 3
-_SLICES = "Slices"
 """Up to this many other systems get a table each."""
+_SLICES = "Slices"
 
 _TONES: dict[Outcome, m.Tone] = {"better": "best", "worse": "alarm"}
 
