@@ -4,8 +4,8 @@ One gains M and one loses as much, where M² = (Σd² + R²) / (k + 1) is the me
 that matter, one of R (`widest_apart`) among them, and k = (Σ|d|)² / Σd² their effective number. Of
 differences that are -1, 0 or 1 that is the interval of Agresti and Min (2005) and of Bonett and
 Price (2012); with many changes, the plain one. Clusters are units as queries are: their sums over
-the mean size take the place of d, and as many as one size would say as much have the degrees of
-freedom.
+the mean size take the place of d, R is that of a cluster as large as questions see them on average,
+and as many as one size would say as much have the degrees of freedom.
 
 Verdicts follow the interval; a test's p is shown beside it: randomisation (Fisher 1935; Smucker,
 Allan and Carterette 2007), Student's paired t, or Wilcoxon's signed ranks, which asks for symmetry
@@ -157,7 +157,8 @@ def pseudo_queries(
     values = units.sums * scale
     changes = np.abs(units.changes) * scale
     squares = np.square(changes).sum(axis=0)
-    largest = np.where(np.isfinite(widest), widest, changes.max(axis=0, initial=0.0))
+    reach = ratio(widest, ratio(units.n_even, count))
+    largest = np.where(np.isfinite(widest), reach, changes.max(axis=0, initial=0.0))
     effective = ratio(np.square(changes.sum(axis=0)), squares)
     pseudo = (squares + counted * np.square(largest)) / (effective + counted)
     total = count + 2

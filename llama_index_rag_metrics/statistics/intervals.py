@@ -3,8 +3,9 @@
 n scores of the mean m, within 0 and 1, are worth as many zeros and ones as have the same standard
 error: n' = m(1 - m) / (s² / n + m(1 - m) / n²), at least n, with Student's quantile. The second
 term is a query that no one has seen yet. Clusters are units as queries are, and n is how many of
-one size say as much; s² / n is then cluster-robust. How often these intervals cover stands in
-benchmarks/README.md.
+one size say as much; s² / n is then cluster-robust. The next one may be larger, and half of the
+range apart: a quarter of the variance of sizes, as questions see them, is added to it. How often
+these intervals cover stands in benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def effective_queries(units: Units, lowest: FloatArray, highest: FloatArray) -> 
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     most = share * (1 - share)
     error = np.where(count > 1, units.standard_errors / span, 0.0)
-    unseen = ratio(most, np.square(count, dtype=np.float64))
+    unseen = ratio(most, np.square(count)) + units.unevenness / 4
     return np.maximum(ratio(most, np.square(error) + unseen), np.maximum(count, 1))
 
 

@@ -82,6 +82,12 @@ class Units:
         return ratio(np.square(self.n), np.square(self.sizes).sum(axis=0))
 
     @property
+    def unevenness(self) -> FloatArray:
+        """(columns,) how much the share of all values in a value's unit varies, squared."""
+        squares, cubes = ((self.sizes**power).sum(axis=0) for power in (2, 3))
+        return ratio(self.n * cubes - np.square(squares), self.n**4)
+
+    @property
     def own_means(self) -> FloatArray:
         """(units, columns) of each unit alone, 0 where it has no value."""
         return ratio(self.sums, self.sizes)

@@ -77,12 +77,12 @@ class Changes:
             moved = float(np.abs(changes).sum())
             squares = float(np.square(changes).sum())
             effective = moved**2 / squares if squares else 0.0
-            unseen = _UNSEEN * (squares + reach**2) / (effective + 1)
+            evenness = float(units.n_even[position]) / n_units if n_units else 1.0
+            unseen = _UNSEEN * (squares + (reach / evenness) ** 2) / (effective + 1)
             total = n_units + _UNSEEN
             pull = units.influence[:, position] * n_units
             variance = (np.square(pull).sum() + unseen) / max(total - 1, _UNSEEN)
             share = min((effective + _UNSEEN) / total, 1.0)
-            evenness = float(units.n_even[position]) / n_units if n_units else 1.0
             found.append(cls(math.sqrt(variance), share, reach, size, evenness))
         return found
 
@@ -117,7 +117,8 @@ class Changes:
         # so few can't change that far
         share = max(self.share, effect**2 / square) if square else self.share
         squares, total = n * square, n + 2
-        pseudo = (squares + aim.counted * self.widest**2) / (n * share + aim.counted)
+        widest = self.widest / self.evenness
+        pseudo = (squares + aim.counted * widest**2) / (n * share + aim.counted)
         centre = n * effect / total
         error = math.sqrt(((squares + 2 * pseudo) / total - centre**2) / (total - 1))
         chance = math.sqrt(n) * self.deviation / total

@@ -8,6 +8,7 @@ hold at once, so that a system may be chosen after looking.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,36 +33,39 @@ def shortfalls(
     *,
     span: float = math.inf,
     worst: float | None = None,
+    clusters: IntArray | None = None,
     alpha: float = 0.05,
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Shortfalls:
-    """Bounds that hold together in at least 1 - alpha of cases; infinite with fewer than 2 queries.
+    """Bounds that hold together in at least 1 - alpha of cases; infinite with fewer than 2 units.
 
     `scores` are (queries, systems), more is better, none NaN; `span` is how far two of them can be
-    apart, `worst` as for `widest_apart`. The number of queries is that at which the highest mean
-    would be shown to lie within the tolerance if half of its leads were luck; on real scores, that
-    many showed some system to do so in three of four cases.
+    apart, `worst` as for `widest_apart`. Levels go by the means of clusters, as those of `max_t`.
+    The number of queries is that at which the highest mean would be shown to lie within the
+    tolerance if half of its leads were luck; on real scores, that many showed some system to do so
+    in three of four cases.
 
     >>> lead = np.linspace(-0.2, 0.3, 40)  # a mean of 0.05
     >>> shortfalls(np.stack([lead, np.zeros(40)], axis=1)).at_most.round(3)
     array([0.   , 0.087])
     """
-    n, systems = scores.shape
+    systems = scores.shape[1]
+    units = Units.of(scores, clusters)
+    n, centred = len(units), units.own_means - units.means
     if systems < 2 or n < 2:
         return Shortfalls(np.full(systems, 0.0 if systems < 2 else math.inf))
     at_most, times = np.zeros(systems), 0.0
-    centred = scores - scores.mean(axis=0)
-    flipped = np.concatenate([*flipped_sums(Units.of(centred), resamples, seed)])
+    flipped = np.concatenate([*flipped_sums(replace(units, sums=centred), resamples, seed)])
     highest = int(scores.mean(axis=0).argmax())
     # no level is lower than this one: whom it excludes, any excludes
-    leads = leads_over(scores, highest, np.arange(systems), span, worst)[1]
+    leads = leads_over(scores, highest, np.arange(systems), span, worst, clusters)[1]
     excluded = leads.bounds(1 - alpha / (systems - 1))[0] > 0
     for best in np.flatnonzero(~excluded).tolist():
         others = np.delete(np.arange(systems), best)
         norms = np.sqrt(np.square(centred[:, [best]] - centred[:, others]).sum(axis=0))
         largest = ratio(flipped[:, [best]] - flipped[:, others], norms).max(axis=1)
-        leads = leads_over(scores, best, others, span, worst)[1]
+        leads = leads_over(scores, best, others, span, worst, clusters)[1]
         level = level_of_largest(largest, n, alpha, columns=len(others), sides=1)
         below = leads.bounds(1 - level)[1]
         if (below < 0).any():
@@ -72,11 +76,17 @@ def shortfalls(
             reach, room = below[others == highest].item() - lead, tolerance + max(-lead, 0.0) / 2
             times = max(times, (reach / room) ** 2 if room > 0 else math.inf)
     is_open = (at_most > tolerance).all() and 1 < times < math.inf
-    return Shortfalls(at_most, math.ceil(n * times) if is_open else None)
+    return Shortfalls(at_most, math.ceil(len(scores) * times) if is_open else None)
 
 
 def beats_all(
-    scores: FloatArray, best: int, *, span: float, worst: float | None = None, alpha: float = 0.05
+    scores: FloatArray,
+    best: int,
+    *,
+    span: float,
+    worst: float | None = None,
+    clusters: IntArray | None = None,
+    alpha: float = 0.05,
 ) -> bool:
     """Whether a system is shown to be the best of several: the interval of each lead is above 0.
 
@@ -85,16 +95,21 @@ def beats_all(
     often on real scores: benchmarks/README.md. Arguments are those of `shortfalls`.
     """
     others = np.delete(np.arange(scores.shape[1]), best)
-    lowest, _ = leads_over(scores, best, others, span, worst)[1].bounds(1 - alpha / 2)
+    lowest, _ = leads_over(scores, best, others, span, worst, clusters)[1].bounds(1 - alpha / 2)
     return bool((lowest > 0).all())
 
 
 def leads_over(
-    scores: FloatArray, best: int, others: IntArray, span: float, worst: float | None
+    scores: FloatArray,
+    best: int,
+    others: IntArray,
+    span: float,
+    worst: float | None,
+    clusters: IntArray | None,
 ) -> tuple[Units, Student]:
     """How much more one system scores than the others; and the same with pseudo-queries."""
     highest, lowest = scores.max(axis=0), scores.min(axis=0)
     ends = np.minimum(lowest[best], lowest[others]), np.maximum(highest[best], highest[others])
     widest = widest_apart(*ends, span, worst)
-    leads = Units.of(without_noise(scores[:, [best]] - scores[:, others]))
+    leads = Units.of(without_noise(scores[:, [best]] - scores[:, others]), clusters)
     return leads, pseudo_queries(leads, widest, span)

@@ -99,12 +99,19 @@ def test_the_slice_that_is_worst_off_is_the_verdict() -> None:
     assert "Worst questions on hit_rate@5 in language de" in text
 
 
-def least_by_definition(tolerance: float) -> int:
-    """Where nothing changed: N = n + 2, M = R = 1, v = 2 / N, bound t(N - 1) sqrt(v / (N - 1))."""
-    n = 2
-    while stats.t.ppf(0.95, n + 1) * math.sqrt(2 / ((n + 2) * (n + 1))) > tolerance:
-        n += 1
-    return n
+def least_by_definition(tolerance: float, size: int = 1) -> int:
+    """Where nothing changed, of questions in clusters of one size, the last of which may be less.
+
+    N = n + 2 of n clusters, n' of one size, R = n / n' = M, v = 2 M² / N, and the bound is
+    t(n' + 1) sqrt(v / (N - 1)).
+    """
+    asked, bound = 2 * size - 1, math.inf
+    while bound > tolerance:
+        asked += 1
+        full, rest = divmod(asked, size)
+        n, even = full + (rest > 0), asked**2 / (full * size**2 + rest**2)
+        bound = stats.t.ppf(0.95, even + 1) * n / even * math.sqrt(2 / ((n + 2) * (n + 1)))
+    return asked
 
 
 def test_a_slice_too_small_to_pass_decides_nothing_and_is_named() -> None:
@@ -121,11 +128,11 @@ def test_a_slice_too_small_to_pass_decides_nothing_and_is_named() -> None:
 
 
 def test_how_many_questions_a_slice_takes_counts_its_clusters() -> None:
-    """100 questions in 4 clusters: the least number of clusters, of which each has 25 questions."""
+    """100 questions in 4 clusters: the least number of questions in clusters of 25."""
     same = scores_of({"en": [1.0, 0.0] * 500, "de": [1.0, 0.0] * 50})
     clusters = {q: q if q.startswith("en") else f"de{int(q[2:]) % 4}" for q in same.query_ids}
     [verdict] = check_rules(same, KEEPS, baseline=same, clusters=clusters)
-    least = 25 * (least_by_definition(0.05) - 1) + 1
+    least = least_by_definition(0.05, 25)
     assert [part.least for part in verdict.parts] == [None, least]
     assert f"with fewer than {least:,} questions: de (100)." in verdict.sentence
 

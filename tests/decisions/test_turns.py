@@ -179,3 +179,20 @@ def test_a_sweeps_intervals_go_by_conversation() -> None:
     own = first.results.scores.intervals()["recall@1"]
     assert (interval.low, interval.high) == (own.low, own.high)
     assert interval.method == "cluster-robust Wilson, t"
+
+
+def test_a_sweep_decides_by_conversation() -> None:
+    # four turns of 3 of 24 conversations are lost: 12 of 96 questions would show a winner, and 5
+    # changes or fewer never do
+    def build(lost: int) -> Any:
+        return lambda question: ["e"] if int(question[:-1]) < TURNS * lost else ["d"]
+
+    asked = dataset()
+    for data, winner in (
+        (asked, None),
+        (RetrievalDataset(asked.queries, asked.relevance), "lost=0"),
+    ):
+        found = sweep(build, {"lost": [0, 3]}, data, ["recall@1"], count_tokens=False)
+        assert (found.winner and found.winner.name) == winner
+        pair = found.compare("lost=3")["lost=0", "recall@1"]
+        assert (pair.outcome == "better") == (winner is not None)

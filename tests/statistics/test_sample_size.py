@@ -144,12 +144,13 @@ def test_with_too_few_changes_no_difference_is_named() -> None:
 
 
 def test_clusters_of_different_sizes_need_more_by_the_definition() -> None:
-    # 40 clusters that say as much as 20 of one size, of which every question changes
+    # 40 clusters that say as much as 20 of one size, of which every question changes; as questions
+    # see them, clusters are twice the mean size on average, and so is R
     changes = Changes(deviation=0.3, share=1.0, evenness=0.5)
     shown = changes.distance(to_be_better(), 40)
     assert shown is not None
     squares = 40 * (0.3**2 + shown**2)
-    pseudo = (squares + 1) / 41
+    pseudo = (squares + 2**2) / 41
     centre = 40 * shown / 42
     error = math.sqrt(((squares + 2 * pseudo) / 42 - centre**2) / 41)
     chance = math.sqrt(40) * 0.3 / 42

@@ -42,6 +42,19 @@ def test_all_bounds_hold_together() -> None:
     assert failed <= 20
 
 
+def test_alike_questions_of_a_cluster_count_once() -> None:
+    # with equal sizes, a cluster's sum over the size takes the place of a question's score
+    rng = np.random.default_rng(2)
+    scores = rng.random((30, 4))
+    repeated, clusters = np.repeat(scores, 3, axis=0), np.repeat(np.arange(30), 3)
+    of_clusters = shortfalls(repeated, 0.05, span=1, clusters=clusters)
+    alone = shortfalls(scores, 0.05, span=1)
+    np.testing.assert_allclose(of_clusters.at_most, alone.at_most, rtol=1e-9)
+    assert of_clusters.queries == pytest.approx(3 * (alone.queries or 0), abs=3)
+    one = np.zeros(30, np.int64)
+    assert shortfalls(scores, clusters=one).at_most.tolist() == [math.inf] * 4
+
+
 @given(SCORES)
 @examples(60)
 def test_no_bound_is_below_what_was_seen(rows: list[tuple[float, ...]]) -> None:
@@ -128,3 +141,16 @@ class TestBestOfSeveral:
             named += beats_all(drawn, best, span=math.inf)
         # 50 at most; 3 standard errors are 21
         assert named <= 71
+
+    @pytest.mark.parametrize("sizes", [np.full(40, 5), np.array([20] * 4 + [10] * 6 + [2] * 30)])
+    def test_two_equal_ones_asked_in_clusters_have_none_either(self, sizes: Any) -> None:
+        rng = np.random.default_rng(4)
+        clusters = np.repeat(np.arange(len(sizes)), sizes)
+        named = 0
+        for _ in range(500):
+            shared = 2 * rng.normal(size=(len(sizes), 2))[clusters]
+            drawn = np.round(stats.norm.cdf((shared + rng.normal(size=shared.shape)) / 5**0.5), 1)
+            best = int(drawn.mean(axis=0).argmax())
+            named += beats_all(drawn, best, span=1.0, worst=0.0, clusters=clusters)
+        # 25 at most; 2 standard deviations are 10. As 200 single questions it is 150 or more
+        assert named <= 35

@@ -39,7 +39,13 @@ from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores import Scores, listed_means
 from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.differences import Student, t_p
-from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, MeanInterval, exact_mean
+from llama_index_rag_metrics.statistics.intervals import (
+    RESAMPLES,
+    SEED,
+    MeanInterval,
+    exact_mean,
+    number_clusters,
+)
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.shortfalls import (
     Shortfalls,
@@ -54,6 +60,7 @@ def not_beaten(
     *,
     span: float = 1.0,
     worst: float | None = 0.0,
+    clusters: IntArray | None = None,
     alpha: float = 0.05,
     resamples: int = RESAMPLES,
     seed: int = SEED,
@@ -63,10 +70,11 @@ def not_beaten(
     if n < 2 or n_queries < 2:
         return np.arange(n)
     best = int(scores.mean(axis=0).argmax())
-    if beats_all(scores, best, span=span, worst=worst, alpha=alpha):
+    if beats_all(scores, best, span=span, worst=worst, clusters=clusters, alpha=alpha):
         return np.array([best])
     every = (
-        leads_over(scores, each, np.delete(np.arange(n), each), span, worst) for each in range(n)
+        leads_over(scores, each, np.delete(np.arange(n), each), span, worst, clusters)
+        for each in range(n)
     )
     beaten = [_is_beaten(*leads, alpha, resamples, seed) for leads in every]
     return np.flatnonzero(~np.array(beaten))
@@ -296,7 +304,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
         Whichever the best one is; 0 for the winner. The bounds of all configurations hold together
         in at least `confidence` of sweeps (Hsu's multiple comparisons with the best), so that one
-        may be picked by its cost. Infinite with fewer than two queries.
+        may be picked by its cost. Infinite with fewer than two queries, or conversations.
         """
         if configuration not in self._bounds:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
@@ -410,13 +418,19 @@ class Sweep(Reportable, Sequence[Configuration]):
         """
         return None if self.within else self._shortfalls.queries
 
-    @cached_property
+    @property
     def _scores(self) -> FloatArray:
         """(queries, finished configurations) scores where all have one; more is better."""
+        return self._compared[0]
+
+    @cached_property
+    def _compared(self) -> tuple[FloatArray, IntArray | None]:
+        """These scores, and (queries,) their conversations."""
         scores = {name: results.scores for name, results in self._results.items()}
         paired = pair(scores, self.finished[0].name, metrics=[self.primary])
         columns = self._sign * paired.columns[self.primary]
-        return columns[~np.isnan(columns).any(axis=1)]
+        known, clusters = ~np.isnan(columns).any(axis=1), paired.clusters
+        return columns[known], None if clusters is None else number_clusters(clusters[known])
 
     @cached_property
     def _bounds(self) -> dict[Configuration, float]:
@@ -439,6 +453,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         return {
             "span": highest - lowest,
             "worst": None if worst is None else self._sign * worst,
+            "clusters": self._compared[1],
             "alpha": round(1 - self.confidence, 12),
         }
 
