@@ -67,6 +67,11 @@ def sweep_report(sweep: Sweep) -> m.Report:
     ceilings = {each.ceiling.name: each.ceiling for each in sweep if each.ceiling is not None}
     for name, ceiling in ceilings.items():
         notes += [f"chunks of {name}, {note}" for note in ceiling.notes if ceiling.n_unlocated]
+    if (n_clusters := sweep.n_clusters) is not None:
+        kind = "conversations" if sweep.clusters is None else "clusters"
+        notes.append(
+            f"{questions(sweep.n_questions)} in {n_clusters:,} {kind}, each counted as one"
+        )
     if sweep.finished and (missing := n - sweep.n_questions):
         left_out = f"left out of ranks and bounds: {questions(missing)}"
         notes.insert(0, f"{left_out} that not every configuration has a value for")

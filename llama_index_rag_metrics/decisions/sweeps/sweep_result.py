@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.decisions.chunk_ceiling import ChunkCeiling
+from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
 from llama_index_rag_metrics.decisions.comparison.comparing import compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, margin_of
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
@@ -189,6 +190,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         is_timed: whether latencies compare: not where several configurations were evaluated at
             once.
         slices: a key of the questions' metadata, by which the worst slice is shown; None for none.
+        clusters: what questions belong to, as for `compare`; None for their conversations.
 
     Examples:
         >>> from llama_index_rag_metrics import sweep
@@ -211,13 +213,14 @@ class Sweep(Reportable, Sequence[Configuration]):
         tolerance: float | None = None,
         is_timed: bool = True,
         slices: str | None = None,
+        clusters: Clusters | None = None,
     ) -> None:
         self._configurations = tuple(configurations)
         self.primary = primary
         self.metric_names = tuple(metric_names)
         self.confidence = confidence
         self.tolerance = margin_of(primary, tolerance, "tolerance")
-        self.is_timed, self.slices = is_timed, slices
+        self.is_timed, self.slices, self.clusters = is_timed, slices, clusters
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -297,6 +300,7 @@ class Sweep(Reportable, Sequence[Configuration]):
             tolerance=tolerance,
             is_timed=self.is_timed,
             slices=self.slices,
+            clusters=self.clusters,
         )
 
     def at_most_worse(self, configuration: Configuration) -> float:
@@ -304,7 +308,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
         Whichever the best one is; 0 for the winner. The bounds of all configurations hold together
         in at least `confidence` of sweeps (Hsu's multiple comparisons with the best), so that one
-        may be picked by its cost. Infinite with fewer than two queries, or conversations.
+        may be picked by its cost. Infinite with fewer than two queries, or clusters.
         """
         if configuration not in self._bounds:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
@@ -333,7 +337,9 @@ class Sweep(Reportable, Sequence[Configuration]):
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
         scores = configuration.results.scores
-        return scores.intervals(confidence=self.confidence)[self.primary]
+        clusters = clusters_of(self.clusters, scores.query_ids, scores.metadata)
+        known = None if clusters is None else clusters.tolist()
+        return scores.intervals(confidence=self.confidence, clusters=known)[self.primary]
 
     @cached_property
     def front(self) -> tuple[Configuration, ...]:
@@ -379,7 +385,8 @@ class Sweep(Reportable, Sequence[Configuration]):
         `options` are the further arguments of `compare`.
         """
         first = next(iter(self._results), "")
-        return compare(self._results, baseline or first, **{"primary": self.primary, **options})
+        known = {"primary": self.primary, "clusters": self.clusters}
+        return compare(self._results, baseline or first, **{**known, **options})
 
     def report(self, *, full: bool = False) -> Report:
         """The decision, and every configuration with its quality and cost."""
@@ -419,15 +426,22 @@ class Sweep(Reportable, Sequence[Configuration]):
         return None if self.within else self._shortfalls.queries
 
     @property
+    def n_clusters(self) -> int | None:
+        """How many clusters, or conversations, these questions are of; None where each is alone."""
+        clusters = self._compared[1] if self.finished else None
+        return None if clusters is None else len(set(clusters.tolist()))
+
+    @property
     def _scores(self) -> FloatArray:
         """(queries, finished configurations) scores where all have one; more is better."""
         return self._compared[0]
 
     @cached_property
     def _compared(self) -> tuple[FloatArray, IntArray | None]:
-        """These scores, and (queries,) their conversations."""
+        """These scores, and (queries,) their clusters."""
         scores = {name: results.scores for name, results in self._results.items()}
-        paired = pair(scores, self.finished[0].name, metrics=[self.primary])
+        first = self.finished[0].name
+        paired = pair(scores, first, metrics=[self.primary], clusters=self.clusters)
         columns = self._sign * paired.columns[self.primary]
         known, clusters = ~np.isnan(columns).any(axis=1), paired.clusters
         return columns[known], None if clusters is None else number_clusters(clusters[known])

@@ -22,6 +22,7 @@ from pydantic import SecretStr
 from typing_extensions import Unpack
 
 from llama_index_rag_metrics.decisions.chunk_ceiling import ChunkCeiling, chunk_ceiling
+from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.comparison.comparison import margin_of
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
@@ -107,6 +108,7 @@ async def asweep(
     confidence: float = 0.95,
     tolerance: float | None = None,
     slices: str | None = None,
+    clusters: Clusters | None = None,
     at_once: int = 1,
     journal: str | Path | None = None,
     count_tokens: bool = True,
@@ -138,6 +140,8 @@ async def asweep(
             for others: then only what is shown to be the best is recommended.
         slices: a key of the questions' metadata, such as "language": beside each configuration's
             mean stands that of the slice in which it is worst.
+        clusters: what questions belong to, such as the document that they were made from: a key of
+            their metadata, or query id to cluster; None for the conversations that they are of.
         at_once: how many configurations are evaluated at once. With more than one, they disturb
             each other's latency, and p95 is left out.
         journal: a folder with a journal for each configuration. A second call goes on where the
@@ -185,8 +189,7 @@ async def asweep(
     tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
     check_passes(chosen, options.get("repeats", 1), labels_of(questions).values())
-    if slices is not None:
-        rows_by(slices, questions.queries, questions.metadata, "slices")
+    _check_metadata(questions, slices, clusters)
     options["cache"] = Cache.of(options.get("cache"), journal)
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer")) if count_tokens else None
     times = range(1, options.get("repeats", 1) + 1)
@@ -246,6 +249,7 @@ async def asweep(
         confidence=confidence,
         tolerance=tolerance,
         slices=slices,
+        clusters=clusters,
         is_timed=at_once == 1,
     )
 
@@ -298,6 +302,14 @@ def _check(options: SweepOptions) -> None:
     _ = RunOptions.of({**options, "cache": None})
     if options.get("max_calls") is not None:
         check_count("max_calls", options["max_calls"], "retrievals")
+
+
+def _check_metadata(
+    dataset: RetrievalDataset, slices: str | None, clusters: Clusters | None
+) -> None:
+    if slices is not None:
+        rows_by(slices, dataset.queries, dataset.metadata, "slices")
+    clusters_of(clusters, [*dataset.queries], dataset.metadata)
 
 
 def _takes(build: Build, parameter: str) -> bool:
