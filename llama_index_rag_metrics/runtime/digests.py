@@ -22,6 +22,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from pydantic import BaseModel
 
+from llama_index_rag_metrics.runtime.masking import names_secret
+
 _SCALARS = (bool, int, float, complex, str, bytes)
 _MOST_PARTS = 200_000
 _RANDOM_ID = re.compile(
@@ -174,7 +176,7 @@ def content(cell: Any) -> Any:
         return None
 
 
-_SECRETS = ("key", "token", "secret", "password", "credential", "header", "authorization")
+_KEY_OR_HEADERS = re.compile(r"(^|[-_])key$|header", re.I)
 _WITHOUT_EFFECT = (
     *("embed_batch_size", "num_workers", "timeout", "max_retries", "reuse_client", "verbose"),
     *("show_progress_bar", "top_n", "rate_limiter"),
@@ -284,4 +286,4 @@ def without_credentials(url: str) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    return any(word in name.lower() for word in _SECRETS)
+    return names_secret(name) or _KEY_OR_HEADERS.search(name) is not None
