@@ -23,7 +23,6 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     Paired,
     drawn_pair,
     pair,
-    scored_otherwise,
     scores_of,
 )
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
@@ -166,11 +165,7 @@ def compare(
     decided = _with_verdicts([whole], paired)[0]
     return replace(
         decided,
-        notes=(
-            *scored_otherwise(scores),
-            *decided.notes,
-            *(_easier(decided) if drawn is None else ()),
-        ),
+        notes=(*decided.notes, *(_easier(decided) if drawn is None else ())),
         calibrations=calibrations,
         slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
     )
