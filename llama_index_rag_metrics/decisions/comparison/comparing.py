@@ -10,7 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
-from llama_index_rag_metrics.decisions.clusters import Clusters
+from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_in_words
 from llama_index_rag_metrics.decisions.comparison.comparison import (
     Comparison,
     ComparisonSettings,
@@ -302,11 +302,9 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
     if settings.test == "wilcoxon":
         notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
     if paired.clusters is not None:
-        n = len(set(paired.clusters.tolist()))
-        what = "conversations" if settings.clusters is None else "clusters"
         notes.append(
-            f"{len(paired.query_ids)} questions in {n} {what}: these are flipped as a whole, t "
-            "is cluster-robust, and Wilcoxon's test takes their means"
+            f"{clusters_in_words(settings.clusters, paired.clusters)}: these are flipped as a "
+            "whole, t is cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)
 

@@ -426,10 +426,9 @@ class Sweep(Reportable, Sequence[Configuration]):
         return None if self.within else self._shortfalls.queries
 
     @property
-    def n_clusters(self) -> int | None:
-        """How many clusters, or conversations, these questions are of; None where each is alone."""
-        clusters = self._compared[1] if self.finished else None
-        return None if clusters is None else len(set(clusters.tolist()))
+    def question_clusters(self) -> IntArray | None:
+        """The number of each such question's cluster, or conversation; None where each is alone."""
+        return self._compared[1] if self.finished else None
 
     @property
     def _scores(self) -> FloatArray:
@@ -467,7 +466,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         return {
             "span": highest - lowest,
             "worst": None if worst is None else self._sign * worst,
-            "clusters": self._compared[1],
+            "clusters": self.question_clusters,
             "alpha": round(1 - self.confidence, 12),
         }
 
