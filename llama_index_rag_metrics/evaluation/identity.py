@@ -247,34 +247,35 @@ def _used(function: Any) -> Iterator[tuple[str, Any]]:
     Without what may change meanwhile: lists, sets, dicts, and what the function itself assigns.
     """
     code = function.__code__
+    read, assigned = _names_in(code)
     cells = map(digests.content, function.__closure__ or ())
     around = {**function.__globals__, **dict(zip(code.co_freevars, cells, strict=True))}
-    read, assigned, path = set[str](), set[str](), ""
-    for each in _instructions(code):
-        if each.opname in ("STORE_GLOBAL", "STORE_DEREF"):
-            assigned.add(each.argval)
-        elif each.opname == "STORE_ATTR":
-            assigned.add(f".{each.argval}")
-        if path and each.opname == "LOAD_ATTR":
-            path = f"{path}.{each.argval}"
-        else:
-            is_read = each.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME")
-            path = each.argval if is_read else ""
-        read.add(path)
     for path in read:
         name, *attributes = path.split(".")
         held = around.get(name, function)
         for attribute in attributes:
             held = inspect.getattr_static(held, attribute, function)
         is_data = digests.scalar(held) is None if attributes else isinstance(held, _CHANGING)
-        is_assigned = name in assigned or any(f".{each}" in assigned for each in attributes)
+        is_assigned = assigned & {name, *(f".{attribute}" for attribute in attributes)}
         if held is not function and not is_data and not is_assigned:
             yield path, held
 
 
-def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
-    """What code does, and what functions within it do."""
-    yield from dis.get_instructions(code)
+def _names_in(code: CodeType) -> tuple[set[str], set[str]]:
+    """The dotted names that code and functions in it read; names and .attributes they assign."""
+    read, assigned, path = set[str](), set[str](), ""
+    for each in dis.get_instructions(code):
+        if each.opname in ("STORE_GLOBAL", "STORE_DEREF"):
+            assigned.add(each.argval)
+        elif each.opname == "STORE_ATTR":
+            assigned.add(f".{each.argval}")
+        if each.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"):
+            path = each.argval
+        else:
+            path = f"{path}.{each.argval}" if path and each.opname == "LOAD_ATTR" else ""
+        read.add(path)
     for within in code.co_consts:
         if isinstance(within, CodeType):
-            yield from _instructions(within)
+            also_read, also_assigned = _names_in(within)
+            read, assigned = read | also_read, assigned | also_assigned
+    return read - {""}, assigned
