@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,36 @@ def test_components_that_answer_differently_have_other_identities() -> None:
     assert len(set(keys)) == len(keys)
     assert json.dumps(identity(Service(embed_dim=4)), sort_keys=True) == keys[0]
     assert "the secret" not in "".join(keys)
+
+
+@pytest.mark.parametrize("changed", ["base", "decorator"])
+def test_a_users_model_is_known_by_its_bases_and_decorators(changed: str) -> None:
+    def made(length: int) -> Any:
+        another: dict[str, Any] = {"__name__": "of_another", "MockEmbedding": MockEmbedding}
+        cut = "lambda self, text: [float(len(text[:LENGTH]))]".replace("LENGTH", str(length))
+        exec(f"class Base(MockEmbedding):\n _get_text_embedding = {cut}", another)
+
+        base: Any = another["Base"]
+        service = type("Service", (base,), {"__module__": __name__})
+
+        def cutting(function: Callable[[str], str]) -> Callable[[str], str]:
+            body = "lambda text: function(text[:LENGTH])".replace("LENGTH", str(length))
+            names = {"function": function, "__name__": "of_another"}
+            decorated: Callable[[str], str] = wraps(function)(eval(body, names))
+            return decorated
+
+        @cutting
+        def prepare(text: str) -> str:
+            return text
+
+        class Decorated(MockEmbedding):
+            prepare: Any = None
+
+        if changed == "base":
+            return service(embed_dim=1)
+        return Decorated(embed_dim=1, prepare=prepare)
+
+    assert identity(made(5)) == identity(made(5)) != identity(made(6))
 
 
 @dataclass
