@@ -165,7 +165,8 @@ def _table(sweep: Sweep) -> m.Table:
 def _worst_slice(sweep: Sweep, configuration: Configuration) -> list[m.Cell]:
     if sweep.slices is None:
         return []
-    if (worst := configuration.worst_slice(sweep.primary, sweep.slices)) is None:
+    worst = configuration.worst_slice(sweep.primary, sweep.slices, sweep.clusters)
+    if worst is None:
         return [m.Cell(None), m.Cell(None)]
     value, scores = worst
     n = scores.n(sweep.primary)
