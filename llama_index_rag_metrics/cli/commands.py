@@ -125,6 +125,10 @@ def command(
                 _errors_in_one_line(names),
                 interrupted("nothing was written"),
             ):
+                for option in written:
+                    if given[option] == outcome.STDOUT:
+                        expected = "the name of a file: only --json is printed with -"
+                        raise InvalidInput(names[option], "-", expected)
                 run_package(needs_llama_index=needs_llama_index)
                 function(**given)
 

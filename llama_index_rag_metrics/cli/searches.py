@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import ssl
 from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import closing
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -120,14 +122,24 @@ async def _get(address: str, tls: ssl.SSLContext, query: str, top_k: int) -> lis
 async def _run(words: list[str], query: str, top_k: int) -> list[NodeWithScore]:
     """Where no argument has the question's place, the program reads it."""
     loop = asyncio.get_running_loop()
-    transport, protocol = await loop.subprocess_exec(
-        lambda: SubprocessStreamProtocol(_BUFFERED, loop),
-        *[_filled(word, query, top_k) for word in words],
+    starting = asyncio.ensure_future(
+        loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(_BUFFERED, loop),
+            *[_filled(word, query, top_k) for word in words],
+            start_new_session=True,
+        )
     )
-    process = Process(transport, protocol, loop)
-    # kills it if it still runs, and closes the pipes that a child of its own may hold
-    with closing(transport):
+    try:
+        # asyncio itself would end it without its children if it is given up as it starts
+        process = Process(*await asyncio.shield(starting), loop)
         printed, complaint = await process.communicate(f"{query}\n".encode())
+    except BaseException:
+        transport, _ = await starting
+        with suppress(AttributeError, OSError):  # no such group, or no groups
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+        # closes the pipes that a child in another session may hold
+        transport.close()
+        raise
     if process.returncode:
         said = complaint.decode(errors="replace").strip()[-_MOST_SHOWN:]
         raise RuntimeError(f"the program ended with {process.returncode}: {said}")

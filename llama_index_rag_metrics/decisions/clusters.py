@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from llama_index_rag_metrics.files.conversations import conversations_of
+from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.arrays import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -44,6 +47,16 @@ def clusters_of(
         expected = f"one for each of {len(query_ids)} questions"
         raise InvalidInput("clusters", f"none for {join_sorted(missing)}", expected)
     return number_clusters([of_query[query_id] for query_id in query_ids])
+
+
+def clusters_in_words(clusters: object, of_query: IntArray) -> str:
+    """How many questions there are in how many clusters; conversations unless clusters are given.
+
+    >>> clusters_in_words(None, np.array([0, 0, 1]))
+    '3 questions in 2 conversations'
+    """
+    what = "conversations" if clusters is None else "clusters"
+    return f"{questions(len(of_query))} in {len(np.unique(of_query)):,} {what}"
 
 
 def merged_metadata(systems: Iterable[Scores]) -> dict[str, dict[str, Any]]:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing, better_and_worse
 from llama_index_rag_metrics.decisions.clusters import Clusters
-from llama_index_rag_metrics.decisions.comparison.pairing import (
-    Paired,
-    Results,
-    pair,
-    scored_otherwise,
-    scores_of,
-)
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, Results, pair, scores_of
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
     limits_of,
@@ -198,7 +192,7 @@ def _pair(
     )
     if len(paired.query_ids) < 2:
         raise InvalidInput("systems", list(systems), "systems with two questions or more in common")
-    return replace(paired, notes=(*scored_otherwise(scores), *paired.notes))
+    return paired
 
 
 def _assumed(name: str, effect: float, deviation: float | None, changed: float | None) -> Changes:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.decisions.calibration import names_in_all
-from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
+from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_in_words, clusters_of
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, check_finite, scores_of
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.answers import Answers, answers_of
@@ -236,9 +236,7 @@ def relate(
     if turned := [name for name in names if lower_is_better(name)]:
         notes.append(f"less is better on {', '.join(turned)}: low scores count as good ones")
     if of_query is not None:
-        what = "conversations" if clusters is None else "clusters"
-        n_clusters = len(set(of_query.tolist()))
-        notes.append(f"{questions(len(query_ids))} in {n_clusters:,} {what}, each counted as one")
+        notes.append(f"{clusters_in_words(clusters, of_query)}, each counted as one")
     beside = {}
     for argument, source in (("closed_book", closed_book), ("oracle", oracle)):
         if source is not None:

@@ -11,15 +11,17 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import chain
 from logging import Logger
 from pathlib import PurePath
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.base import BaseIndex
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.tools import BaseTool, ToolMetadata
 from pydantic import BaseModel
 
 from llama_index_rag_metrics.evaluation.source import (
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 _WITHOUT_EFFECT = {"callback_manager", "show_progress", "template_vars", "verbose"}
 _CHANGING = (MutableMapping, MutableSequence, MutableSet, Logger)
 _VALUES = (Enum, PurePath, np.generic)
+_PARTS = (BaseRetriever, BaseQueryEngine, BaseNodePostprocessor, BaseTool, ToolMetadata)
+_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
 _DEEPEST = 2  # levels of components in components that are described
 _NOT_FOR_PEOPLE = re.compile(r" [0-9a-f]{12}(?![0-9a-f])|[\w.<>]*<locals>\.|\b__main__\.")
 """Digests, and where in a program a function is defined."""
@@ -146,7 +150,7 @@ def identify_retriever(retriever: BaseRetriever) -> str:
         engine = retriever.engine
         inner = getattr(engine, "retriever", None)
         of_inner = f" of {identify_retriever(inner)}" if isinstance(inner, BaseRetriever) else ""
-        return type(engine).__qualname__ + of_inner
+        return f"{type(engine).__qualname__} {_digest(engine)}{of_inner}"
     own_depth = getattr(retriever, "_similarity_top_k", None)
     depth = getattr(retriever, "similarity_top_k", own_depth)
     top = f", top {depth}" if depth is not None else ""
@@ -211,34 +215,86 @@ def _describe(value: Any, depth: int) -> str:
 
 
 def _code_of_class(kind: type) -> str:
-    """Of its methods, with the numbers and texts around it that they read."""
-    methods = filter(inspect.isfunction, vars(kind).values())
+    """Of its methods, with the numbers, texts and user's functions around it that they read."""
     read = {
         name: _describe(held, 0)
-        for name, held in chain.from_iterable(map(_used, methods))
-        if digests.scalar(held) is not None
+        for base in digests.bases_by_the_user(kind)
+        for method in filter(None, map(_function_of, vars(base).values()))
+        for name, held in _used(method)
+        if digests.scalar(held) is not None or _is_by_user(held)
     }
     return f"{digests.code_of_class(kind)} {sorted(read.items())}"
 
 
+def _function_of(member: Any) -> Any:
+    """The function of a method, a property or a cached one; None for other members of a class."""
+    if isinstance(member, functools.cached_property):
+        return member.func
+    inner = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+    return inner if inspect.isfunction(inner) else None
+
+
 def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object was made with, and what else a user's class keeps and doesn't assign again."""
+    kind = type(value)
     if isinstance(value, BaseModel):
-        yield from ((name, getattr(value, name)) for name in type(value).model_fields)
+        yield from ((name, getattr(value, name)) for name in kind.model_fields)
         return
     try:
-        arguments = inspect.signature(type(value).__init__).parameters
+        arguments = inspect.signature(kind.__init__).parameters
     except (TypeError, ValueError):
         return
+    by_user = digests.is_by_the_user(kind.__module__)
+    reassigned = _assigned_later(kind) if by_user else frozenset[str]()
     for name, held in getattr(value, "__dict__", {}).items():
-        if name.lstrip("_") in arguments and not _is_data(held):
+        if isinstance(getattr(kind, name, None), functools.cached_property):
+            continue
+        is_kept = by_user and f".{name}" not in reassigned and _is_setting(held)
+        if _are_parts(held) or (not _is_data(held) and (name.lstrip("_") in arguments or is_kept)):
             yield name, held
 
 
+def _assigned_later(kind: type) -> frozenset[str]:
+    """The attributes that methods assign: a user's, but for __init__, and those of packages."""
+    return frozenset().union(
+        *(
+            _names_in(method.__code__)[1]
+            for base in kind.__mro__
+            for method in filter(inspect.isfunction, vars(base).values())
+            if method.__name__ != "__init__" or not digests.is_by_the_user(base.__module__)
+        )
+    )
+
+
 def _is_data(held: object) -> bool:
-    """Whether a retriever searches this value; weights and retrievers are how it searches."""
+    """Whether a retriever searches this value, rather than has its numbers, such as weights."""
     if isinstance(held, (list, tuple)):
-        return not all(isinstance(item, (int, float, BaseRetriever)) for item in held)
+        return not held or not all(isinstance(item, (int, float)) for item in held)
     return isinstance(held, (Mapping, AbstractSet))
+
+
+def _is_setting(held: object) -> bool:
+    """Whether it is a number, a text, or what a user or LlamaIndex made to search with."""
+    return (
+        digests.scalar(held) is not None
+        or isinstance(held, (*_PARTS, *_VALUES))
+        or _is_by_user(held)
+        or digests.is_by_the_user(type(held).__module__)
+    )
+
+
+def _is_by_user(held: Any) -> bool:
+    return inspect.isfunction(held) and digests.is_by_the_user(held.__module__ or "builtins")
+
+
+def _are_parts(held: Any) -> bool:
+    """Whether it is a list, or a dict, of retrievers, engines, postprocessors or tools."""
+    items = [*held.values()] if isinstance(held, Mapping) else held
+    return (
+        isinstance(items, (list, tuple))
+        and len(items) > 0
+        and all(isinstance(item, _PARTS) for item in items)
+    )
 
 
 def _used(function: Any) -> Iterator[tuple[str, Any]]:
@@ -247,34 +303,38 @@ def _used(function: Any) -> Iterator[tuple[str, Any]]:
     Without what may change meanwhile: lists, sets, dicts, and what the function itself assigns.
     """
     code = function.__code__
+    read, assigned = _names_in(code)
     cells = map(digests.content, function.__closure__ or ())
     around = {**function.__globals__, **dict(zip(code.co_freevars, cells, strict=True))}
-    read, assigned, path = set[str](), set[str](), ""
-    for each in _instructions(code):
-        if each.opname in ("STORE_GLOBAL", "STORE_DEREF"):
-            assigned.add(each.argval)
-        elif each.opname == "STORE_ATTR":
-            assigned.add(f".{each.argval}")
-        if path and each.opname == "LOAD_ATTR":
-            path = f"{path}.{each.argval}"
-        else:
-            is_read = each.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME")
-            path = each.argval if is_read else ""
-        read.add(path)
     for path in read:
         name, *attributes = path.split(".")
         held = around.get(name, function)
         for attribute in attributes:
             held = inspect.getattr_static(held, attribute, function)
-        is_data = digests.scalar(held) is None if attributes else isinstance(held, _CHANGING)
-        is_assigned = name in assigned or any(f".{each}" in assigned for each in attributes)
+        if attributes:
+            is_data = digests.scalar(held) is None and not _is_by_user(held)
+        else:
+            is_data = isinstance(held, _CHANGING)
+        is_assigned = assigned & {name, *(f".{attribute}" for attribute in attributes)}
         if held is not function and not is_data and not is_assigned:
             yield path, held
 
 
-def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
-    """What code does, and what functions within it do."""
-    yield from dis.get_instructions(code)
+def _names_in(code: CodeType) -> tuple[set[str], set[str]]:
+    """The dotted names that code and functions in it read; names and .attributes they assign."""
+    read, assigned, path = set[str](), set[str](), ""
+    for each in dis.get_instructions(code):
+        if each.opname in ("STORE_GLOBAL", "STORE_DEREF"):
+            assigned.add(each.argval)
+        elif each.opname == "STORE_ATTR":
+            assigned.add(f".{each.argval}")
+        if each.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"):
+            path = each.argval
+        else:
+            path = f"{path}.{each.argval}" if path and each.opname in _ATTRIBUTE else ""
+        read.add(path)
     for within in code.co_consts:
         if isinstance(within, CodeType):
-            yield from _instructions(within)
+            also_read, also_assigned = _names_in(within)
+            read, assigned = read | also_read, assigned | also_assigned
+    return read - {""}, assigned

@@ -10,11 +10,13 @@ import inspect
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property, partial
 from hashlib import sha256
+from pathlib import PurePath
 from reprlib import recursive_repr
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -22,8 +24,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from pydantic import BaseModel
 
+from llama_index_rag_metrics.runtime.masking import names_secret
+
 _SCALARS = (bool, int, float, complex, str, bytes)
 _MOST_PARTS = 200_000
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
 _RANDOM_ID = re.compile(
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b", re.I
 )
@@ -61,23 +66,49 @@ def is_random(text: object) -> bool:
 
 
 def code_of(function: Any) -> str:
-    """The code of a function as a text; "" where it has none of Python's."""
-    inner = getattr(function, "__func__", None) or getattr(function, "fget", None) or function
-    code = getattr(inspect.unwrap(inner), "__code__", None)
-    return _code(code) if isinstance(code, CodeType) else ""
+    """The code of a function and of the user's decorators around it; "" without Python's."""
+    inner: Any = function.func if isinstance(function, cached_property) else function
+    inner = getattr(inner, "__func__", None) or getattr(inner, "fget", None) or inner
+    innermost, texts = inspect.unwrap(inner), []
+    while True:
+        code = getattr(inner, "__code__", None)
+        # the decorators of packages change with their versions alone
+        module = getattr(inner, "__globals__", {}).get("__name__", "")
+        if isinstance(code, CodeType) and (inner is innermost or is_by_the_user(module)):
+            texts.append(_code(code))
+        if inner is innermost:
+            return " ".join(texts)
+        inner = inner.__wrapped__
 
 
 def code_of_class(kind: type) -> str:
-    """The code of a class and its bases in the same module, as a text."""
+    """The code of a class and its bases, in the same module or by the user, as a text."""
     members = {
         f"{base.__qualname__}.{name}": code_of(member)
         or ("" if name.startswith("__") else scalar(member) or "")
-        for base in kind.__mro__
-        if base.__module__ == kind.__module__ != "builtins"
+        for base in bases_by_the_user(kind)
         for name, member in vars(base).items()
     }
     does = {name: text for name, text in members.items() if text}
     return f"{kind.__module__}.{kind.__qualname__} {does}"
+
+
+def bases_by_the_user(kind: type) -> list[type]:
+    """A class and its bases in the same module, and those of other modules that a user wrote."""
+    module = kind.__module__
+    return [
+        base
+        for base in kind.__mro__
+        if base.__module__ == module != "builtins" or is_by_the_user(base.__module__)
+    ]
+
+
+def is_by_the_user(module: str) -> bool:
+    """Whether a module is neither Python's own nor that of an installed package."""
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return not _PACKAGES.intersection(PurePath(file).parts)
 
 
 def _code(code: CodeType) -> str:
@@ -174,7 +205,7 @@ def content(cell: Any) -> Any:
         return None
 
 
-_SECRETS = ("key", "token", "secret", "password", "credential", "header", "authorization")
+_KEY_OR_HEADERS = re.compile(r"(^|[-_])key$|header", re.I)
 _WITHOUT_EFFECT = (
     *("embed_batch_size", "num_workers", "timeout", "max_retries", "reuse_client", "verbose"),
     *("show_progress_bar", "top_n", "rate_limiter"),
@@ -260,10 +291,16 @@ def _setting(value: Any) -> Any:
     if isinstance(value, partial):
         return [_setting(value.func), _setting(value.args), _settings(value.keywords)]
     if inspect.isroutine(value) and not _is_llama_index(value):
-        function = inspect.unwrap(getattr(value, "__func__", value))
-        cells = [content(cell) for cell in getattr(function, "__closure__", None) or ()]
+        function = getattr(value, "__func__", value)
+        around = [function]  # with what decorators were made with
+        while hasattr(around[-1], "__wrapped__"):
+            around.append(around[-1].__wrapped__)
+        cells = [
+            content(cell) for each in around for cell in getattr(each, "__closure__", ()) or ()
+        ]
+        defaults = getattr(around[-1], "__defaults__", ()) or ()
         # what changes as it runs, such as a list, isn't part of it
-        held = [scalar(part) for part in (*cells, *(getattr(function, "__defaults__", ()) or ()))]
+        held = [scalar(part) for part in (*cells, *defaults)]
         return f"{function.__qualname__} {short_hash(f'{code_of(function)} {held}')}"
     return None
 
@@ -284,4 +321,4 @@ def without_credentials(url: str) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    return any(word in name.lower() for word in _SECRETS)
+    return names_secret(name) or _KEY_OR_HEADERS.search(name) is not None

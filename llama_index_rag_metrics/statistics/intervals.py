@@ -158,7 +158,7 @@ def effective_queries(units: Units, lowest: FloatArray, highest: FloatArray) -> 
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     most = share * (1 - share)
     error = np.where(count > 1, units.standard_errors / span, 0.0)
-    unseen = ratio(most, np.square(count)) + units.unevenness / 4
+    unseen = ratio(most, np.square(count)) + units.share_variance / 4
     return np.maximum(ratio(most, np.square(error) + unseen), np.maximum(count, 1))
 
 

@@ -82,8 +82,8 @@ class Units:
         return ratio(np.square(self.n), np.square(self.sizes).sum(axis=0))
 
     @property
-    def unevenness(self) -> FloatArray:
-        """(columns,) how much the share of all values in a value's unit varies, squared."""
+    def share_variance(self) -> FloatArray:
+        """(columns,) over values, the variance of their units' shares of all values."""
         squares, cubes = ((self.sizes**power).sum(axis=0) for power in (2, 3))
         return ratio(self.n * cubes - np.square(squares), self.n**4)
 

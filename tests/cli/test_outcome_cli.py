@@ -122,6 +122,19 @@ def test_a_dash_prints_it_and_nothing_else(called: str, folder: Path) -> None:
     assert not Path("-").exists()
 
 
+@pytest.mark.parametrize(
+    ("called", "option"),
+    [("gate", "--html"), ("score", "--html"), ("score", "--output"), ("labels pool", "--output")],
+)
+def test_a_dash_is_no_other_file(called: str, option: str, folder: Path) -> None:
+    arguments, _ = DOES[called]
+    error = written(called, [*arguments, option, "-"], 2)["error"]
+    assert (
+        error == f"{option}: expected the name of a file: only --json is printed with -, got '-'."
+    )
+    assert not Path("-").exists()
+
+
 def test_a_dash_prints_an_error(folder: Path) -> None:
     ended = run("gate", "nosuch.json", "--rule", "mrr >= 0.9", "--json", "-")
     assert (ended.exit_code, json.loads(ended.stdout)["exit_code"]) == (2, 2)

@@ -7,6 +7,8 @@ import contextlib
 import gc
 import json
 import re
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from support.command_line import run
+from support.processes import start
 
 from llama_index_rag_metrics.cli.searches import COMMAND, search_of
 
@@ -150,6 +153,54 @@ def test_a_program_is_given_up_whose_own_child_holds_its_pipes(child: str) -> No
         asyncio.run(asyncio.wait_for(factory(10)("How hot?"), 0.3))
     gc.collect()  # a transport that is left open complains of a closed loop
     assert time.perf_counter() - start < 4
+
+
+def test_a_program_that_is_given_up_leaves_no_child(tmp_path: Path) -> None:
+    late = tmp_path / "late"
+    factory = search_of(f"{COMMAND}sh -c '(sleep 1; touch {late}) & wait'")
+    assert factory is not None
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(asyncio.wait_for(factory(10)("How hot?"), 0.3))
+    time.sleep(1.2)
+    assert not late.exists()
+
+
+def test_a_program_that_is_given_up_as_it_starts_leaves_no_child(tmp_path: Path) -> None:
+    """So many turns of the loop after it was asked; it has begun to run by then."""
+
+    async def give_up(turns: int) -> None:
+        factory = search_of(f"{COMMAND}sh -c '(sleep 1; touch {tmp_path}/{turns}) & wait'")
+        assert factory is not None
+        asked = asyncio.ensure_future(factory(10)("How hot?"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.1)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+    for turns in range(6):
+        asyncio.run(give_up(turns))
+    time.sleep(1.2)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_ctrl_c_leaves_no_child_of_a_program(dataset: Path) -> None:
+    children = dataset.with_name("children")
+    children.touch()
+    program = f"sh -c 'sleep 60 & echo $! >> {children}; wait'"
+    called = ["evaluate", "-d", str(dataset), "--retriever-command", program, "-m", "mrr"]
+    with start([sys.executable, "-m", "llama_index_rag_metrics", *called]) as process:
+        while len(pids := children.read_text().split()) < 2:  # one for each question
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate()
+    assert process.returncode == 130, complaint
+    states = subprocess.run(
+        ["ps", "-o", "stat=", "-p", ",".join(pids)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    assert [state for state in states if not state.startswith("Z")] == []
 
 
 @pytest.mark.parametrize(

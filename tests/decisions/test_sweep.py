@@ -574,6 +574,32 @@ def test_a_slice_of_few_questions_is_not_the_worst_for_sure() -> None:
     assert worst[1].means["recall@5"] == pytest.approx(0.1)
 
 
+def test_a_slice_of_one_cluster_is_not_the_worst_for_sure() -> None:
+    """0 of 20 questions on one document say nothing of others; 3 of 30 on 30 are at most 0.3."""
+    ids = [f"q{at}" for at in range(50)]
+    about = {
+        query_id: {"language": "xx" if at < 20 else "de", "document": str(max(at, 19))}
+        for at, query_id in enumerate(ids)
+    }
+    dataset = RetrievalDataset({q: q for q in ids}, {q: ["a"] for q in ids}, metadata=about)
+    found = sweep(
+        lambda size: lambda query: ["a"] if query in ids[20:23] else ["b"],
+        {"size": [1]},
+        dataset,
+        ["recall@5"],
+        slices="language",
+        clusters="document",
+        count_tokens=False,
+    )
+    alone = found[0].worst_slice("recall@5", "language")
+    worst = found[0].worst_slice("recall@5", "language", "document")
+    assert alone is not None
+    assert alone[0] == "xx"
+    assert worst is not None
+    assert worst[0] == "de"
+    assert "de (30)" in to_text(found.report(), width=120)
+
+
 def test_the_worst_slice_of_each_configuration() -> None:
     """One finds all German passages and no English one, the other all English ones alone."""
     languages = {f"q{at}": "de" if at % 3 else "en" for at in range(30)}

@@ -12,6 +12,7 @@ from functools import partial
 from os import environ
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,11 @@ import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
-from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.query_engine import TransformQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever, RecursiveRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -281,6 +285,113 @@ def _around(expression: str) -> Callable[[int], Any]:
     return make
 
 
+SEVERAL = """
+    from functools import cached_property, wraps
+
+    def cut(function):
+        @wraps(function)
+        def within(question):
+            return function(question)[:DEPTH]
+        return within
+
+    @cut
+    def all_of(question):
+        return list("abc")
+
+    class Cut:
+        def __init__(self, depth):
+            self.size, self.n, self.asked = depth, 0, []
+
+        def __call__(self, question):
+            self.n += 1
+            self.asked.append(question)
+            return list("abc")[:self.size]
+
+    class Nested:
+        sizes = (DEPTH,)
+
+        def __init__(self, depth):
+            self.inner = Cut(depth)
+
+        def __call__(self, question):
+            return self.inner(question)[:self.sizes[0]]
+
+    class Cached:
+        @cached_property
+        def size(self):
+            return DEPTH
+
+        def __call__(self, question):
+            return list("abc")[:self.size]
+
+    class Global:
+        def __call__(self, question):
+            return all_of(question)
+
+    class Remembering:
+        def __init__(self, depth, asked=()):
+            self.size, self.asked = depth, [*asked]
+
+        def __call__(self, question):
+            self.asked.append(question)
+            return list("abc")[:self.size]
+"""
+
+
+def _several(expression: str) -> Callable[[int], Any]:
+    def make(depth: int) -> Any:
+        module: dict[str, Any] = {"__name__": "mine", "DEPTH": depth}
+        exec(dedent(SEVERAL), module)
+        return eval(expression, module)
+
+    return make
+
+
+def _imported(expression: str) -> Callable[[int], Any]:
+    """What asks a function or a class of another module of the user's."""
+
+    def make(depth: int) -> Any:
+        of_another = ModuleType("of_another")
+        vars(of_another)["DEPTH"] = depth
+        base = """
+            def search(question):
+                return list("abc")[:DEPTH]
+
+            class Base:
+                def find(self, question):
+                    return list("abc")[:DEPTH]
+        """
+        exec(dedent(base), vars(of_another))
+        module: dict[str, Any] = {"__name__": "mine", "of_another": of_another}
+        code = (
+            "class Found(of_another.Base):\n def __call__(self, question):\n  return self.find(1)"
+        )
+        exec(code, module)
+        return eval(expression, module)
+
+    return make
+
+
+def _engine(depth: int) -> Any:
+    nodes = [TextNode(id_=name, text=name) for name in "abc"]
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+    stages = [SimilarityPostprocessor(similarity_cutoff=depth / 4)]
+    return index.as_query_engine(MockLLM(), node_postprocessors=stages)
+
+
+def _transforming(depth: int) -> Any:
+    engine = VectorStoreIndex([], embed_model=MockEmbedding(embed_dim=4)).as_query_engine(
+        MockLLM(), similarity_top_k=depth
+    )
+    return TransformQueryEngine(engine, HyDEQueryTransform(MockLLM()))
+
+
+def _recursive(depth: int) -> Any:
+    index = VectorStoreIndex([], embed_model=MockEmbedding(embed_dim=4))
+    inner = index.as_retriever(similarity_top_k=depth)
+    return RecursiveRetriever("vector", retriever_dict={"vector": inner})
+
+
 def _vectors(depth: int) -> Any:
     nodes = [TextNode(id_=name, text=name) for name in "abc"]
     index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
@@ -313,8 +424,14 @@ def _fused(depth: int) -> Any:
         *map(_around, ["args.depth", "args.of_search.depth", "Config.depth", "cached()"]),
         *map(_around, ["searcher.search()", "Searcher().search()", "level.value", "int(number)"]),
         *map(_around, ["int(path.name)", "len(pattern.match('abc').group())"]),
+        *map(_several, ["all_of", "Nested(DEPTH)", "Cut(DEPTH)", "Cached()", "Global()"]),
+        _several("Remembering(DEPTH)"),
+        *map(_imported, ["lambda question: of_another.search(question)", "Found()"]),
         _vectors,
         _fused,
+        _engine,
+        _transforming,
+        _recursive,
     ],
 )
 def test_what_another_retriever_found_never_comes_back(

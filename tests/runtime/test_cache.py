@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -190,11 +191,30 @@ def test_the_identity_of_a_component_holds_its_settings_and_no_secret() -> None:
     assert "pw" not in json.dumps(described)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("key", "azure_key", "apiKey", "subscription-key", "private_key_pem", "hf_token"),
+        *("accessToken", "client_secret", "db_password", "passwd", "aws_credentials"),
+        *("Authorization", "headers"),
+    ],
+)
+def test_settings_that_are_secrets_are_not_in_the_identity(name: str) -> None:
+    class Service(MockEmbedding):
+        model_kwargs: dict[str, Any] = {}
+
+    service = Service(embed_dim=4, model_kwargs={name: "confidential", "top_p": 0.5})
+    assert identity(service)["model_kwargs"] == {"top_p": 0.5}
+    assert without_credentials(f"https://host/v1?{name}=s&page=2") == "https://host/v1?page=2"
+
+
 def test_components_that_answer_differently_have_other_identities() -> None:
     """As do an LLM cut at 5 tokens and one at 500, or two of which one is told to reason."""
 
     class Service(MockEmbedding):
         max_tokens: int = 5
+        tokenizer_name: str = "small"
+        keyword_prompt: str = ""
         additional_kwargs: dict[str, Any] = {}
         prepare: Callable[[str], str] = str.lower
         embedding_config: Any = None
@@ -227,6 +247,8 @@ def test_components_that_answer_differently_have_other_identities() -> None:
     services = [
         Service(embed_dim=4),
         Service(embed_dim=4, max_tokens=500),
+        Service(embed_dim=4, tokenizer_name="large"),
+        Service(embed_dim=4, keyword_prompt="Which words?"),
         Service(embed_dim=4, additional_kwargs={"effort": "high"}),
         Service(embed_dim=4, additional_kwargs={"effort": "low", "api_key": "the secret"}),
         Service(embed_dim=4, additional_kwargs={"effort": "low", "stop": ["\n"]}),
@@ -241,6 +263,36 @@ def test_components_that_answer_differently_have_other_identities() -> None:
     assert len(set(keys)) == len(keys)
     assert json.dumps(identity(Service(embed_dim=4)), sort_keys=True) == keys[0]
     assert "the secret" not in "".join(keys)
+
+
+@pytest.mark.parametrize("changed", ["base", "decorator"])
+def test_a_users_model_is_known_by_its_bases_and_decorators(changed: str) -> None:
+    def made(length: int) -> Any:
+        another: dict[str, Any] = {"__name__": "of_another", "MockEmbedding": MockEmbedding}
+        cut = "lambda self, text: [float(len(text[:LENGTH]))]".replace("LENGTH", str(length))
+        exec(f"class Base(MockEmbedding):\n _get_text_embedding = {cut}", another)
+
+        base: Any = another["Base"]
+        service = type("Service", (base,), {"__module__": __name__})
+
+        def cutting(function: Callable[[str], str]) -> Callable[[str], str]:
+            body = "lambda text: function(text[:LENGTH])".replace("LENGTH", str(length))
+            names = {"function": function, "__name__": "of_another"}
+            decorated: Callable[[str], str] = wraps(function)(eval(body, names))
+            return decorated
+
+        @cutting
+        def prepare(text: str) -> str:
+            return text
+
+        class Decorated(MockEmbedding):
+            prepare: Any = None
+
+        if changed == "base":
+            return service(embed_dim=1)
+        return Decorated(embed_dim=1, prepare=prepare)
+
+    assert identity(made(5)) == identity(made(5)) != identity(made(6))
 
 
 @dataclass

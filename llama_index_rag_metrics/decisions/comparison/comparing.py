@@ -10,7 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
-from llama_index_rag_metrics.decisions.clusters import Clusters
+from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_in_words
 from llama_index_rag_metrics.decisions.comparison.comparison import (
     Comparison,
     ComparisonSettings,
@@ -23,7 +23,6 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     Paired,
     drawn_pair,
     pair,
-    scored_otherwise,
     scores_of,
 )
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
@@ -166,11 +165,7 @@ def compare(
     decided = _with_verdicts([whole], paired)[0]
     return replace(
         decided,
-        notes=(
-            *scored_otherwise(scores),
-            *decided.notes,
-            *(_easier(decided) if drawn is None else ()),
-        ),
+        notes=(*decided.notes, *(_easier(decided) if drawn is None else ())),
         calibrations=calibrations,
         slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
     )
@@ -307,11 +302,9 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
     if settings.test == "wilcoxon":
         notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
     if paired.clusters is not None:
-        n = len(set(paired.clusters.tolist()))
-        what = "conversations" if settings.clusters is None else "clusters"
         notes.append(
-            f"{len(paired.query_ids)} questions in {n} {what}: these are flipped as a whole, t "
-            "is cluster-robust, and Wilcoxon's test takes their means"
+            f"{clusters_in_words(settings.clusters, paired.clusters)}: these are flipped as a "
+            "whole, t is cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)
 

@@ -228,6 +228,7 @@ def pair(
 ) -> Paired:
     """Bring the scores of several systems onto the same queries, in the baseline's order."""
     known, notes = _queries(systems, on_missing)
+    notes = [*scored_otherwise(systems), *notes]
     if metrics is not None:
         names = names_in_all(metrics, systems.values())
     else:

@@ -10,6 +10,7 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.decisions.chunk_ceiling import FEWEST_TOKENS, MOST_IOU
+from llama_index_rag_metrics.decisions.clusters import clusters_in_words
 from llama_index_rag_metrics.decisions.sweeps import sweep_result as sentences
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import SAVINGS, saves
 from llama_index_rag_metrics.decisions.sweeps.sweeping import varied
@@ -67,11 +68,8 @@ def sweep_report(sweep: Sweep) -> m.Report:
     ceilings = {each.ceiling.name: each.ceiling for each in sweep if each.ceiling is not None}
     for name, ceiling in ceilings.items():
         notes += [f"chunks of {name}, {note}" for note in ceiling.notes if ceiling.n_unlocated]
-    if (n_clusters := sweep.n_clusters) is not None:
-        kind = "conversations" if sweep.clusters is None else "clusters"
-        notes.append(
-            f"{questions(sweep.n_questions)} in {n_clusters:,} {kind}, each counted as one"
-        )
+    if (of_query := sweep.question_clusters) is not None:
+        notes.append(f"{clusters_in_words(sweep.clusters, of_query)}, each counted as one")
     if sweep.finished and (missing := n - sweep.n_questions):
         left_out = f"left out of ranks and bounds: {questions(missing)}"
         notes.insert(0, f"{left_out} that not every configuration has a value for")
@@ -167,7 +165,8 @@ def _table(sweep: Sweep) -> m.Table:
 def _worst_slice(sweep: Sweep, configuration: Configuration) -> list[m.Cell]:
     if sweep.slices is None:
         return []
-    if (worst := configuration.worst_slice(sweep.primary, sweep.slices)) is None:
+    worst = configuration.worst_slice(sweep.primary, sweep.slices, sweep.clusters)
+    if worst is None:
         return [m.Cell(None), m.Cell(None)]
     value, scores = worst
     n = scores.n(sweep.primary)

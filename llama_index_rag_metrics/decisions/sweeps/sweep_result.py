@@ -144,17 +144,19 @@ class Configuration(Sentence):
         """The mean on a metric; None where there is none."""
         return None if self.results is None else system_of(self.results).mean(metric)
 
-    def worst_slice(self, metric: str, key: str) -> tuple[str | None, Scores] | None:
+    def worst_slice(
+        self, metric: str, key: str, clusters: Clusters | None = None
+    ) -> tuple[str | None, Scores] | None:
         """The value of the questions' metadata that is surely worst, and the scores there.
 
-        The interval of its mean ends lowest: of few questions, which can't tell, it ends high.
+        The interval of its mean ends lowest: of few questions or clusters it ends high.
         """
         parts = {} if self.results is None else self.results.scores.slices(key)
         scored = [(value, part) for value, part in parts.items() if part.n(metric)]
         sign = -1 if lower_is_better(metric) else 1
 
         def at_best(pair: tuple[str | None, Scores]) -> tuple[float, float]:
-            interval = pair[1].intervals()[metric]
+            interval = _interval(pair[1], metric, clusters)
             end = interval.low if lower_is_better(metric) else interval.high
             return math.inf if end is None else sign * end, sign * interval.mean
 
@@ -175,6 +177,14 @@ class Configuration(Sentence):
         """The seconds in which 95 % of the queries were answered; None if they weren't timed."""
         latency = None if self.results is None else self.results.run.latency
         return None if latency is None else latency.p95
+
+
+def _interval(
+    scores: Scores, metric: str, clusters: Clusters | None, confidence: float = 0.95
+) -> MeanInterval:
+    of_query = clusters_of(clusters, scores.query_ids, scores.metadata)
+    known = None if of_query is None else of_query.tolist()
+    return scores.intervals(confidence=confidence, clusters=known)[metric]
 
 
 class Sweep(Reportable, Sequence[Configuration]):
@@ -337,9 +347,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
         scores = configuration.results.scores
-        clusters = clusters_of(self.clusters, scores.query_ids, scores.metadata)
-        known = None if clusters is None else clusters.tolist()
-        return scores.intervals(confidence=self.confidence, clusters=known)[self.primary]
+        return _interval(scores, self.primary, self.clusters, self.confidence)
 
     @cached_property
     def front(self) -> tuple[Configuration, ...]:
@@ -426,10 +434,9 @@ class Sweep(Reportable, Sequence[Configuration]):
         return None if self.within else self._shortfalls.queries
 
     @property
-    def n_clusters(self) -> int | None:
-        """How many clusters, or conversations, these questions are of; None where each is alone."""
-        clusters = self._compared[1] if self.finished else None
-        return None if clusters is None else len(set(clusters.tolist()))
+    def question_clusters(self) -> IntArray | None:
+        """The number of each such question's cluster, or conversation; None where each is alone."""
+        return self._compared[1] if self.finished else None
 
     @property
     def _scores(self) -> FloatArray:
@@ -467,7 +474,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         return {
             "span": highest - lowest,
             "worst": None if worst is None else self._sign * worst,
-            "clusters": self._compared[1],
+            "clusters": self.question_clusters,
             "alpha": round(1 - self.confidence, 12),
         }
 

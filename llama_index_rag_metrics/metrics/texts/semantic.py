@@ -154,12 +154,17 @@ class BM25Similarity(TextMetric):
     @field_validator("corpus")
     @classmethod
     def _texts(cls, corpus: Any) -> Any:
-        texts = corpus.values() if isinstance(corpus, Mapping) else corpus
-        if texts is None:
+        if corpus is None:
             return None
-        if isinstance(texts, str) or not isinstance(texts, Iterable):
+        if isinstance(corpus, str) or not isinstance(corpus, Iterable):
             raise InvalidInput("corpus", corpus, "texts, or {id: text}")
-        return list(texts)
+        texts = dict(corpus if isinstance(corpus, Mapping) else enumerate(corpus))
+        for key, text in texts.items():
+            if not isinstance(text, str):
+                raise InvalidInput(
+                    f"corpus[{key!r}]", text, "a text", "Leave it out, or give its text."
+                )
+        return list(texts.values())
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> BM25Similarity:
         prepared = super().prepare(dataset, cache)

@@ -285,6 +285,17 @@ class TestBM25:
             BM25Similarity(corpus="one text")
 
     @pytest.mark.parametrize(
+        ("corpus", "message"),
+        [
+            ([None], r"corpus\[0\]: expected a text, got None\. Leave it out"),
+            ({"a": "a cat", "b": 3}, r"corpus\['b'\]: expected a text, got 3\."),
+        ],
+    )
+    def test_what_is_no_text_in_the_corpus_is_named(self, corpus: Any, message: str) -> None:
+        with pytest.raises(InvalidInput, match=message):
+            BM25Similarity(corpus=corpus)
+
+    @pytest.mark.parametrize(
         ("query", "right", "wrong"),
         [
             ("窯の温度は？", "窯の温度は千二百四十度です。", "鍵は二本必要です。"),
