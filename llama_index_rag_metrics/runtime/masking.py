@@ -30,7 +30,8 @@ _MOST_OBJECTS = 300
 """How far a component is searched for secrets: a store may hold millions of nodes."""
 
 _SECRET_NAME = re.compile(
-    r"(access|account|api|auth|private|subscription)[-_]?key|secret|passw(or)?d|credential|authorization|token$",
+    r"(access|account|api|auth|private|subscription)[-_]?key"
+    r"|secret|passw(or)?d|credential|authorization|token$",
     re.I,
 )
 _TOKEN = r"[^\s\"',;&)\\]{6,}"
