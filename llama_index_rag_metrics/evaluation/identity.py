@@ -219,19 +219,19 @@ def _code_of_class(kind: type) -> str:
     read = {
         name: _describe(held, 0)
         for base in digests.bases_by_the_user(kind)
-        for method in filter(None, map(_function_of, vars(base).values()))
+        for method in _methods(base)
         for name, held in _used(method)
         if digests.scalar(held) is not None or _is_by_user(held)
     }
     return f"{digests.code_of_class(kind)} {sorted(read.items())}"
 
 
-def _function_of(member: Any) -> Any:
-    """The function of a method, a property or a cached one; None for other members of a class."""
-    if isinstance(member, functools.cached_property):
-        return member.func
-    inner = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
-    return inner if inspect.isfunction(inner) else None
+def _methods(kind: type) -> Iterator[Any]:
+    """The functions of a class, also those of its properties."""
+    for member in vars(kind).values():
+        # of a class or static method, a property, a cached one
+        inner = [getattr(member, name, None) for name in ("__func__", "fget", "func")]
+        yield from filter(inspect.isfunction, [*inner, member])
 
 
 def _settings(value: Any) -> Iterator[tuple[str, Any]]:
@@ -260,7 +260,7 @@ def _assigned_later(kind: type) -> frozenset[str]:
         *(
             _names_in(method.__code__)[1]
             for base in kind.__mro__
-            for method in filter(inspect.isfunction, vars(base).values())
+            for method in _methods(base)
             if method.__name__ != "__init__" or not digests.is_by_the_user(base.__module__)
         )
     )

@@ -330,11 +330,16 @@ SEVERAL = """
 
     class Remembering:
         def __init__(self, depth, asked=()):
-            self.size, self.asked = depth, [*asked]
+            self.size, self.asked, self.letters = depth, [*asked], ""
+
+        @property
+        def all(self):
+            self.letters = self.letters or "abc"
+            return self.letters
 
         def __call__(self, question):
             self.asked.append(question)
-            return list("abc")[:self.size]
+            return list(self.all)[:self.size]
 """
 
 
