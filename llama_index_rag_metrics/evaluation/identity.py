@@ -228,10 +228,7 @@ def _code_of_class(kind: type) -> str:
 
 def _methods(kind: type) -> Iterator[Any]:
     """The functions of a class, also those of its properties."""
-    for member in vars(kind).values():
-        # of a class or static method, a property, a cached one
-        inner = [getattr(member, name, None) for name in ("__func__", "fget", "func")]
-        yield from filter(inspect.isfunction, [*inner, member])
+    return filter(inspect.isfunction, map(digests.function_of, vars(kind).values()))
 
 
 def _settings(value: Any) -> Iterator[tuple[str, Any]]:

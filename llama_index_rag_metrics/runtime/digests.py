@@ -65,10 +65,15 @@ def is_random(text: object) -> bool:
     return isinstance(text, str) and _RANDOM_ID.search(text) is not None
 
 
+def function_of(member: Any) -> Any:
+    """What a method, a property or a cached one calls; anything else as it is."""
+    inner = member.func if isinstance(member, cached_property) else member
+    return getattr(inner, "__func__", None) or getattr(inner, "fget", None) or inner
+
+
 def code_of(function: Any) -> str:
     """The code of a function and of the user's decorators around it; "" without Python's."""
-    inner: Any = function.func if isinstance(function, cached_property) else function
-    inner = getattr(inner, "__func__", None) or getattr(inner, "fget", None) or inner
+    inner = function_of(function)
     innermost, texts = inspect.unwrap(inner), []
     while True:
         code = getattr(inner, "__code__", None)
