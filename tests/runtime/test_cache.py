@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.prompts import RichPromptTemplate
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.storage.kvstore import SimpleKVStore
 from pydantic import BaseModel, PrivateAttr
 from support.processes import Forked
@@ -243,7 +243,7 @@ def test_components_that_answer_differently_have_other_identities() -> None:
         CLUSTERING = 2
 
     configs: list[Any] = [Seed(1), Seed(2), *(Config(dimensions=n) for n in (1, 2)), *Task]
-    configs += [Config(dimensions=1, more=1), RichPromptTemplate("{{a}}"), 10**400]
+    configs += [Config(dimensions=1, more=1), PromptTemplate("{a}"), 10**400]
     services = [
         Service(embed_dim=4),
         Service(embed_dim=4, max_tokens=500),
@@ -307,7 +307,7 @@ def test_the_identity_of_settings_in_a_circle_or_of_sets_ends_and_stays() -> Non
     one, other = Linked(), Linked()
     one.other, other.other = other, one
     assert identity(Service(embed_dim=4, config=one)) == identity(Service(embed_dim=4, config=one))
-    prompt = RichPromptTemplate("{{a}} {{b}}")  # whose names come from a set
+    prompt = PromptTemplate("{a} {b}")  # the names of a RichPromptTemplate come from a set
     turned = prompt.model_copy(update={"template_vars": prompt.template_vars[::-1]})
     assert identity(Service(embed_dim=4, config=prompt)) == identity(
         Service(embed_dim=4, config=turned)
