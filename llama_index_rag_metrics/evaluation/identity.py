@@ -286,16 +286,14 @@ def _is_by_user(held: Any) -> bool:
 
 def _are_parts(held: Any) -> bool:
     """Whether it is a list, or a dict, of retrievers, engines, postprocessors or tools."""
-    items = [*held.values()] if isinstance(held, Mapping) else held
-    return (
-        isinstance(items, (list, tuple))
-        and len(items) > 0
-        and all(isinstance(item, _PARTS) for item in items)
-    )
+    if not isinstance(held, (Mapping, list, tuple)) or not held:
+        return False
+    items = held.values() if isinstance(held, Mapping) else held
+    return all(isinstance(item, _PARTS) for item in items)
 
 
 def _used(function: Any) -> Iterator[tuple[str, Any]]:
-    """What a function reads around it, and numbers and texts among the attributes of that.
+    """What a function reads around it, and numbers, texts and a user's functions in that.
 
     Without what may change meanwhile: lists, sets, dicts, and what the function itself assigns.
     """

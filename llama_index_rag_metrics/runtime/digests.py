@@ -11,7 +11,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property, partial
@@ -73,17 +73,24 @@ def function_of(member: Any) -> Any:
 
 def code_of(function: Any) -> str:
     """The code of a function and of the user's decorators around it; "" without Python's."""
-    inner = function_of(function)
-    innermost, texts = inspect.unwrap(inner), []
-    while True:
-        code = getattr(inner, "__code__", None)
-        # the decorators of packages change with their versions alone
-        module = getattr(inner, "__globals__", {}).get("__name__", "")
-        if isinstance(code, CodeType) and (inner is innermost or is_by_the_user(module)):
-            texts.append(_code(code))
-        if inner is innermost:
-            return " ".join(texts)
-        inner = inner.__wrapped__
+    *decorators, innermost = _layers(function_of(function))
+    # those of packages change with their versions alone
+    by_user = [
+        each
+        for each in decorators
+        if is_by_the_user(getattr(each, "__globals__", {}).get("__name__", ""))
+    ]
+    codes = [getattr(each, "__code__", None) for each in (*by_user, innermost)]
+    return " ".join(_code(code) for code in codes if isinstance(code, CodeType))
+
+
+def _layers(function: Any) -> Iterator[Any]:
+    """A function and what it is wrapped around, the innermost last."""
+    innermost = inspect.unwrap(function)
+    while function is not innermost:
+        yield function
+        function = function.__wrapped__
+    yield innermost
 
 
 def code_of_class(kind: type) -> str:
@@ -297,13 +304,11 @@ def _setting(value: Any) -> Any:
         return [_setting(value.func), _setting(value.args), _settings(value.keywords)]
     if inspect.isroutine(value) and not _is_llama_index(value):
         function = getattr(value, "__func__", value)
-        around = [function]  # with what decorators were made with
-        while hasattr(around[-1], "__wrapped__"):
-            around.append(around[-1].__wrapped__)
+        layers = [*_layers(function)]  # with what decorators were made with
         cells = [
-            content(cell) for each in around for cell in getattr(each, "__closure__", ()) or ()
+            content(cell) for each in layers for cell in getattr(each, "__closure__", ()) or ()
         ]
-        defaults = getattr(around[-1], "__defaults__", ()) or ()
+        defaults = getattr(layers[-1], "__defaults__", ()) or ()
         # what changes as it runs, such as a list, isn't part of it
         held = [scalar(part) for part in (*cells, *defaults)]
         return f"{function.__qualname__} {short_hash(f'{code_of(function)} {held}')}"
