@@ -194,6 +194,8 @@ def test_sweeps_are_those_of_before() -> None:
     for row in stored("sweep"):
         result = sweep_of(row)
         assert getattr(result.winner, "name", None) == row["winner"]
-        assert {c.name: result.at_most_worse(c) for c in result} == row["at_most_worse"]
+        # correlations are a matrix product, whose last bit depends on the machine's BLAS
+        at_most_worse = {c.name: result.at_most_worse(c) for c in result}
+        assert at_most_worse == pytest.approx(row["at_most_worse"], rel=1e-12)
         assert [c.name for c in result.within] == row["within"]
         assert [c.name for c in result.undefeated] == row["undefeated"]
