@@ -92,7 +92,6 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
-    from llama_index_rag_metrics.evaluation.trace_scores import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.files.answers import Answers, read_answers
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
     from llama_index_rag_metrics.files.records import Qrels
@@ -134,7 +133,6 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
     from llama_index_rag_metrics.scores.thresholds import Thresholds, score_thresholds
-    from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
 __version__ = "0.1.0"
 
@@ -198,7 +196,6 @@ __all__ = [
     "aevaluate",
     "aevaluate_stages",
     "agreement",
-    "as_mlflow_scorer",
     "assert_retrieval",
     "assign_nuggets",
     "asweep",
@@ -236,7 +233,6 @@ __all__ = [
     "register",
     "register_format",
     "register_matcher",
-    "register_tracker",
     "relate",
     "remember_texts",
     "score_files",
@@ -244,13 +240,11 @@ __all__ = [
     "score_schema",
     "score_table",
     "score_thresholds",
-    "span_annotations",
     "sweep",
     "table_totals",
     "unregister",
     "unregister_format",
     "unregister_matcher",
-    "unregister_tracker",
     "write_html",
     "write_qrels",
     "write_review_page",
@@ -295,7 +289,6 @@ _LAZY = {
     "evaluation.retrieved.match_explanation": ("MatchExplanation", "explain_match"),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
-    "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
     "files.answers": ("Answers", "read_answers"),
     "files.file_kinds": ("register_format", "unregister_format"),
     "files.records": ("Qrels",),
@@ -329,7 +322,6 @@ _LAZY = {
     "scores.scoring.score_tables": ("score_schema", "score_table", "table_totals"),
     "scores.scoring.totals": ("ScoreTotals",),
     "scores.thresholds": ("Thresholds", "score_thresholds"),
-    "scores.tracking": ("register_tracker", "unregister_tracker"),
 }
 """Modules that cost time to import, and the names that are taken from there when first used."""
 

@@ -40,7 +40,6 @@ TITLES = {
     "metrics.registration": "Names",
     "rankings.tokens": "Names",
     "runtime.cache": "Cache",
-    "evaluation.trace_scores": "Inside other tools",
     "runtime.errors": "Errors",
 }
 """The titles of the pages in order, by where a name is defined; the longest fit counts."""

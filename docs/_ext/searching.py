@@ -75,11 +75,10 @@ KEYWORDS = {
         "where was it lost pipeline stages reranker drops fusion filter top k bottleneck "
         "debug failing questions approximate nearest neighbour hnsw recall"
     ),
-    "howto/mlflow": "experiment tracking wandb weights biases tracker log metrics genai scorer",
     "howto/notebooks": "jupyter colab ipynb html report share",
     "howto/nuggets": "facts key points answer completeness autonuggetizer",
     "howto/own-metric": (
-        "write my own custom metric contribute a metric plugin extend matcher file format tracker"
+        "write my own custom metric contribute a metric plugin extend matcher file format"
     ),
     "howto/predicting-answers": (
         "correlation answer quality end to end generation which metric matters user feedback "

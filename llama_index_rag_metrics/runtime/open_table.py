@@ -1,4 +1,4 @@
-"""Tables by name, to which users add their own entries: matchers, trackers, formats."""
+"""Tables by name, to which users add their own entries: matchers, formats."""
 
 from __future__ import annotations
 

@@ -482,12 +482,6 @@ class Scores(Reportable):
         repeats = [run._plain() for run in self.repeats]
         return {**plain, **({"repeats": repeats} if repeats else {})}
 
-    def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
-        """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
-        from llama_index_rag_metrics.scores.tracking import log_to
-
-        return log_to(self, tracker, **options)
-
     @classmethod
     def from_json(cls, source: str | Path) -> Scores:
         """Read what `to_json` wrote: a path, or the JSON text itself.

@@ -42,7 +42,6 @@ SEARCHES = {
     "langchain": "howto/langchain",
     "latex": "howto/exporting",
     "mean reciprocal rank": "definitions",
-    "mlflow": "howto/mlflow",
     "ndcg formula": "definitions",
     "no measurable difference": "statistics howto/report",
     "ollama": "howto/llm-judge",

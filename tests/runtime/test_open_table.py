@@ -1,4 +1,4 @@
-"""A matcher, a file format and a tracker of a user's own, each added in one place."""
+"""A matcher and a file format of a user's own, each added in one place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from llama_index.core.schema import TextNode
@@ -15,14 +14,13 @@ import llama_index_rag_metrics as rag
 from llama_index_rag_metrics.files.file_kinds import KINDS
 from llama_index_rag_metrics.rankings.matching.matcher_names import MATCHERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
-from llama_index_rag_metrics.scores.tracking import TRACKERS
 
 
 @pytest.fixture(autouse=True)
 def tables_as_they_were() -> Iterator[None]:
-    before = {id(table): dict(table) for table in (MATCHERS, KINDS, TRACKERS)}
+    before = {id(table): dict(table) for table in (MATCHERS, KINDS)}
     yield
-    for table in (MATCHERS, KINDS, TRACKERS):
+    for table in (MATCHERS, KINDS):
         assert dict(table) == before[id(table)]
 
 
@@ -107,24 +105,3 @@ class TestFormat:
                 rag.register_format(name, [ending], run=lambda path: {})
         with pytest.raises(InvalidInput, match="at least one loader"):
             rag.register_format("new", [".new"])
-
-
-class TestTracker:
-    def test_it_gets_scores_numbers_prefix_and_step(self) -> None:
-        seen: list[tuple[Any, ...]] = []
-        rag.register_tracker("mine", lambda *arguments: seen.append(arguments))
-        try:
-            scores = rag.Scores(["q"], {"mrr": [0.5]})
-            numbers = scores.log_to("mine", prefix="a/", step=3)
-        finally:
-            rag.unregister_tracker("mine")
-        assert seen == [(scores, numbers, "a/", 3)]
-        assert numbers["a/mrr"] == 0.5
-        with pytest.raises(InvalidInput, match="'mlflow', 'wandb' or a callable"):
-            scores.log_to("mine")
-
-    def test_what_is_taken_is_refused_and_those_of_the_package_stay(self) -> None:
-        with pytest.raises(InvalidInput, match="wandb"):
-            rag.register_tracker("wandb", lambda *arguments: None)
-        with pytest.raises(InvalidInput, match="registered trackers"):
-            rag.unregister_tracker("mlflow")

@@ -403,11 +403,6 @@ class TestScores:
         assert Scores.from_json(scores.to_json()) == scores
         assert math.isnan(scores.intervals()["m"].mean)
 
-    def test_a_tracker_gets_no_mean_where_there_is_none(self) -> None:
-        scores = Scores(["q"], {"m": [math.nan], "mrr": [1.0]})
-        numbers = scores.log_to(lambda numbers, step: None)
-        assert {"mrr", "m"} & numbers.keys() == {"mrr"}
-
     def test_every_export_of_a_comparison_leaves_a_missing_mean_empty(self) -> None:
         columns = {"m": [math.nan, math.nan], "mrr": [1.0, 0.5]}
         systems = {name: Scores(["q1", "q2"], columns, name=name) for name in ("a", "b")}

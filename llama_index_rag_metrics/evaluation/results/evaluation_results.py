@@ -154,10 +154,6 @@ class EvaluationResults(Reportable, ListOfResults):
         system = system_of(self)
         return thresholds_of(system, metric or headline([*self.scores]), tolerance)
 
-    def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
-        """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
-        return self.scores.log_to(tracker, **options)
-
     def __getattr__(self, name: str) -> NoReturn:
         remedy = f". Write results.scores.{name}" if hasattr(Scores, name) else ""
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{remedy}")
