@@ -15,7 +15,6 @@ from typing_extensions import Self
 
 from llama_index_rag_metrics.metrics.metric_names import metric
 from llama_index_rag_metrics.metrics.passes import Passes
-from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored, UnknownMetric
 
 Value = TypeVar("Value")
@@ -107,13 +106,14 @@ class LazyMapping(Mapping[str, Value]):
         return len(self._keys)
 
 
-def lazy_digests(rankings: Iterable[tuple[str, Ranking | Iterable[str]]]) -> LazyMapping[str]:
-    """The digest of each query's ranking, by which the gate detects an unchanged system."""
-    # lists are copied: what a caller does to them later changes nothing
-    ids = {
-        query_id: tuple(ranking.ids if isinstance(ranking, Ranking) else ranking)
-        for query_id, ranking in rankings
-    }
+def lazy_digests(
+    query_ids: Sequence[str], rankings: Sequence[Sequence[str]]
+) -> LazyMapping[str]:
+    """The digest of each query's ids, by which the gate detects an unchanged system.
+
+    Nothing is copied: the ids are those of a `Run`, which don't change.
+    """
+    ids = dict(zip(query_ids, rankings, strict=True))
     return LazyMapping(ids, cache(lambda query_id: ranking_digest(ids[query_id])))
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.command_line import refusal
 from typer.testing import CliRunner, Result
 
-from llama_index_rag_metrics import Baseline, Scores, score_rankings
+from llama_index_rag_metrics import Baseline, Run, Scores, score_rankings
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.scores.scores_export import to_json
 
@@ -364,7 +364,8 @@ def test_a_stored_run_passes_its_own_gate(folder: Path) -> None:
     result = gate("scores.json", *rule)
     assert result.exit_code == 0
     expected = {f"q{n}": ["d0"] for n in range(9)}
-    score_rankings(expected, {f"q{n}": [f"d{n % 3}"] for n in range(9)}, "mrr").to_json("own.json")
+    run = Run({f"q{n}": [f"d{n % 3}"] for n in range(9)})
+    score_rankings(expected, run, "mrr").to_json("own.json")
     assert gate("own.json", *rule).exit_code == 0
 
 

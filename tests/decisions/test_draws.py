@@ -65,7 +65,8 @@ def scored(
 ) -> dict[str, Scores]:
     relevant = options.pop("relevant", RELEVANT)
     return {
-        name: score_rankings(relevant, run, list(names), **options) for name, run in runs.items()
+        name: score_rankings(relevant, Run(run), list(names), **options)
+        for name, run in runs.items()
     }
 
 

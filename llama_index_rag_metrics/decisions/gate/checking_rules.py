@@ -385,8 +385,8 @@ def _unlike(scores: Scores, sides: Mapping[str, _Side]) -> str:
         known = (side.fingerprints.get(each, Fingerprint()).ranking for each in common)
         if not all(known) or not all(map(scores.rankings.get, common)):
             return (
-                ". Rankings are known to scores of `evaluate`, `score` and score_rankings; score "
-                "older ones again"
+                ". Rankings are known to scores of `evaluate`, of `score`, and of score_rankings "
+                "with a Run; score older ones again"
             )
         if scored_otherwise({"": side.scores, "now": scores}):
             return ". Score both with the same max_retrieved and judged_only"

@@ -31,7 +31,7 @@ from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInpu
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.hardest import HardQuestions, worst_of
-from llama_index_rag_metrics.scores.mappings import ranking_digest
+from llama_index_rag_metrics.scores.mappings import lazy_digests
 from llama_index_rag_metrics.scores.scores_report import systems_report
 from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
@@ -222,9 +222,9 @@ def _scores_of(plan: Plan, collected: Collected) -> Scores:
     scores = by_rank.join({**known, **others}, order=[metric.metric_name for metric in metrics])
     return scores.replace(
         usage=collected.usage,
-        rankings={
-            query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
-        },
+        rankings=lazy_digests(
+            [*collected.run], [ranking.ids for ranking in collected.run.values()]
+        ),
         notes=[*scores.notes, *unknown_notes, *_notes(dataset, metrics, collected)],
     )
 

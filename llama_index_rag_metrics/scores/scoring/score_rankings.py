@@ -70,7 +70,8 @@ def score_rankings(
         retrieved: the rankings, in the same shape: ranked ids, best first, or a `Run`. A judged
             query without a ranking counts as an empty one; a ranking without relevance as unjudged.
             Both may be ranx's, `Qrels` and `Run`. Of a `Run` with repeats, a query's score is the
-            mean of its runs; see `Scores.of_repeats`.
+            mean of its runs; see `Scores.of_repeats`. By the rankings of a `Run`, which don't
+            change, the gate detects an unchanged system; other mappings aren't kept.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
@@ -116,7 +117,6 @@ def score_rankings(
         metadata=metadata,
         name=name,
         documents=documents,
-        keep_digests=True,
     )
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
@@ -150,7 +150,6 @@ def score_with(
     deepest: int | None = None,
     documents: Mapping[str, str] | None = None,
     forbidden: ForbiddenIds | None = None,
-    keep_digests: bool = False,
 ) -> Scores:
     """`score_rankings` with metrics that are ready; `deepest` where rankings don't say."""
     query_ids, relevance, aligned = align(expected, retrieved)
@@ -186,7 +185,7 @@ def score_with(
             for metric, rows in scored.details.items()
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
-        rankings=lazy_digests(zip(query_ids, left, strict=True)) if keep_digests else None,
+        rankings=lazy_digests(query_ids, left) if isinstance(retrieved, Run) else None,
         min_score=max((each for each in thresholds if each is not None), default=None),
         max_retrieved=options.selection.max_retrieved,
         judged_only=options.selection.judged_only,
