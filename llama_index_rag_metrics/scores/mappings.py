@@ -106,9 +106,7 @@ class LazyMapping(Mapping[str, Value]):
         return len(self._keys)
 
 
-def lazy_digests(
-    query_ids: Sequence[str], rankings: Sequence[Sequence[str]]
-) -> LazyMapping[str]:
+def lazy_digests(query_ids: Sequence[str], rankings: Sequence[Sequence[str]]) -> LazyMapping[str]:
     """The digest of each query's ids, by which the gate detects an unchanged system.
 
     Nothing is copied: the ids are those of a `Run`, which don't change.
