@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
     from llama_index_rag_metrics.decisions.power import Power, power
-    from llama_index_rag_metrics.decisions.relation import Relation, relate
     from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
     from llama_index_rag_metrics.decisions.stage_losses import StageChange
     from llama_index_rag_metrics.decisions.stages import (
@@ -92,7 +91,6 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
-    from llama_index_rag_metrics.files.answers import Answers, read_answers
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
     from llama_index_rag_metrics.files.records import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -138,7 +136,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METRICS",
-    "Answers",
     "Baseline",
     "Cache",
     "Calibration",
@@ -170,7 +167,6 @@ __all__ = [
     "Qrels",
     "RagMetricsError",
     "Ranking",
-    "Relation",
     "Relevance",
     "RetrievalDataset",
     "RetrieverEvaluator",
@@ -224,7 +220,6 @@ __all__ = [
     "pool",
     "power",
     "print_results",
-    "read_answers",
     "read_judgements",
     "read_qrels",
     "read_run",
@@ -233,7 +228,6 @@ __all__ = [
     "register",
     "register_format",
     "register_matcher",
-    "relate",
     "remember_texts",
     "score_files",
     "score_rankings",
@@ -272,7 +266,6 @@ _LAZY = {
     "decisions.gate.rules": ("Rule",),
     "decisions.gate.verdicts": ("GateReport",),
     "decisions.power": ("Power", "power"),
-    "decisions.relation": ("Relation", "relate"),
     "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stage_losses": ("StageChange",),
     "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),
@@ -289,7 +282,6 @@ _LAZY = {
     "evaluation.retrieved.match_explanation": ("MatchExplanation", "explain_match"),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
-    "files.answers": ("Answers", "read_answers"),
     "files.file_kinds": ("register_format", "unregister_format"),
     "files.records": ("Qrels",),
     "files.retrieval_dataset": ("RetrievalDataset",),

@@ -80,10 +80,6 @@ KEYWORDS = {
     "howto/own-metric": (
         "write my own custom metric contribute a metric plugin extend matcher file format"
     ),
-    "howto/predicting-answers": (
-        "correlation answer quality end to end generation which metric matters user feedback "
-        "thumbs up downstream"
-    ),
     "howto/ragas": (
         "ragas context precision context recall faithfulness migrate from ragas replacement"
     ),

@@ -99,11 +99,6 @@ FIGURES: Mapping[str, FigureKind] = {
     "by_threshold": FigureKind(
         "By threshold on the score", True, "results.thresholds() makes one."
     ),
-    "predictions": FigureKind(
-        "How well each metric predicts the answers (hollow: isn't shown to)",
-        False,
-        "relate() makes one.",
-    ),
     "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
 }
 

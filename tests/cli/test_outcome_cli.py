@@ -34,7 +34,6 @@ DOES = {  # what each command does with the files of `folder`, and how it ends
     "labels review": (["items.jsonl", "-o", "reviewed.jsonl"], 0),
     "metrics": (["ndcg"], 0),
     "power": (["scores.json", "other.json"], 0),
-    "relate": (["scores.json", "answers.csv"], 0),
     "score": (["a.jsonl", "b.jsonl", "--qrels", "qrels.txt", "-m", "mrr"], 0),
     "show": (["q1", "a.jsonl", "--qrels", "qrels.txt"], 0),
     "stages": (["-d", "d.json", "-r", "bm25", "-m", "mrr", "--no-progress"], 0),
@@ -74,7 +73,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     lines("some.jsonl", *some)
     for name, values in (("scores", [1.0, 0.5, 0.0, 0.5]), ("other", [1.0, 1.0, 0.5, 0.5])):
         Scores(IDS, {"mrr": values}, name=name).to_json(f"{name}.json")
-    Path("answers.csv").write_text("query_id,answer\nq0,1\nq1,1\nq2,0\nq3,0\n")
     lines("items.jsonl", {"query_id": "q0", "query": "?", "doc_id": "d0", "text": "Passage"})
     lines("judged.jsonl", {"query_id": "q0", "doc_id": "d0", "grade": 1})
     labelled = {"q1": Relevance.of_spans([("moons", 0, 9)])}

@@ -76,7 +76,6 @@ TASKS = {
     "stop a pull request that makes retrieval worse": "howto/gate tutorials/in-ci",
     "tenants must not see documents of others": "howto/leaks howto/who-asks",
     "where was the passage lost": "howto/losses",
-    "which metric predicts answer quality": "howto/predicting-answers",
     "which metric should I use": "which-metric",
     "why did a question fail": "howto/report",
     "without llamaindex": "howto/without-llamaindex",

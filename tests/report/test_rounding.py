@@ -19,8 +19,6 @@ NOT_FOR_PEOPLE = {
     "decisions/comparison/comparison.py": "what 1 - confidence is",
     "decisions/gate/baseline.py": "a file that programs read",
     "decisions/gate/rules.py": "a rule, which is read again from its text",
-    "decisions/relation.py": "equal scores, told from noise",
-    "decisions/relation_report.py": "a count of answers, which is whole",
     "decisions/sweeps/sweep_result.py": "what 1 - confidence is",
     "evaluation/results/evaluation_results.py": "cutoffs, which are whole",
     "files/retrieval_dataset.py": "how many queries a sample has",

@@ -28,7 +28,6 @@ from llama_index_rag_metrics import (
     move_labels,
     pool,
     power,
-    relate,
     score_rankings,
     score_thresholds,
     sweep,
@@ -100,14 +99,6 @@ def thresholds(n: int = 40) -> Reportable:
     return score_thresholds(expected, run, "recall@5", name=EVIL)
 
 
-def relation(answers: Sequence[object] = (0, 1, 1, 1), **options: Any) -> Reportable:
-    ids = [f"{EVIL}{number}" for number in range(40)]
-    scores = Scores(ids, {"recall@5": [0, 0.5, 1, 1] * 10, "calls": [1, 2, 2, 3] * 10}, name=EVIL)
-    given = dict(zip(ids, [*answers] * (40 // len(answers)), strict=True))
-    beside: Any = {name: dict.fromkeys(ids, value) for name, value in options.items()}
-    return relate(scores, [{"id": key, EVIL: value} for key, value in given.items()], **beside)
-
-
 def down() -> Reportable:
     return results({query_id: Ranking(error=REFUSED) for query_id in ("q1", "q2", "q4", "q5")})
 
@@ -142,13 +133,6 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
     "Power": [
         lambda: power({"old": baseline(), EVIL: baseline()}, effect=0.1),
         lambda: power(deviation=0.3, changed=0.4, n=200),
-    ],
-    "Relation": [
-        relation,
-        lambda: relation(closed_book=0, oracle=1),
-        lambda: relation([1, 3, 2, 5, 4]),
-        lambda: relation([1]),
-        lambda: relation([0, 1]),
     ],
     "Thresholds": [
         thresholds,
