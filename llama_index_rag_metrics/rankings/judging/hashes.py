@@ -77,13 +77,25 @@ class HashedLists:
     def repeats(self) -> tuple[IntArray, IntArray] | None:
         """The members that agree with an earlier one of their list, and an earlier one of each."""
         rows = self.rows if self.longest <= _SHORT else None
-        if rows is not None and not _agree(np.sort(rows).reshape(-1)):
+        if rows is not None:
+            position = self._members_of(_rows_with_equals(rows))
+        elif _agree(np.sort(self.key)):
+            position = np.arange(len(self.value))
+        else:
             return None
-        if not _agree(np.sort(self.key)):
+        key = self.key[position]
+        order = np.argsort(key, kind="stable")
+        position, key = position[order], key[order]
+        is_again = key[1:] == key[:-1]
+        if not is_again.any():
             return None
-        order = np.argsort(self.key, kind="stable")
-        again = np.flatnonzero(self.key[order[1:]] == self.key[order[:-1]])
-        return order[again + 1], order[again]
+        return position[1:][is_again], position[:-1][is_again]
+
+    def _members_of(self, lists: IntArray) -> IntArray:
+        """The positions of the members of some of the lists."""
+        counts = self.counts[lists]
+        n_before = np.cumsum(counts) - counts
+        return np.repeat(self.begin[lists] - n_before, counts) + np.arange(counts.sum())
 
     def find(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
         """The members that agree with a wanted one of the same list: their positions, in order."""
@@ -116,7 +128,12 @@ class HashedLists:
         return position, which
 
 
-def _agree(ordered: Keys | Halves) -> bool:
+def _rows_with_equals(rows: Halves) -> IntArray:
+    ordered = np.sort(rows, axis=1)
+    return np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+
+
+def _agree(ordered: Keys) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
