@@ -48,7 +48,7 @@ from llama_index_rag_metrics.rankings.matching.text_matchers import (
     ExactMatcher,
     TokenOverlapMatcher,
 )
-from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
@@ -98,15 +98,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
     from llama_index_rag_metrics.files.traces.trace_reading import read_traces
     from llama_index_rag_metrics.labels.checking import LabelFindings, check_labels, remember_texts
-    from llama_index_rag_metrics.labels.judge_checking import JudgeCheck, acheck_judge, check_judge
     from llama_index_rag_metrics.labels.moving import MovedLabels, move_labels
-    from llama_index_rag_metrics.labels.nugget_creation import (
-        aassign_nuggets,
-        acreate_nuggets,
-        assign_nuggets,
-        create_nuggets,
-    )
-    from llama_index_rag_metrics.labels.nuggets import Nuggets
     from llama_index_rag_metrics.labels.pooling import Pool, pool
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
     from llama_index_rag_metrics.labels.review.reviewers import (
@@ -152,15 +144,12 @@ __all__ = [
     "ExactMatcher",
     "GateReport",
     "GroupMatcher",
-    "JudgeCheck",
     "LabelFindings",
     "MatchExplanation",
     "Matched",
     "Matcher",
     "MovedLabels",
     "MultiModalRetrieverEvaluator",
-    "Nugget",
-    "Nuggets",
     "Plot",
     "Pool",
     "Power",
@@ -186,25 +175,19 @@ __all__ = [
     "TextMatcher",
     "Thresholds",
     "TokenOverlapMatcher",
-    "aassign_nuggets",
-    "acheck_judge",
-    "acreate_nuggets",
     "aevaluate",
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
-    "assign_nuggets",
     "asweep",
     "calibrate",
     "capture",
-    "check_judge",
     "check_labels",
     "check_rules",
     "chunk_ceiling",
     "combine_calls",
     "compare",
     "compare_reviewers",
-    "create_nuggets",
     "draw_changed",
     "evaluate",
     "evaluate_stages",
@@ -289,15 +272,7 @@ _LAZY = {
     "files.runs.write_runs": ("write_qrels", "write_run"),
     "files.traces.trace_reading": ("read_traces",),
     "labels.checking": ("LabelFindings", "check_labels", "remember_texts"),
-    "labels.judge_checking": ("JudgeCheck", "acheck_judge", "check_judge"),
     "labels.moving": ("MovedLabels", "move_labels"),
-    "labels.nugget_creation": (
-        "aassign_nuggets",
-        "acreate_nuggets",
-        "assign_nuggets",
-        "create_nuggets",
-    ),
-    "labels.nuggets": ("Nuggets",),
     "labels.pooling": ("Pool", "pool"),
     "labels.question_generation": ("generate_question_context_pairs",),
     "labels.review.reviews": ("read_judgements", "write_review_page"),

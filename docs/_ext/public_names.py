@@ -28,8 +28,6 @@ TITLES = {
     "scores": "Scores",
     "labels": "Labels: checked, moved, pooled, reviewed, calibrated",
     "decisions.calibration": "Labels: checked, moved, pooled, reviewed, calibrated",
-    "labels.nugget_creation": "Nuggets",
-    "labels.nuggets": "Nuggets",
     "decisions": "Comparing",
     "rankings.fusion": "Several retrievals as one",
     "decisions.gate": "The gate",

@@ -76,7 +76,6 @@ KEYWORDS = {
         "debug failing questions approximate nearest neighbour hnsw recall"
     ),
     "howto/notebooks": "jupyter colab ipynb html report share",
-    "howto/nuggets": "facts key points answer completeness autonuggetizer",
     "howto/own-metric": (
         "write my own custom metric contribute a metric plugin extend matcher file format"
     ),

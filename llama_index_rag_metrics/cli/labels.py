@@ -1,12 +1,11 @@
-"""`rag-metrics labels`: labels checked, moved, pooled, reviewed, and nuggets."""
+"""`rag-metrics labels`: labels checked, moved, pooled and reviewed."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.cli.commands import (
     Count,
@@ -16,15 +15,13 @@ from llama_index_rag_metrics.cli.commands import (
     check_files,
     command,
     fail_if,
-    interrupted,
     labels,
-    say,
     show,
 )
 from llama_index_rag_metrics.cli.outcome import tell
 from llama_index_rag_metrics.labels import Strategy
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_share
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.amounts import check_share
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.rankings.run import Run
@@ -353,111 +350,3 @@ def run_agree(
     if output is not None and pool is not None:
         agreement.to_jsonl(output, pool)
     show(agreement, form, html=html)
-
-
-_MOST_ERRORS_SHOWN = 5
-
-
-@command(labels, "nuggets", failed="questions or passages failed")
-def run_nuggets(
-    dataset: Path,
-    runs: list[Path] | None = None,
-    *,
-    output: NewFile[Path],
-    llm: str | None = None,
-    nuggets: Path | None = None,
-    answers: str | None = None,
-    reviewed: list[Path] | None = None,
-    to_review: NewFile[Path | None] = None,
-    depth: Count[int] = 10,
-    most: Count[int] = 20,
-    cache: NewFile[Path | None] = None,
-    workers: Count[int] = WORKERS,
-    split: str | None = None,
-    progress: bool = True,
-    form: Form = "table",
-    html: NewFile[Path | None] = None,
-) -> None:
-    """List what good answers state, and which passages state it.
-
-    Args:
-        runs (RUN): What was retrieved: its passages are compared with the nuggets.
-        output (-o): The nuggets, JSON lines that `score --qrels` reads as facets.
-        nuggets: Take these nuggets, and don't create any.
-        answers (KEY): Create them from reference answers, under this key of the questions'
-            metadata. Default: from the labelled passages, else from RUN.
-        reviewed (FILE): What people said, as `labels review` exports it. Repeatable.
-        to_review: Write what people should judge by `labels review`: how important each nugget is,
-            or with RUN, which passages support it.
-        most: How many nuggets of a question are kept.
-        cache: A file that keeps what the LLM answered, so that nothing is paid for twice. Default:
-            OUTPUT.cache.
-
-    Groups:
-        Nuggets: llm, nuggets, answers, most, depth, split
-        Review by people: to_review, reviewed
-        Running: workers, cache, progress
-        Output: output, form, html
-
-    Examples:
-        rag-metrics labels nuggets data.jsonl a.run --llm mine:llm -o nuggets.jsonl
-    """
-    from llama_index_rag_metrics import (
-        Cache,
-        Nuggets,
-        RetrievalDataset,
-        assign_nuggets,
-        create_nuggets,
-        read_run,
-    )
-    from llama_index_rag_metrics.cli.judge_run import llm_of
-    from llama_index_rag_metrics.labels.nuggets import (
-        corpus_of,
-        labelled_texts,
-        reviews_of_nuggets,
-        texts_of,
-    )
-
-    kept = cache or output.with_name(f"{output.name}.cache")
-    used = None if llm is None else kept
-    outputs = {"--output": output, "--to-review": to_review, "--cache": used, "--html": html}
-    check_files(outputs, [dataset, *(runs or ()), *(reviewed or ())])
-    if llm is None and (nuggets is None or (runs and to_review is None)):
-        remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
-        raise InvalidInput("--llm", llm, "package.module:factory", remedy)
-    with interrupted(f"what the LLM answered is kept in {kept}", kept):
-        labelled = RetrievalDataset.load(dataset, split=split)
-        retrieved = [read_run(path) for path in runs or []]
-        asked = None if llm is None else llm_of(llm)
-        corpus = corpus_of(labelled)
-        stored = None if nuggets is None else Nuggets.load(nuggets)
-        known = labelled_texts(labelled)
-        questions = list(known or labelled.queries)
-        if stored is not None:
-            questions = [query_id for query_id, of_query in stored.items() if of_query]
-        elif answers is not None:
-            questions = [key for key, about in labelled.metadata.items() if answers in about]
-        # what can't be read is refused before anything is paid for
-        texts_of(retrieved, questions, depth, corpus)
-        for path in reviewed or ():
-            reviews_of_nuggets(path)
-        options: dict[str, Any] = {"depth": depth, "workers": workers, "show_progress": progress}
-        options["cache"] = None if asked is None else Cache(kept)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LabelWarning)  # every error is said below
-            listed = stored
-            if listed is None:
-                read = None if answers is not None or known else retrieved
-                told = {"passages": read, "answers": answers, "most": most, **options}
-                listed = create_nuggets(labelled, asked, **told)
-            if reviewed:
-                listed = listed.reviewed(*reviewed)
-            if asked is not None and retrieved:
-                listed = assign_nuggets(listed, retrieved, asked, corpus=corpus, **options)
-        listed.save(output)
-        if to_review is not None:
-            listed.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
-        show(listed, form, html=html)
-    for query_id in list(listed.errors)[:_MOST_ERRORS_SHOWN]:
-        say(f"{query_id}: {listed.errors[query_id]}")
-    fail_if(listed.errors)

@@ -299,8 +299,10 @@ def relevance_beside(
                 return relevance
     except (LacksField, MistakenFile):
         pass
-    judge = "rag-metrics judge RUN --llm package.module:factory"
-    remedy = f"Give the labels with --qrels FILE; if you have none, let an LLM judge: {judge}."
+    remedy = (
+        "Give the labels with --qrels FILE; if you have none, let an LLM judge: in Python "
+        "LLMRelevancy(llm=…).grade() and write_qrels() make such a file."
+    )
     raise InvalidInput("RUN", str(path), "expected_ids beside its rankings", remedy)
 
 

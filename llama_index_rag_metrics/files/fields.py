@@ -14,12 +14,6 @@ QUERY_TITLE, QUERY_TEXT = "query_title", "query_text"
 QUERY = ("query", "question", "user_input", QUERY_TEXT)
 """Ours and LlamaIndex's; ragas before 0.2; ragas since; FreshStack's."""
 
-NUGGETS = "nuggets"
-"""The facts of an answer; the nuggetizer of TREC's RAG track and FreshStack call them the same."""
-
-SUPPORTING, NOT_SUPPORTING = "relevant_corpus_ids", "non_relevant_corpus_ids"
-"""In FreshStack the passages that support a nugget, and those that were judged not to."""
-
 RELEVANCE = (
     "relevance",
     "relevant_docs",
@@ -27,7 +21,6 @@ RELEVANCE = (
     "relevant_ids",
     "reference_context_ids",
     "retrieval_gt",
-    NUGGETS,
 )
 EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context")
 """Ours; LlamaIndex's and ragas' since 0.2; ragas' before 0.1."""

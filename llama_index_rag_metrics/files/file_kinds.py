@@ -285,9 +285,9 @@ def unregister_format(name: str) -> None:
 
 
 DATASET, RUN, QRELS = "a dataset", "a run", "qrels"
-POOL, REVIEW, FACTS = "a pool to be judged", "reviewers' judgements", "nuggets"
+POOL, REVIEW = "a pool to be judged", "reviewers' judgements"
 
-_POOLED, _PASSAGE, _NUGGET = {"query_id", "query"}, {"doc_id", "text"}, {"nugget_id", "nugget"}
+_POOLED = {"query_id", "query", "doc_id", "text"}
 """The fields of an item of a pool, which has no others but its scale."""
 
 
@@ -314,8 +314,7 @@ def _is_review(record: Mapping[str, object]) -> bool:
 
 def _is_pool(record: Mapping[str, object]) -> bool:
     names = {name for name, value in record.items() if value is not None}
-    is_item = names >= _POOLED and (names >= _PASSAGE or names >= _NUGGET)
-    return is_item and names <= {*_POOLED, *_PASSAGE, *_NUGGET, "scale"}
+    return _POOLED <= names <= {*_POOLED, "scale"}
 
 
 def _are_qrels(record: Mapping[str, object]) -> bool:
@@ -338,34 +337,27 @@ def _are_run_columns(columns: list[str]) -> bool:
 
 
 CONTENTS = {
-    FACTS: Content(
-        "Nuggets.load() reads them; on the command line they are the --qrels of `score` and the "
-        "--nuggets of `labels nuggets`.",
-        [[(f.NUGGETS,)]],
-        lambda record: _has(record, f.NUGGETS),
-    ),
     REVIEW: Content(
         "read_judgements() reads them; on the command line they are the --qrels of `score` and "
         "`labels pool`, and `labels agree` compares two.",
-        [[("grade",), ("doc_id", "nugget_id")]],
+        [[("grade",), ("doc_id",)]],
         _is_review,
     ),
     POOL: Content(
         "write_review_page() and `rag-metrics labels review` make a page of it, in which people "
         "judge.",
-        [[("query",), ("doc_id", "nugget_id")]],
+        [[("query",), ("doc_id",)]],
         _is_pool,
     ),
     QRELS: Content(
         "read_qrels() reads them; on the command line they are the --qrels of `score` and "
-        "`labels pool` and the --human of `judge`.",
+        "`labels pool`.",
         [[(*f.RELEVANCE, *f.EXPECTED_SPANS)], [f.DOC_ID, f.GRADE]],
         _are_qrels,
         _are_qrels_columns,
     ),
     RUN: Content(
-        "read_run() reads it; on the command line it is the RUN of `score`, `judge` and `labels "
-        "pool`.",
+        "read_run() reads it; on the command line it is the RUN of `score` and `labels pool`.",
         [[f.RETRIEVED], [f.DOC_ID, (*f.SCORE, *f.RANK)]],
         _is_run,
         _are_run_columns,

@@ -14,13 +14,7 @@ from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.conversations import HAYSTACK, plain_record, read_conversation
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
-from llama_index_rag_metrics.rankings.relevance import (
-    Nugget,
-    Relevance,
-    Support,
-    facets_of,
-    refuse_pairs,
-)
+from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated
@@ -195,52 +189,6 @@ def place_record(span: Span | None) -> dict[str, Any] | None:
     return None if span is None else span._asdict()
 
 
-_NUGGETS = 'nuggets, a list of {"text": …, "importance": "vital" or "okay", "supports": {id: …}}'
-
-
-def read_nuggets(value: Any, place: Place) -> list[Nugget]:
-    is_list = isinstance(value, (list, tuple))
-    are_records = is_list and all(isinstance(record, Mapping) for record in value)
-    place.check(are_records, _NUGGETS, value)
-    nuggets: dict[str, Nugget] = {}
-    for record in value:
-        lacking = place.expecting(_NUGGETS, LookupError, found=record)
-        with lacking, place.expecting(_NUGGETS, InvalidInput):
-            supports = record.get("supports") or _supports(record, place)
-            nugget = Nugget(record["text"], record.get("importance") or "vital", supports)
-        place.check(nugget.text not in nuggets, "every nugget of a question once", nugget.text)
-        nuggets[nugget.text] = nugget
-    return list(nuggets.values())
-
-
-def _supports(record: Mapping[str, Any], place: Place) -> dict[str, Support]:
-    """What FreshStack says of a nugget: full support, or none."""
-    known: dict[str, Support] = {}
-    sides: Mapping[str, Support] = {f.SUPPORTING: "full", f.NOT_SUPPORTING: "none"}
-    for name, support in sides.items():
-        ids = () if record.get(name) is None else record[name]
-        place.check(isinstance(ids, (list, tuple)), f"{name} of a nugget, a list of ids", ids)
-        for item in ids:
-            is_one = known.setdefault(read_id(item, place), support) == support
-            place.check(is_one, "passages that support a nugget or don't, not both", item)
-    return known
-
-
-def nuggets_record(
-    query_id: str, query: str, nuggets: Iterable[Nugget], error: str | None = None
-) -> dict[str, Any]:
-    records = [
-        {
-            "text": nugget.text,
-            "importance": nugget.importance,
-            **({"supports": dict(nugget.supports)} if nugget.supports else {}),
-        }
-        for nugget in nuggets
-    ]
-    record = {"query_id": query_id, "query": query, f.NUGGETS: records}
-    return record if error is None else {**record, "error": error}
-
-
 def read_supporting_facts(facts: Any, place: Place) -> Relevance:
     """A facet for each title in [[title, sentence], …] or {"title": [title, …], …}."""
     titles: Any = facts.get("title") if isinstance(facts, Mapping) else facts
@@ -285,7 +233,7 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     if texts is None and not f.ANSWERED & set(fields):
         texts = fields.pop(f.GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
-    relevance = None if judgements is None else _read_judgements(judgements, place)
+    relevance = None if judgements is None else read_relevance(judgements, place)
     if relevance is None and f.REFERENCES in fields:
         relevance = read_references(fields.pop(f.REFERENCES), take(fields, f.SOURCE), place)
     if relevance is None and (spans := take(fields, f.EXPECTED_SPANS)) is not None:
@@ -379,23 +327,9 @@ def read_id(value: object, place: Place) -> str:
     return value
 
 
-def _are_nuggets(value: object) -> bool:
-    return isinstance(value, (list, tuple)) and any(
-        isinstance(record, Mapping) and "text" in record for record in value
-    )
-
-
-def _read_judgements(value: object, place: Place) -> Relevance | None:
-    """What judgements say; nuggets that no passage was compared with yet say nothing."""
-    relevance = read_relevance(value, place)
-    return None if _are_nuggets(value) and not relevance.grades else relevance
-
-
 def read_relevance(value: object, place: Place) -> Relevance:
     if isinstance(value, Relevance):
         return value
-    if _are_nuggets(value):
-        return facets_of(read_nuggets(value, place))
     with place.expecting("spans, ids, {id: grade}, groups of ids or facets", InvalidInput):
         if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
             facets = {name: _read_ids(group, place) for name, group in value["facets"].items()}

@@ -1,4 +1,4 @@
-"""Labels, checked and moved to new nodes; what to judge next, by people or an LLM; nuggets."""
+"""Labels, checked and moved to new nodes; what to judge next; questions by an LLM."""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, TypeVar

@@ -1,16 +1,14 @@
-"""Relevance: what is relevant to one query; and nuggets, the facts that a good answer says."""
+"""Relevance: what is relevant to one query."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
-from llama_index_rag_metrics.runtime.amounts import check_choice
 from llama_index_rag_metrics.runtime.errors import InvalidInput, id_remedy
 from llama_index_rag_metrics.runtime.masking import shorten
 
@@ -21,12 +19,6 @@ RelevanceLike: TypeAlias = (
 
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
 Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, Any]"
-
-Importance: TypeAlias = Literal["vital", "okay"]
-"""Whether a good answer has to say a nugget, or is the better for it."""
-
-Support: TypeAlias = Literal["full", "partial", "none"]
-"""How much of a nugget a passage says."""
 
 HIGHEST_GRADE = 1e300
 """Gains are summed in 64-bit floats; the sum of any number of them has to stay finite."""
@@ -126,7 +118,7 @@ class Relevance(list[str]):
         weights: Mapping[str, float] | None = None,
         grades: Mapping[str, float] | None = None,
     ) -> Relevance:
-        """Several things that are needed at once: subtopics, nuggets, the hops of a question.
+        """Several things that are needed at once: subtopics, facts, the hops of a question.
 
         Each facet is a group of ids that each supply it; an id may supply several facets.
 
@@ -323,78 +315,6 @@ class Relevance(list[str]):
 
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-
-
-@dataclass(frozen=True, slots=True)
-class Nugget:
-    """A fact that a good answer to a question says.
-
-    Attributes:
-        text: the fact, in a few words.
-        importance: "vital" where a good answer has to say it, else "okay".
-        supports: passage id to how much of it the passage says: "full", "partial" or "none". A
-            passage that isn't there wasn't looked at.
-
-    Raises:
-        InvalidInput: the text is blank, or there is no such importance or support.
-
-    Examples:
-        >>> nugget = Nugget("jets of water vapour", supports={"d1": "full", "d2": "partial"})
-        >>> nugget.importance, nugget.supported_by(), nugget.supported_by(partial=True)
-        ('vital', ['d1'], ['d1', 'd2'])
-    """
-
-    text: str
-    importance: Importance = "vital"
-    supports: Mapping[str, Support] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.text, str) or not self.text.strip():
-            raise InvalidInput("text of a nugget", self.text, "a text that isn't blank")
-        check_choice(f"importance of {self.text!r}", self.importance, get_args(Importance))
-        if not isinstance(self.supports, Mapping):
-            raise InvalidInput(f"supports of {self.text!r}", self.supports, "{passage id: support}")
-        for passage, support in self.supports.items():
-            if support not in get_args(Support):
-                argument = f"support of {self.text!r} by {passage!r}"
-                raise InvalidInput(argument, support, "'full', 'partial' or 'none'")
-        object.__setattr__(self, "supports", MappingProxyType(dict(self.supports)))
-
-    def supported_by(self, *, partial: bool = False) -> list[str]:
-        """The passages that say all of it; with `partial`, those that say a part of it, too."""
-        enough = ("full", "partial") if partial else ("full",)
-        return [passage for passage, support in self.supports.items() if support in enough]
-
-    def __repr__(self) -> str:
-        return f"Nugget({self.text!r}, {self.importance!r}, {dict(self.supports)!r})"
-
-    def __reduce__(self) -> tuple[type[Nugget], tuple[str, str, dict[str, Support]]]:
-        return Nugget, (self.text, self.importance, dict(self.supports))
-
-
-def vital_first(nuggets: Iterable[Nugget]) -> list[Nugget]:
-    return sorted(nuggets, key=lambda nugget: nugget.importance != "vital")
-
-
-def facets_of(
-    nuggets: Iterable[Nugget],
-    *,
-    partial: bool = False,
-    vital_only: bool = False,
-    vital_weight: float = 1.0,
-    okay_weight: float = 0.5,
-) -> Relevance:
-    """The nuggets of a question as facets, each supplied by the passages that support it."""
-    needed = [nugget for nugget in nuggets if nugget.importance == "vital" or not vital_only]
-    passages = dict.fromkeys(passage for nugget in needed for passage in nugget.supports)
-    facets = {nugget.text: nugget.supported_by(partial=partial) for nugget in needed}
-    supplying = {passage for group in facets.values() for passage in group}
-    weight = {"vital": vital_weight, "okay": okay_weight}
-    return Relevance.facets(
-        facets,
-        weights={nugget.text: weight[nugget.importance] for nugget in needed},
-        grades={passage: float(passage in supplying) for passage in passages},
-    )
 
 
 def _read_grades(judgements: object) -> dict[str, float]:

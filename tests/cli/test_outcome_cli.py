@@ -23,12 +23,10 @@ DOES = {  # what each command does with the files of `folder`, and how it ends
     "evaluate": (["-d", "d.json", "-r", "bm25", "-m", "mrr", "--no-progress"], 0),
     "gate": (["scores.json", "--rule", "mrr >= 0.9"], 1),
     "init": (["runs", "made"], 0),
-    "judge": (["a.jsonl", "--questions", "d.json", "--llm", "a_judge:llm", "-m", "mrr"], 0),
     "labels agree": (["judged.jsonl", "judged.jsonl"], 0),
     "labels check": (["d.json"], 0),
     "labels draw": (["a.jsonl", "b.jsonl", "-n", "2", "-o", "draw.json"], 0),
     "labels move": (["d.json", "corpus.jsonl", "-o", "moved.json"], 0),
-    "labels nuggets": (["d.json", "--llm", "a_judge:nuggets", "-o", "nuggets.jsonl"], 1),
     "labels pool": (["a.jsonl", "b.jsonl", "-d", "d.json", "-o", "pool.jsonl"], 0),
     "labels remember": (["d.json", "-o", "kept.json"], 0),
     "labels review": (["items.jsonl", "-o", "reviewed.jsonl"], 0),
@@ -78,13 +76,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     labelled = {"q1": Relevance.of_spans([("moons", 0, 9)])}
     RetrievalDataset({"q1": "?"}, labelled, {"moons": "Enceladus"}).save("spans.jsonl")
     lines("chunks.jsonl", {"_id": "c", "text": "Enceladus"})
-    Path("a_judge.py").write_text(
-        "from llama_index.core.llms import CompletionResponse, MockLLM\n"
-        "class LLM(MockLLM):\n"
-        "    def complete(self, prompt, formatted=False, **options):\n"
-        "        return CompletionResponse(text='##final score: 2')\n"
-        "llm = nuggets = LLM()\n"
-    )
     return tmp_path
 
 

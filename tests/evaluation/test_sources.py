@@ -270,8 +270,8 @@ def test_labels_under_another_name_are_pointed_to() -> None:
     frame = [{"query": "kiln", "wanted": ["a"]}, {"query": "glaze", "wanted": ["b"]}]
     note = (
         "no question has labels, which are read from fields called 'relevance' or 'relevant_docs' "
-        "or 'expected_ids' or 'relevant_ids' or 'reference_context_ids' or 'retrieval_gt' or "
-        "'nuggets', not from 'wanted'"
+        "or 'expected_ids' or 'relevant_ids' or 'reference_context_ids' or "
+        "'retrieval_gt', not from 'wanted'"
     )
     assert note in evaluate(scripted(), frame, ["recall"]).scores.notes
     assert note in RetrievalDataset.of(frame).check()

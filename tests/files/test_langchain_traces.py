@@ -29,21 +29,6 @@ RETRIEVED = {QUERIES["q1"]: ["rome", "tiber"], QUERIES["q2"]: ["mars", "rome", "
 RELEVANT = {"q1": ["tiber"], "q2": ["venus"]}
 MRR = (1 / 2 + 1 / 3) / 2  # tiber is second, venus is third
 
-LLM = """
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
-
-class Judge(CustomLLM):
-    @property
-    def metadata(self):
-        return LLMMetadata(model_name="judge")
-
-    def complete(self, prompt, formatted=False, **further):
-        return CompletionResponse(text='{"grade": %d}' % (3 * ("Tiber carries" in prompt)))
-
-    def stream_complete(self, prompt, formatted=False, **further):
-        raise NotImplementedError
-"""
-
 
 class ByHand(BaseRetriever):
     def _get_relevant_documents(
@@ -125,21 +110,6 @@ def test_score(traces: Path, folder: Path, option: list[str], labels: list[str])
     ended = command("score", str(traces), *asked, *option)
     assert ended.exit_code == 0, ended.output
     assert "traces,0.41666666" in ended.stdout
-
-
-@pytest.mark.parametrize("option", [["--match-on", "key"], ["--matcher", "text"]])
-def test_judge(traces: Path, folder: Path, option: list[str]) -> None:
-    (folder / "judge_of_langchain.py").write_text(LLM)
-    (folder / "people.txt").write_text("q1 0 tiber 3\nq2 0 venus 0\n")
-    asked = ["--questions", "dataset.json", "--human", "people.txt", "--qrels", "grades.txt"]
-    ended = command(
-        "judge", str(traces), "--llm", "judge_of_langchain:Judge", *asked, "-m", "mrr", *option
-    )
-    assert ended.exit_code == 0, ended.output
-    grades = (folder / "grades.txt").read_text().split("\n")
-    assert "q1 0 tiber 3" in grades
-    assert "q2 0 venus 0" in grades
-    assert "kappa 1.00 " in " ".join(ended.output.split())  # both agree on both
 
 
 def test_what_the_options_need(traces: Path, folder: Path) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import (
-    Nugget,
-    Nuggets,
     Relevance,
     RetrievalDataset,
     pool,
@@ -45,7 +43,6 @@ def files(tmp_path: Path) -> dict[str, tuple[Path, str]]:
         "d.json": "a dataset", "d.jsonl": "a dataset", "beir": "a dataset",
         "a.run": "a run", "a.jsonl": "a run", "q.txt": "qrels", "q.tsv": "qrels",
         "p.jsonl": "a pool to be judged", "j.jsonl": "reviewers' judgements",
-        "n.jsonl": "nuggets",
     }  # fmt: skip
     files = {name: (tmp_path / name, kind) for name, kind in kinds.items()}
     DATASET.save(files["d.json"][0])
@@ -57,7 +54,6 @@ def files(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     write_qrels(DATASET.relevance, files["q.tsv"][0])
     pool(RUNS, metric="precision@2", dataset=DATASET, judgements={}).to_jsonl(files["p.jsonl"][0])
     files["j.jsonl"][0].write_text(json.dumps(REVIEWED))
-    Nuggets({"q1": [Nugget("A fact", "vital", {"d1": "full"})]}).save(files["n.jsonl"][0])
     return files
 
 
@@ -67,11 +63,10 @@ def as_page(path: Path) -> object:
 
 READS: dict[str, tuple[Callable[[Path], Any], set[str]]] = {
     "a run": (read_run, {"a.run", "a.jsonl"}),
-    "qrels": (read_qrels, {"q.txt", "q.tsv", "d.json", "j.jsonl", "n.jsonl"}),
-    "a dataset": (RetrievalDataset.load, {"d.json", "d.jsonl", "beir", "n.jsonl"}),
+    "qrels": (read_qrels, {"q.txt", "q.tsv", "d.json", "j.jsonl"}),
+    "a dataset": (RetrievalDataset.load, {"d.json", "d.jsonl", "beir"}),
     "a pool to be judged": (as_page, {"p.jsonl"}),
     "reviewers' judgements": (read_judgements, {"j.jsonl"}),
-    "nuggets": (Nuggets.load, {"n.jsonl"}),
 }
 """Kind to what reads it, and the files that it can read."""
 
@@ -183,7 +178,6 @@ def test_a_format_that_was_said_is_believed(tmp_path: Path) -> None:
     ("record", "relevance"),
     [
         ({"query": "why", "expected_ids": ["d1"], "doc_id": "d1", "text": "because"}, ["d1"]),
-        ({"query": "why", "expected_ids": ["d1"], "nugget_id": "n1"}, ["d1"]),
         ({"query_id": "q1", "query": "why", "expected_ids": ["d1"], "doc_id": "d1", "text": "x"},
          ["d1"]),
         ({"query": "why", "doc_id": "d1", "text": "because"}, None),
@@ -203,7 +197,6 @@ def test_datasets_with_fields_of_a_pool(
     "record",
     [
         {"query_id": "q1", "query": "why", "doc_id": "d1", "text": "because"},
-        {"query_id": "q1", "query": "why", "nugget_id": "n1", "nugget": "a fact"},
         {"query_id": "q1", "query": "why", "doc_id": "d1", "text": "x", "scale": "binary"},
     ],
 )
@@ -223,7 +216,6 @@ BESIDE = {"query_id": "q1", "expected_ids": ["d1"], "retrieved_ids": ["d1"]}
     [
         (read_qrels, BESIDE, {**BESIDE, "query_id": "q2", "expected_ids": {"d1": "bad"}}),
         (RetrievalDataset.load, {"query": "Who?", **BESIDE}, '{"query": "'),
-        (RetrievalDataset.load, {"query": "Who?", "nuggets": [{"text": "A fact"}]}, {"query": 5}),
         (read_qrels, {"query_id": "q1", "doc_id": "d1", "relevance": 1, "rank": 1},
          {"query_id": "q1", "doc_id": "d2", "relevance": "bad", "rank": 2}),
         (read_qrels, {"query_id": "q1", "doc_id": "d1", "grade": None, "reviewer": "anna",

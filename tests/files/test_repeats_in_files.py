@@ -186,13 +186,6 @@ def test_the_rows_of_repeats_are_not_taken_for_questions(tmp_path: Path, kind: s
     assert len(score_table(named, ["mrr"])) == len(once)
 
 
-def test_an_llm_judges_one_run_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    write_run(THRICE, path)
-    refused = run("judge", str(path), "--llm", "no.module:at_all")
-    assert "RUN: expected a run in which each question was asked once" in refusal(refused)
-
-
 def test_draws_refuse_repeats() -> None:
     with pytest.raises(InvalidInput, match="each question was asked once"):
         draw_changed({"old": THRICE, "new": THRICE}, k=2, n=2)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import (
-    Nuggets,
     Relevance,
     RetrievalDataset,
     read_judgements,
@@ -29,7 +28,6 @@ READERS: list[Callable[[Path], object]] = [
     read_qrels,
     read_traces,
     read_judgements,
-    Nuggets.load,
 ]
 
 

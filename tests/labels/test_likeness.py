@@ -11,8 +11,6 @@ from llama_index_rag_metrics.labels.likeness import (
     likeness,
     text_hash,
 )
-from llama_index_rag_metrics.labels.nugget_creation import pieces
-from llama_index_rag_metrics.rankings.tokens import TokenCounter
 
 
 def test_a_document_that_is_parsed_anew_has_the_same_text() -> None:
@@ -36,8 +34,3 @@ def test_what_is_left_of_a_short_text() -> None:
     # 17 letters, of which "a" and "t" of "at" are gone: 2 of 17
     share = kept_in_order("The key is at the desk.", "The key is in the desk.").mean()
     assert share == pytest.approx(15 / 17)
-
-
-def test_pieces_begin_with_the_end_of_the_one_before() -> None:
-    a_letter_each = TokenCounter(lambda text: [*text])
-    assert pieces("abcdefghijklmnop", 10, a_letter_each) == ["abcdefgh", "ghijklmnop"]

@@ -47,7 +47,7 @@ class TestEvaluation:
         assert scores(relevance, ["b", "a"], "facet_recall", "recall") == [1 / 4, 1 / 2]
 
     def test_a_need_that_nothing_is_known_to_supply_is_missed(self) -> None:
-        # a nugget without support: one of two needs is met, of weight 1 out of 1.5
+        # a facet without passages: one of two needs is met, of weight 1 out of 1.5
         relevance = Relevance.facets({"x": [], "y": ["d1"]}, weights={"x": 0.5})
 
         # its name isn't the id of a document: a retrieved "x" doesn't meet it

@@ -20,8 +20,6 @@ from llama_index_rag_metrics import (
     ContainmentMatcher,
     EditMatcher,
     LLMRelevancy,
-    Nugget,
-    Nuggets,
     Ranking,
     RetrievalDataset,
     RetrieverEvaluator,
@@ -41,7 +39,6 @@ RUN = Run({query_id: Ranking(["d2", "d1"], texts=["Lakes.", "Geysers."]) for que
 SCORED = Run({query_id: Ranking(["d2", "d1"], scores=[0.7, 0.5]) for query_id in QUERIES})
 OTHER = Run({query_id: ["d2", "d3"] for query_id in QUERIES})
 SCORES = Scores(list(QUERIES), {"mrr": [1.0, 0.5, 0.5, 0.25]})
-NUGGETS = Nuggets({"q0": [Nugget("Geysers.", supports={"d1": "full"})]}, queries=QUERIES)
 REVIEWS = {"q0": {"d1": 1.0, "d2": 0.0}}
 
 
@@ -68,7 +65,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "LLMRelevancy.grade": lambda **options: LLMRelevancy(llm=MockLLM()).grade(
         QUERIES, RUN, **options
     ),
-    "Nuggets.relevance": NUGGETS.relevance,
     "RetrievalDataset.split": lambda fraction=0.5, **options: DATASET.split(fraction, **options),
     "RetrieverEvaluator.evaluate_dataset": lambda **options: evaluator().evaluate_dataset(
         DATASET, **options
@@ -79,18 +75,11 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "Scores.worst": lambda n=1: SCORES.worst("mrr", n),
     "agreement": lambda **options: package.agreement(RELEVANT, RELEVANT, **options),
     "assert_retrieval": lambda **options: package.assert_retrieval(SCORES, "mrr > 0", **options),
-    "assign_nuggets": lambda **options: package.assign_nuggets(
-        NUGGETS, RUN, MockLLM(), corpus=CORPUS, **options
-    ),
     "calibrate": lambda **options: package.calibrate(SCORES, SCORES, **options),
-    "check_judge": lambda **options: package.check_judge(MockLLM(), QUERIES, RUN, **options),
     "check_labels": lambda **options: package.check_labels(DATASET, **options),
     "check_rules": lambda **options: package.check_rules(SCORES, ["mrr > 0"], **options),
     "compare": lambda **options: package.compare({"a": SCORES, "b": SCORES}, "a", **options),
     "compare_reviewers": lambda **options: package.compare_reviewers(REVIEWS, REVIEWS, **options),
-    "create_nuggets": lambda **options: package.create_nuggets(
-        QUERIES, MockLLM(), passages=RUN, **options
-    ),
     "draw_changed": lambda **options: package.draw_changed({"a": RUN, "b": OTHER}, **options),
     "evaluate": lambda **options: package.evaluate(retrieve, DATASET, ["mrr"], **options),
     "evaluate_stages": lambda **options: package.evaluate_stages(

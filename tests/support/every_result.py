@@ -9,8 +9,6 @@ import numpy as np
 from llama_index.core.postprocessor import SimilarityPostprocessor
 
 from llama_index_rag_metrics import (
-    Nugget,
-    Nuggets,
     Ranking,
     Relevance,
     RetrievalDataset,
@@ -18,7 +16,6 @@ from llama_index_rag_metrics import (
     Scores,
     ScoreTotals,
     calibrate,
-    check_judge,
     check_labels,
     check_rules,
     chunk_ceiling,
@@ -36,7 +33,6 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Counts
 from llama_index_rag_metrics.scores.scoring.batches import Remarks
 from llama_index_rag_metrics.scores.scoring.totals import ExactSum
-from support.llms import Completing
 from support.reported import EVIL, METRICS, baseline, comparison, results
 from support.retrievers import Scripted, node
 
@@ -70,11 +66,6 @@ def calibration() -> Reportable:
     values = rng.random(80)
     judge = Scores(ids, {"ndcg@10": values})
     return calibrate(judge, Scores(ids[:30], {"ndcg@10": values[:30]}))
-
-
-def judge_check(**options: Any) -> Reportable:
-    run = Run({"q1": Ranking(["a", "b"], texts=["It deserves 1.", "It deserves 2."])})
-    return check_judge(Completing(answer=lambda prompt: "2"), {"q1": "Which?"}, run, **options)
 
 
 def swept(top_k: Sequence[int] = (1, 2)) -> Reportable:
@@ -157,14 +148,6 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
     "Pool": [
         lambda: pool(RUNS, metric="precision@1", samples=100),
         lambda: pool(RUNS, {"q": {"a": 1, "b": 0}}, metric="precision@1", samples=100),
-    ],
-    "JudgeCheck": [judge_check, lambda: judge_check(human={"q1": {"a": 1, "b": 2}})],
-    "Nuggets": [
-        lambda: Nuggets({"q": [Nugget("a moon")]}, {"q": "why?"}),
-        lambda: Nuggets({"q": [Nugget("a moon", supports={"d": "full"})]}),
-        lambda: Nuggets({"q": [Nugget("a moon", supports={"d": "partial"})]}),
-        lambda: Nuggets({"q": []}, errors={"q": REFUSED}),
-        lambda: Nuggets({}),
     ],
     "ReviewerAgreement": [
         lambda: compare_reviewers({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1}}),

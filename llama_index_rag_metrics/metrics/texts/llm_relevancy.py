@@ -43,9 +43,9 @@ class LLMRelevancy(TextMetric):
     retrieved scores 0. Answers are understood as JSON, in UMBRELA's own form or as a plain number;
     one that isn't clearly a grade is refused and asked for once more, and then fails.
 
-    Several texts of a query may go into one call, which is cheaper, and changes some grades:
-    `check_judge` says how many. Those that an answer leaves out are graded alone. The cache keeps
-    the grade of each text, apart from those of texts graded alone.
+    Several texts of a query may go into one call, which is cheaper, and changes some grades. Those
+    that an answer leaves out are graded alone. The cache keeps the grade of each text, apart from
+    those of texts graded alone.
 
     Args:
         llm: an LLM of LlamaIndex, called in a thread; by default `Settings.llm`, as it is when it
