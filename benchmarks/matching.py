@@ -8,15 +8,8 @@ from collections.abc import Callable, Sequence
 
 from rich.table import Table
 
-from llama_index_rag_metrics import (
-    ContainmentMatcher,
-    EditMatcher,
-    ExactMatcher,
-    TextMatcher,
-    TokenOverlapMatcher,
-)
+from llama_index_rag_metrics import ContainmentMatcher, TextMatcher
 
-MATCHERS = [ExactMatcher(), ContainmentMatcher(), EditMatcher(), TokenOverlapMatcher()]
 LATIN = "abcdefghijklmnopqrstuvwxyz"
 HAN = "".join(map(chr, range(0x4E00, 0x4E00 + 3000)))
 
@@ -58,25 +51,19 @@ def seconds(matcher: TextMatcher, queries: Sequence[Query]) -> float:
 
 
 def matching_table(n_queries: int = 1000) -> Table:
-    """Each matcher once over each kind of queries; no text is seen twice."""
+    """The matcher once over each kind of queries; no text is seen twice."""
     table = Table(title=f"Matching by text, {n_queries:,} queries × 50 × 5 × 1,000 characters")
-    table.add_column("seconds")
+    table.add_column("queries")
+    table.add_column("seconds", justify="right")
     kinds: dict[str, tuple[str, Callable[[str, random.Random], Query]]] = {
         "English, chunks from all over": (LATIN, disjoint),
         "English, chunks like the passages": (LATIN, alike),
         "Chinese, chunks like the passages": (HAN, alike),
     }
-    for kind in kinds:
-        table.add_column(kind, justify="right")
-    rows: dict[str, list[str]] = {matcher.name: [] for matcher in MATCHERS}
-    for alphabet, make in kinds.values():
-        text = documents(alphabet, 2_000_000, seed=7)
-        for seed, matcher in enumerate(MATCHERS):
-            rng = random.Random(seed)
-            queries = [make(text, rng) for _ in range(n_queries)]
-            rows[matcher.name].append(f"{seconds(matcher, queries):.1f}")
-    for name, cells in rows.items():
-        table.add_row(name, *cells)
+    for kind, (alphabet, make) in kinds.items():
+        text, rng = documents(alphabet, 2_000_000, seed=7), random.Random(0)
+        queries = [make(text, rng) for _ in range(n_queries)]
+        table.add_row(kind, f"{seconds(ContainmentMatcher(), queries):.1f}")
     return table
 
 

@@ -1,7 +1,6 @@
 """The same metrics on the same stored rankings: this package and its peers, side by side.
 
-    python benchmarks/peers.py            # the table
-    python benchmarks/peers.py --growth   # also benchmarks/growth.svg
+    python benchmarks/peers.py
 
 Every contestant's scores are compared, query by query, before anything is timed. What a peer needs
 beforehand (dicts, its own objects, compiling itself) is made before the clock starts.
@@ -9,13 +8,11 @@ beforehand (dicts, its own objects, compiling itself) is made before the clock s
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from pathlib import Path
 
 import ir_measures
 import pyarrow as pa
@@ -210,55 +207,10 @@ def peers_rows(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = 5)
     return rows
 
 
-def plot_growth(path: Path) -> None:
-    """Seconds against queries, depth and the number of metrics."""
-    from matplotlib import pyplot as plt
-
-    chosen = (LISTS, ARROW, PYTREC, RANX_RUN)
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), sharey=True, layout="constrained")
-    sizes = {
-        "queries (× 20 retrieved × 3 relevant)": [(n, 20, 3) for n in (1_000, 10_000, 100_000)],
-        "retrieved (× 10,000 queries × 3 relevant)": [(10_000, k, 3) for k in (10, 100, 1_000)],
-    }
-    for axis, (label, shapes) in zip(axes, sizes.items(), strict=False):
-        fastest: dict[str, list[float]] = {name: [] for name in chosen}
-        for shape in shapes:
-            contestants = Stored.random(*shape).contestants
-            contestants[RANX_RUN]()  # compiles itself
-            rounds = rounds_of({name: contestants[name] for name in chosen}, rounds=3)
-            for name, taken in rounds.items():
-                fastest[name].append(min(taken))
-        steps = [shape[label.startswith("retrieved")] for shape in shapes]
-        for name, seconds in fastest.items():
-            axis.loglog(steps, seconds, marker="o", label=name)
-        axis.set_xlabel(label)
-    stored, counts = Stored.random(100_000, 20, 3), (1, 2, 4, 8, 16, 32)
-    every = [f"{name}@{k}" for k in (1, 3, 5, 10, 15, 20) for name in _AT_K]
-    seconds = [
-        min(rounds_of({"": lambda n=n: score_table(stored.table, every[:n])}, rounds=3)[""])
-        for n in counts
-    ]
-    axes[2].loglog(counts, seconds, marker="o", color="C1")
-    axes[2].set_xlabel("metrics (score_table, 100,000 queries × 20 × 3)")
-    axes[0].set_ylabel("seconds")
-    axes[0].legend(fontsize="small")
-    for axis in axes:
-        axis.grid(visible=True, which="major", alpha=0.3)
-    figure.savefig(path, metadata={"Date": None})
-
-
-_AT_K = ("ndcg", "recall", "precision", "mrr", "hit_rate", "ap")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--growth", action="store_true", help="draw benchmarks/growth.svg")
-    arguments = parser.parse_args()
     console = Console(width=110)
     console.print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
     console.print(console_table("times as long as this package", peers_rows()))
-    if arguments.growth:
-        plot_growth(Path(__file__).with_name("growth.svg"))
 
 
 if __name__ == "__main__":

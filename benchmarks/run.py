@@ -1,9 +1,7 @@
 """Every benchmark of speed, in one run: `python benchmarks/run.py` (needs the extra `dev`).
 
-    python benchmarks/run.py           # shows the tables
-    python benchmarks/run.py --write   # and writes them into README.md and docs/speed.md
-
-Those of statistics run on their own: benchmarks/README.md.
+python benchmarks/run.py           # shows the tables
+python benchmarks/run.py --write   # and writes them into README.md and docs/speed.md
 """
 
 from __future__ import annotations

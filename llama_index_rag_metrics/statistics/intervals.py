@@ -5,7 +5,7 @@ error: n' = m(1 - m) / (s² / n + m(1 - m) / n²), at least n, with Student's qu
 term is a query that no one has seen yet. Clusters are units as queries are, and n is how many of
 one size say as much; s² / n is then cluster-robust. The next one may be larger, and half of the
 range apart: a quarter of the variance of sizes, as questions see them, is added to it. How often
-these intervals cover stands in benchmarks/README.md.
+these intervals cover stands in docs/measurements.md.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ FEWEST_CHANGED = 10
 MOST_QUESTIONS = 10**7
 # How many changes as large as the pseudo-queries are added to those seen, of which few say little.
 # Without, a number reckoned from 50 questions of which few changed is enough in 68 % of cases;
-# with, in 83 % (benchmarks/power.py).
+# with, in 83 %.
 _UNSEEN = 0.25
 
 

@@ -262,7 +262,7 @@ class TestMaxT:
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["continuous", "hit rates", "sparse"])
 def test_a_true_null_is_rejected_in_one_of_twenty(shape: str) -> None:
-    # 2,000 data sets, 3 standard errors about 5 % are 1.5 %; more in benchmarks/null_tests.py
+    # 2,000 data sets, 3 standard errors about 5 % are 1.5 %
     rng = np.random.default_rng(30)
     columns = {  # type: ignore[no-untyped-call]
         "continuous": lambda: rng.normal(0, 0.2, (100, 2000)),

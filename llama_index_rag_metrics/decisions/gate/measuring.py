@@ -7,7 +7,7 @@ A rule asks two questions, and each is answered by the method that errs on its s
 * Is it safe to fail? By Student's t. Where few queries lose, t errs towards no verdict.
 
 Where all changed alike there is no spread for t; the pseudo-queries decide both then. Rates of
-false and of true verdicts on real scores are in benchmarks/README.md, with the alternatives tried.
+false and of true verdicts on real scores are in docs/measurements.md.
 """
 
 from __future__ import annotations

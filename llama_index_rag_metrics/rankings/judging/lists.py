@@ -81,7 +81,7 @@ def _judge_ids(
                 judged = set(grades)
         except TypeError:
             # ids that aren't all strings are rare: asking each id first takes half as long again
-            # on every query (benchmarks/plain_ways.py)
+            # on every query
             members, grades, groups = _read_both(judgements, ranking)
             judged = set(grades)
         if None in members:
