@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
@@ -55,7 +55,6 @@ class ScoreRequest:
     ignore_identical_ids: bool = False
     tokenizer: Tokenizer | None = None
     documents: Mapping[str, str] | None = None
-    no_relevant: Literal["exclude", "zero"] = "exclude"
 
     @property
     def needs_whole(self) -> bool:
@@ -226,7 +225,6 @@ def _score_large(
             path,
             relevance,
             request.metrics,
-            no_relevant=request.no_relevant,
             on_error=request.on_error,
             max_retrieved=request.selection.max_retrieved,
             judged_only=request.selection.judged_only,
@@ -271,7 +269,6 @@ def _read_system(
         run,
         request.metrics,
         metadata=asked.metadata_of(run),
-        no_relevant=request.no_relevant,
         max_retrieved=request.selection.max_retrieved,
         judged_only=request.selection.judged_only,
         tokenizer=request.tokenizer,

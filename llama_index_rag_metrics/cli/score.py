@@ -17,7 +17,6 @@ from llama_index_rag_metrics.cli.commands import (
     chosen_metrics,
     command,
     fail_if,
-    say,
     say_of_threshold,
 )
 from llama_index_rag_metrics.files.lines import OnError
@@ -25,11 +24,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.scores import Scores
-    from llama_index_rag_metrics.scores.trec_eval import Version
 
-Output: TypeAlias = Literal["table", "trec", "trec10", "json", "csv"]
-_VERSIONS: Mapping[Output, Version] = {"trec": 9, "trec10": 10}
-"""The version of trec_eval that a format follows."""
+Output: TypeAlias = Literal["table", "json", "csv"]
 
 
 @command(app, "score", failed="a RUN has failed questions", needs_llama_index=False)
@@ -39,16 +35,12 @@ def run_score(
     qrels: Path | None = None,
     metric: list[str] | None = None,
     output_format: Output = "table",
-    per_query: bool = False,
-    complete: bool = False,
-    min_grade: float | None = None,
     max_retrieved: Count[int | None] = None,
     judged_only: bool = False,
     min_score: float | None = None,
     tokenizer: str | None = None,
     corpus: Path | None = None,
     ignore_identical_ids: bool = False,
-    no_summary: bool = False,
     output: NewFile[Path | None] = None,
     on_error: OnError = "raise",
     columns: list[str] | None = None,
@@ -68,19 +60,12 @@ def run_score(
         qrels: What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. Default:
             the expected_ids beside the rankings of each RUN.
         metric (-m, METRIC): A metric, such as ndcg@10. Repeat the option, or use commas.
-            `rag-metrics metrics` lists all. --format trec or trec10 takes trec_eval's names: map,
-            P.5,10, ndcg_cut.10, official, all_trec.
-        output_format (--format): table; trec: the lines and averages of trec_eval 9; trec10: those
-            of version 10; json; csv.
-        per_query (-q): Show every question's scores, too.
-        complete (-c): With --format trec or trec10: average over all labelled questions, not only
-            over those in RUN. The other formats always do.
-        min_grade (-l): The grade from which a passage is relevant. Default: 1.
+            `rag-metrics metrics` lists all.
+        output_format (--format): table, json or csv.
         max_retrieved (-M): How many of each ranking count, best first.
         judged_only (-J): Only labelled passages count, and the ranks close up.
         corpus: The texts of the documents, a file like BEIR's corpus.jsonl: for span metrics in
             tokens.
-        no_summary (-n): With --format trec or trec10 and -q: print no averages.
         output (-o): Write every question's scores, unrounded: a .parquet, .csv or .json file.
         columns (FIELD=COLUMN): How RUN names its columns, as FIELD=COLUMN: retrieved_ids=doc_ids.
             Repeat the option, or use commas.
@@ -99,14 +84,14 @@ def run_score(
 
     Groups:
         Judgements and files: qrels, columns, on_error, corpus, tokenizer
-        Metrics: metric, min_grade, min_score, max_retrieved, judged_only, ignore_identical_ids
+        Metrics: metric, min_score, max_retrieved, judged_only, ignore_identical_ids
         Traces: question_id, questions, repeats, match_on, matcher
-        Output: output_format, per_query, complete, no_summary
+        Output: output_format
         Files to write: html, output, json
 
     Examples:
         rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
-        rag-metrics score bm25.run --qrels qrels.txt --format trec -m official -q
+        rag-metrics score bm25.run --qrels qrels.txt --format json
     """
     from llama_index_rag_metrics import write_html
     from llama_index_rag_metrics.cli import run_files
@@ -114,24 +99,14 @@ def run_score(
     from llama_index_rag_metrics.files.beir import read_corpus
     from llama_index_rag_metrics.files.dataset_content import DatasetContent
     from llama_index_rag_metrics.rankings.judging.judged import Selection
-    from llama_index_rag_metrics.scores import scores_export, trec_eval
+    from llama_index_rag_metrics.scores import scores_export
 
     check_files({"--output": output, "--html": html}, [*runs, qrels])
     if output is not None and output.suffix.lower() not in scores_export.ENDINGS:
         expected = f"a file that ends in {' or '.join(scores_export.ENDINGS)}"
         raise InvalidInput("--output", str(output), expected)
-    version = _VERSIONS.get(output_format)
-    if no_summary and not (version and per_query):
-        expected = "--format trec or trec10 together with --per-query"
-        raise InvalidInput("--no-summary", True, expected)
-    measures = None
-    if version is not None:
-        measures = trec_eval.columns(metric or ["official"], min_grade, version=version)
-    metrics = chosen_metrics(metric) if measures is None else trec_eval.metrics_behind(measures)
-    trec_eval.at_level(metrics, min_grade)
     request = run_files.ScoreRequest(
-        metrics,
-        no_relevant="exclude" if version is None else "zero",
+        chosen_metrics(metric),
         on_error=on_error,
         selection=Selection(max_retrieved, judged_only, min_score),
         columns=run_files.read_columns(columns or ()),
@@ -151,21 +126,12 @@ def run_score(
     apart = {scores.name: scores for scores in named}
     if html is not None:
         write_html(apart, html)
-    if version is None:
-        _print(apart, output_format, per_query=per_query)
-    else:
-        options = {"per_query": per_query, "complete": complete, "summary": not no_summary}
-        for scores in systems:
-            lines = trec_eval.report_lines(scores, measures or [], **options, version=version)
-            typer.echo("\n".join(lines))
-        if trec_eval.leaves_out(metric or ()):
-            lacking = ", ".join(trec_eval.LEFT_OUT)
-            say(f"trec_eval's all_trec also has {lacking}; these aren't computed")
+    _print(apart, output_format)
     outcome.found_scores(named)
     fail_if(any(scores.failed for scores in systems))
 
 
-def _print(systems: Mapping[str, Scores], output_format: Output, *, per_query: bool) -> None:
+def _print(systems: Mapping[str, Scores], output_format: Output) -> None:
     from llama_index_rag_metrics import print_results
     from llama_index_rag_metrics.report.reportable import csv_text
     from llama_index_rag_metrics.scores import scores_export
@@ -174,10 +140,9 @@ def _print(systems: Mapping[str, Scores], output_format: Output, *, per_query: b
     if output_format == "json":
         typer.echo(scores_export.to_json(several))
     elif output_format == "csv":
-        records = (scores_export.per_query if per_query else scores_export.means)(several)
-        typer.echo(csv_text(records), nl=False)
+        typer.echo(csv_text(scores_export.means(several)), nl=False)
     else:
-        print_results(systems, worst=0, per_query=per_query)
+        print_results(systems, worst=0)
 
 
 @command(app, "metrics", needs_llama_index=False)

@@ -108,8 +108,8 @@ SQUARED_BETA = ("set_f", "setf")
 # names that mean different numbers in other tools, or no number per query
 AMBIGUOUS: Mapping[str, str] = {
     "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
-    "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
-    "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
+    "gm_map": "ap, of which gm_map is the geometric mean",
+    "gm_bpref": "bpref, of which gm_bpref is the geometric mean",
 }
 
 

@@ -44,7 +44,7 @@ class TestScore:
             queries={"a": "Where?", "b": "When?"}, relevance={"a": ["good"], "b": ["bad"]}
         )
         dataset.save("dataset.json")
-        ended = run("score", "traces.jsonl", "--questions", "dataset.json", "-m", "mrr", "-q")
+        ended = run("score", "traces.jsonl", "--questions", "dataset.json", "-m", "mrr")
         assert ended.exit_code == 0
         assert re.search(r"0\.75", ended.stdout)  # (1/2 + 1) / 2
 

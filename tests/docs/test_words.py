@@ -38,7 +38,6 @@ ELSEWHERE = {
     "labels/question_parsing.py": "patterns of what an LLM writes",
     "labels/review": "an item to review is a passage or a nugget",
     "metrics/texts/llm_judge.py": "a prompt",
-    "scores/trec_eval.py": "what trec_eval calls its summaries",
     "docs/architecture.md": "for those who change the code",
     "docs/howto/review.md": "an item to review is a passage or a nugget",
     "docs/speed.md": "written by the benchmarks, like the table in the README",

@@ -26,7 +26,6 @@ NOT_FOR_PEOPLE = {
     "report/svg.py": "a mixed colour, and places in a drawing",
     "metrics/base.py": "a metric's name, which is read again",
     "metrics/sets.py": "a metric's parameter",
-    "scores/trec_eval.py": "trec_eval's own output, to the letter",
     "statistics/corrections.py": "equal differences, told from noise",
     "statistics/differences.py": "equal means, told from noise",
     "statistics/kappa.py": "equal grades, told from noise",

@@ -399,20 +399,8 @@ def fuzz_sweep_journals(rng: random.Random, folder: Path) -> None:
     shutil.rmtree(journals)
 
 
-OPTIONS = ["-m", "--metric", "--qrels", "--format", "-q", "-c", "-l", "--per-query", "--on-error"]
-WORDS = [
-    "ndcg@3",
-    "map",
-    "official",
-    "trec",
-    "trec10",
-    "skip",
-    "",
-    "1",
-    "-1",
-    "nan",
-    "no-such-file",
-]
+OPTIONS = ["-m", "--metric", "--qrels", "--format", "-J", "-M", "-o", "--on-error"]
+WORDS = ["ndcg@3", "map", "json", "csv", "skip", "", "1", "-1", "nan", "no-such-file"]
 
 
 def fuzz_command_line(rng: random.Random, folder: Path) -> None:

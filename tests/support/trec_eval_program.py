@@ -7,6 +7,7 @@ writes tests/golden/trec_eval/*.txt anew: the first line of each is the command 
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 import subprocess
@@ -20,6 +21,51 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "trec_eval"
 VERSIONS = {9: "9.0.8", 10: "10.0"}
 
 GOLDEN_OPTIONS = ("-q", "-q -c", "-c -l 2", "-q -c -J", "-q -c -M 3", "-q -n -c")
+
+NAMES = {
+    "map": "ap",
+    "Rprec": "r_precision",
+    "bpref": "bpref",
+    "recip_rank": "mrr",
+    "infAP": "infap",
+    "dcg": "dcg",
+    "ndcg": "ndcg(ideal=all)",
+    "set_P": "precision",
+    "set_recall": "recall",
+    "set_F": "f1",
+}
+"""Of measures without a parameter, and the metric that each is."""
+
+CUT = {
+    "P": "precision",
+    "recall": "recall",
+    "ndcg_cut": "ndcg",
+    "map_cut": "ap",
+    "success": "hit_rate",
+}
+"""Of measures whose parameter is a cutoff."""
+
+WITHOUT_MIN_GRADE = ("dcg", "ndcg")
+
+
+def name_of(label: str, level: int = 1) -> str | None:
+    """The metric that a measure is, under the label that trec_eval prints; None where it's none."""
+    family, _, parameter = label.rpartition("_")
+    parameters, cutoff = [], ""
+    if label in NAMES:
+        name, _, own = NAMES[label].partition("(")
+        parameters += [own.rstrip(")")] if own else []
+    elif family == "set_F":
+        # trec_eval's parameter is the square of van Rijsbergen's beta
+        name = "f"
+        parameters.append(f"beta={math.sqrt(float(parameter))!r}")
+    elif family in CUT:
+        name, cutoff = CUT[family], f"@{parameter}"
+    else:
+        return None
+    if level != 1 and name not in WITHOUT_MIN_GRADE:
+        parameters.append(f"min_grade={level}")
+    return name + (f"({', '.join(parameters)})" if parameters else "") + cutoff
 
 
 class NotBuilt(Exception):
