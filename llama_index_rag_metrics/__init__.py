@@ -55,7 +55,6 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.calibration import Calibration, calibrate
-    from llama_index_rag_metrics.decisions.chunk_ceiling import ChunkCeiling, chunk_ceiling
     from llama_index_rag_metrics.decisions.comparison.comparing import compare
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
     from llama_index_rag_metrics.decisions.comparison.holes import judgement_holes
@@ -132,7 +131,6 @@ __all__ = [
     "Cache",
     "Calibration",
     "Call",
-    "ChunkCeiling",
     "Comparison",
     "Configuration",
     "ContainmentMatcher",
@@ -184,7 +182,6 @@ __all__ = [
     "capture",
     "check_labels",
     "check_rules",
-    "chunk_ceiling",
     "combine_calls",
     "compare",
     "compare_reviewers",
@@ -239,7 +236,6 @@ __all__ += _texts.__all__
 
 _LAZY = {
     "decisions.calibration": ("Calibration", "calibrate"),
-    "decisions.chunk_ceiling": ("ChunkCeiling", "chunk_ceiling"),
     "decisions.comparison.comparing": ("compare",),
     "decisions.comparison.comparison": ("Comparison",),
     "decisions.comparison.holes": ("judgement_holes",),

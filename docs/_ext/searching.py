@@ -29,7 +29,7 @@ KEYWORDS = {
         "sub-question"
     ),
     "howto/calibrate": "prediction-powered inference ppi few human labels unbiased llm judge",
-    "howto/chunk-sizes": "splitter chunking overlap chunk size sentence window ceiling",
+    "howto/chunk-sizes": "splitter chunking overlap chunk size sentence window",
     "howto/coding-agents": (
         "json output schema llms.txt claude cursor copilot coding agent script machine readable"
     ),

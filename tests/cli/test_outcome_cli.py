@@ -11,14 +11,13 @@ import typer
 from support.command_line import run
 from support.paths import ROOT
 
-from llama_index_rag_metrics import Relevance, RetrievalDataset, Scores
+from llama_index_rag_metrics import RetrievalDataset, Scores
 from llama_index_rag_metrics.cli import app
 
 SCHEMA = json.loads((ROOT / "docs/result.schema.json").read_text("utf-8"))
 IDS = [f"q{number}" for number in range(4)]
 
 DOES = {  # what each command does with the files of `folder`, and how it ends
-    "chunks": (["spans.jsonl", "chunks.jsonl"], 0),
     "demo": (["--no-progress"], 0),
     "evaluate": (["-d", "d.json", "-r", "bm25", "-m", "mrr", "--no-progress"], 0),
     "gate": (["scores.json", "--rule", "mrr >= 0.9"], 1),
@@ -73,9 +72,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Scores(IDS, {"mrr": values}, name=name).to_json(f"{name}.json")
     lines("items.jsonl", {"query_id": "q0", "query": "?", "doc_id": "d0", "text": "Passage"})
     lines("judged.jsonl", {"query_id": "q0", "doc_id": "d0", "grade": 1})
-    labelled = {"q1": Relevance.of_spans([("moons", 0, 9)])}
-    RetrievalDataset({"q1": "?"}, labelled, {"moons": "Enceladus"}).save("spans.jsonl")
-    lines("chunks.jsonl", {"_id": "c", "text": "Enceladus"})
     return tmp_path
 
 

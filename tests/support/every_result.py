@@ -10,7 +10,6 @@ from llama_index.core.postprocessor import SimilarityPostprocessor
 
 from llama_index_rag_metrics import (
     Ranking,
-    Relevance,
     RetrievalDataset,
     Run,
     Scores,
@@ -18,7 +17,6 @@ from llama_index_rag_metrics import (
     calibrate,
     check_labels,
     check_rules,
-    chunk_ceiling,
     compare_reviewers,
     evaluate_stages,
     judgement_holes,
@@ -38,9 +36,6 @@ from support.retrievers import Scripted, node
 
 TRITON = "Triton circles Neptune backwards, unlike the others. Its thin air is mostly nitrogen."
 MOONS = RetrievalDataset({"q": "Which moon?"}, {"q": ["t"]}, {"t": TRITON, "x": "Io."})
-PLACED = RetrievalDataset(
-    {"q": EVIL}, {"q": Relevance.of_spans([("t", 0, 52)])}, {"t": TRITON, EVIL: "Io."}
-)
 RUNS = {"x": {"q": ["a", "b"]}, "y": {"q": ["b", "a"]}}
 
 REFUSED = "ConnectionError: refused"
@@ -130,10 +125,6 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
         lambda: thresholds(n=2),
         lambda: score_thresholds({"q": ["a"]}, {"q": Ranking(["a"], scores=[0.5])}, "mrr"),
         lambda: score_thresholds({"q": ["a"]}, {"q": []}, "mrr"),
-    ],
-    "ChunkCeiling": [
-        lambda: chunk_ceiling(PLACED, {EVIL: TRITON}),
-        lambda: chunk_ceiling(PLACED, {"1": TRITON[:30], "2": TRITON[30:]}, name=EVIL),
     ],
     "Sweep": [swept, lambda: swept([1])],
     "LabelFindings": [

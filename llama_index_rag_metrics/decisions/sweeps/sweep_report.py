@@ -9,7 +9,6 @@ from functools import partial
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.decisions.chunk_ceiling import FEWEST_TOKENS, MOST_IOU
 from llama_index_rag_metrics.decisions.clusters import clusters_in_words
 from llama_index_rag_metrics.decisions.sweeps import sweep_result as sentences
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import SAVINGS, saves
@@ -43,15 +42,6 @@ _COSTS: Sequence[tuple[str, str, m.Form]] = (
     ("p95", "p95", "seconds"),
     ("price of 1,000 questions", "price", "score"),
 )
-_AT_BEST = (
-    " At best, at least: what any retriever could reach with these chunks, and the tokens that "
-    "finding all that is relevant takes."
-)
-_CEILINGS: Mapping[str, tuple[str, m.Form]] = {
-    "span_iou at best": (MOST_IOU, "score"),
-    "tokens at least": (FEWEST_TOKENS, "count"),
-}
-"""What the chunks allow, whatever the retriever."""
 
 
 def sweep_report(sweep: Sweep) -> m.Report:
@@ -65,9 +55,6 @@ def sweep_report(sweep: Sweep) -> m.Report:
     if not sweep.is_timed:
         untimed = "several configurations were evaluated at once, so that latencies aren't compared"
         notes.insert(0, untimed)
-    ceilings = {each.ceiling.name: each.ceiling for each in sweep if each.ceiling is not None}
-    for name, ceiling in ceilings.items():
-        notes += [f"chunks of {name}, {note}" for note in ceiling.notes if ceiling.n_unlocated]
     if (of_query := sweep.question_clusters) is not None:
         notes.append(f"{clusters_in_words(sweep.clusters, of_query)}, each counted as one")
     if sweep.finished and (missing := n - sweep.n_questions):
@@ -122,7 +109,6 @@ def _table(sweep: Sweep) -> m.Table:
         if any(getattr(each, name) is not None for each in sweep.finished)
         and (sweep.is_timed or name != "p95")
     }
-    ceilings = _CEILINGS if any(each.ceiling for each in sweep.finished) else {}
     rows = []
     for rank, configuration in enumerate(sweep.ranked, 1):
         interval, bound = sweep.interval(configuration), _bound(sweep, configuration)
@@ -134,7 +120,6 @@ def _table(sweep: Sweep) -> m.Table:
             *_worst_slice(sweep, configuration),
             m.Cell.of(at_most, "score")._replace(digits=_DIGITS),
             *(m.Cell.of(getattr(configuration, name), kind) for name, kind in costs.values()),
-            *(_at_best(configuration, *of) for of in ceilings.values()),
             m.Cell("yes" if configuration in sweep.front else ""),
             m.Cell("score", "bounds", low=interval.low, high=interval.high, digits=_DIGITS),
             *(_mean(sweep, configuration, metric) for metric in others),
@@ -142,16 +127,7 @@ def _table(sweep: Sweep) -> m.Table:
         rows.append(m.Row(str(rank), cells))
     interval_head = f"{percent(sweep.confidence)} interval"
     sliced = [] if sweep.slices is None else [f"worst {sweep.slices}", "mean there"]
-    head = [
-        "standing",
-        *parameters,
-        sweep.primary,
-        *sliced,
-        "at most worse by",
-        *costs,
-        *ceilings,
-        "Pareto",
-    ]
+    head = ["standing", *parameters, sweep.primary, *sliced, "at most worse by", *costs, "Pareto"]
     return m.Table(
         f"Configurations on {sweep.primary}",
         [*head, interval_head, *others],
@@ -176,16 +152,6 @@ def _worst_slice(sweep: Sweep, configuration: Configuration) -> list[m.Cell]:
 
 def _mean(sweep: Sweep, configuration: Configuration, metric: str) -> m.Cell:
     return mean_of(m.Cell.of(configuration.mean(metric), "score"), sweep.n_questions, _DIGITS)
-
-
-def _at_best(configuration: Configuration, metric: str, form: m.Form) -> m.Cell:
-    """What the chunks of a configuration allow."""
-    if configuration.ceiling is None:
-        return m.Cell(None)
-    scores = configuration.ceiling.scores
-    mean = scores.means[metric]
-    cell = m.Cell.of(None if math.isnan(mean) else mean, form)
-    return mean_of(cell, scores.n(metric), _DIGITS)
 
 
 def _standing(sweep: Sweep, configuration: Configuration) -> m.Cell:
@@ -227,7 +193,6 @@ def _how(sweep: Sweep) -> str:
         "shown to beat every other one; if all are equal, a winner is named in at most "
         f"{percent(1 - sweep.confidence)} of sweeps. Pareto: no other configuration beats this one "
         "on quality, tokens and latency at once."
-        + (_AT_BEST if any(configuration.ceiling for configuration in sweep) else "")
     )
 
 
@@ -236,7 +201,6 @@ def _parameters(sweep: Sweep) -> list[str]:
 
 
 def _records(sweep: Sweep) -> m.Records:
-    has_ceilings = any(configuration.ceiling for configuration in sweep)
     rows = [
         {
             "configuration": configuration.name,
@@ -246,11 +210,6 @@ def _records(sweep: Sweep) -> m.Records:
             "price_per_1000": configuration.price,
             "p95": configuration.p95 if sweep.is_timed else None,
             "at_most_worse": _bound(sweep, configuration),
-            **{
-                head.replace(" ", "_"): _at_best(configuration, *of).value
-                for head, of in _CEILINGS.items()
-                if has_ceilings
-            },
             "recommended": configuration == sweep.recommended,
             "undefeated": configuration in sweep.undefeated,
             "pareto": configuration in sweep.front,

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.chunk_ceiling import ChunkCeiling
 from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
 from llama_index_rag_metrics.decisions.comparison.comparing import compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, margin_of
@@ -116,7 +115,6 @@ class Configuration(Sentence):
         results: of its evaluation; None where there was none.
         error: why it can't be compared with the others; "" where it can.
         shown: parameter to its value as a text, without a secret.
-        ceiling: how good any retriever could be with its chunks; None where `chunks` wasn't given.
 
     Examples:
         >>> from llama_index_rag_metrics import sweep
@@ -134,7 +132,6 @@ class Configuration(Sentence):
     results: EvaluationResults | None = None
     error: str = ""
     shown: Mapping[str, str] = field(default_factory=dict)
-    ceiling: ChunkCeiling | None = None
 
     def __str__(self) -> str:
         means = "" if self.results is None else listed_means(self.results.scores.means)

@@ -21,7 +21,6 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import SecretStr
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.decisions.chunk_ceiling import ChunkCeiling, chunk_ceiling
 from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.comparison.comparison import margin_of
@@ -36,7 +35,6 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
 )
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_callable
-from llama_index_rag_metrics.evaluation.retrieved.passages import PassagesLike
 from llama_index_rag_metrics.evaluation.source import (
     AsyncCallableRetriever,
     CallableRetriever,
@@ -51,7 +49,6 @@ from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike
-from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
@@ -113,7 +110,6 @@ async def asweep(
     journal: str | Path | None = None,
     count_tokens: bool = True,
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    chunks: Callable[..., PassagesLike] | None = None,
     **options: Unpack[SweepOptions],
 ) -> Sweep:
     """Evaluate every configuration of a grid, and recommend one if these questions can.
@@ -149,9 +145,6 @@ async def asweep(
         count_tokens: whether the tokens that a model has to read are counted, by `tokenizer`. What
             was retrieved needs texts for that.
         node_postprocessors: applied to what every configuration retrieves, in this order.
-        chunks: makes the chunks of a configuration of the parameters that they depend on,
-            `chunks(chunk_size=128)`: then the report has what they allow at best, beside what was
-            reached (`chunk_ceiling`, which needs labels with places).
 
     The further arguments are those of `evaluate`, such as `matcher`, `workers`, `forbidden`,
     `tokenizer` and `price_per_million`. All configurations share the `cache`: by default, a file
@@ -207,7 +200,6 @@ async def asweep(
     identities = {
         name: point.name if journal is None else point.identity() for name, point in asked.items()
     }
-    ceilings = await in_thread(_ceilings, chunks, named.values(), questions, options)
     shared = TemporaryDirectory() if journal is None and asked != named else nullcontext(journal)
     one_at_a_time = {point.name: asyncio.Lock() for point in asked.values()}
     failed: dict[str, dict[str, str]] = {}
@@ -218,7 +210,6 @@ async def asweep(
             params, texts = point.params, {key: value.text for key, value in point.items()}
             path = None if folder is None else Path(folder, file_name(built.name))
             cut = {_CUT: params[_CUT]} if len(built) < len(point) else {}
-            ceiling = ceilings.get(name)
             try:
                 results = await aevaluate(
                     await _source(build, built.params, path, askings, failed.get(built.name)),
@@ -233,12 +224,10 @@ async def asweep(
             except (JournalMismatch, JournalDamaged, JournalBusy):
                 raise
             except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
-                return Configuration(name, params, None, describe_error(error), texts, ceiling)
+                return Configuration(name, params, None, describe_error(error), texts)
             if path is not None:
                 failed[built.name] = _errors(results.run, questions)
-            return Configuration(
-                name, params, results, _reason_given_up(results.run), texts, ceiling
-            )
+            return Configuration(name, params, results, _reason_given_up(results.run), texts)
 
     with shared as folder:
         configurations = await together(evaluated(*pair, folder) for pair in named.items())
@@ -255,41 +244,6 @@ async def asweep(
 
 
 sweep = synchronous(asweep)
-
-
-def _ceilings(
-    chunks: Callable[..., PassagesLike] | None,
-    points: Iterable[Point],
-    dataset: RetrievalDataset,
-    options: SweepOptions,
-) -> dict[str, ChunkCeiling]:
-    """The ceiling of every configuration, by its name; of the same chunks it is worked out once."""
-    if chunks is None:
-        return {}
-    matcher, counter = options.get("matcher"), TokenCounter.of(options.get("tokenizer"))
-    by_place = matcher if isinstance(matcher, SpanMatcher) else None
-    if not callable(chunks):
-        expected = "a function of parameters of the grid, which returns nodes"
-        raise InvalidInput("chunks", type(chunks), expected)
-    taken = inspect.signature(chunks).parameters.values()
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken)
-    names = {parameter.name for parameter in taken}
-    known: dict[str, ChunkCeiling] = {}
-    ceilings = {}
-    for point in points:
-        own = Point({name: point[name] for name in point if takes_all or name in names})
-        if own.name not in known:
-            try:
-                inspect.signature(chunks).bind(**own.params)
-            except TypeError as error:
-                expected = f"a function of parameters of the grid, {', '.join(point)}"
-                raise InvalidInput("chunks", chunks, expected) from error
-            made = chunks(**own.params)
-            known[own.name] = chunk_ceiling(
-                dataset, made, matcher=by_place, tokenizer=counter, name=own.name
-            )
-        ceilings[point.name] = known[own.name]
-    return ceilings
 
 
 def _check(options: SweepOptions) -> None:
