@@ -9,7 +9,6 @@ from llama_index_rag_metrics.cli.commands import (
     Count,
     Natural,
     NewFile,
-    NotNegative,
     app,
     check_files,
     chosen_metrics,
@@ -19,7 +18,6 @@ from llama_index_rag_metrics.cli.commands import (
     say,
     say_of_threshold,
 )
-from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -84,8 +82,6 @@ def run_evaluate(
     *,
     dataset: Path,
     retriever: list[str] | None = None,
-    retriever_command: list[str] | None = None,
-    split: str | None = None,
     metric: list[str] | None = None,
     top_k: Count[int | None] = None,
     match_on: str = "node_id",
@@ -93,17 +89,11 @@ def run_evaluate(
     workers: Count[int] = WORKERS,
     journal: Annotated[Path | None, {"file_okay": False}] = None,
     timeout: float | None = None,
-    max_failures: NotNegative[float | None] = None,
     worst: Natural[int] = 5,
     slice_by: list[str] | None = None,
     matcher: str | None = None,
     tokenizer: str | None = None,
-    forbidden: str | None = None,
-    filters: str | None = None,
-    price_per_million: NotNegative[float | None] = None,
-    ignore_identical_ids: bool = False,
     min_score: float | None = None,
-    on_error: OnError = "raise",
     output: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
     progress: bool = True,
@@ -113,49 +103,33 @@ def run_evaluate(
     Args:
         dataset (-d, DATASET): A BEIR folder, or a file that RetrievalDataset.load reads.
         retriever (-r, RETRIEVER): bm25, lsa, or package.module:factory; the factory may take
-            dataset, nodes and similarity_top_k. Or an address that answers with JSON, with {query}
-            and {top_k} in it. Repeat the option to compare several.
-        retriever_command (COMMAND): A program that prints JSON: 'python search.py {query}'; without
-            {query} it reads the question. No shell runs it. Repeatable.
+            dataset, nodes and similarity_top_k. Repeat the option to compare several.
         repeats: How many times to ask every question, of agents and others that answer differently
             each time. A question's score is the mean of its runs; 'pass^3 hit_rate@5' is the chance
             that all of 3 succeed, 'pass@3 hit_rate@5' that one does.
-        journal: A folder that keeps finished questions. A second call continues from there, to the
-            same depth unless --top-k is given.
+        journal: A folder that keeps finished questions. A second call continues from there.
         timeout: Seconds that retrieval, or a metric, may take per question.
-        max_failures: Stop after this many failed questions, or this share of them (below 1).
         slice_by (--slice, KEY): A metadata key of the questions to split by. Repeatable.
         matcher: Recognise labelled passages by this instead of ids: text, exact, tokens, edit or
             embedding, with a threshold if you like: 'text>=0.6'; or group: each group of
             alternatives counts once.
-        forbidden (KEY): For leak, leaked and permitted_recall: a metadata key. A passage is
-            forbidden unless one of its values is one of the question's. Default: the dataset's
-            forbidden_ids.
-        filters (KEY): A metadata key: a question may retrieve only passages that share its value.
-        price_per_million: The price of a million input tokens of your model: shows tokens and
-            price.
-        on_error: Stop at a line of the dataset that can't be read or that judges an unknown
-            question (raise), or skip it.
         output (-o): Write what was retrieved: a TREC run, or the format of the ending .jsonl,
             .json, .csv, .tsv, .parquet or .arrow. Several retrievers get a file each:
             RUN.NAME.trec.
 
     Groups:
-        What to ask: dataset, split, on_error
-        Whom to ask: retriever, retriever_command, top_k, filters
-        Metrics: metric, slice_by, min_score, tokenizer, price_per_million, forbidden
-        Recognising labelled passages: match_on, matcher, ignore_identical_ids
-        Running: repeats, workers, timeout, max_failures, journal, progress
+        What to ask, and whom: dataset, retriever, top_k
+        Metrics: metric, slice_by, min_score, tokenizer
+        Recognising labelled passages: match_on, matcher
+        Running: repeats, workers, timeout, journal, progress
         Output: worst, html, json, output
 
     Examples:
         rag-metrics evaluate -d eval/dataset.jsonl -r my_package:build -m ndcg@10
         rag-metrics evaluate -d eval/beir -r bm25 -r mine:build --html report.html
-        rag-metrics evaluate -d questions.jsonl -r 'http://localhost:8000/?q={query}'
     """
     from llama_index_rag_metrics.cli import retriever_results as several
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
-    from llama_index_rag_metrics.cli.searches import COMMAND
     from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
     from llama_index_rag_metrics.metrics.base import check_passes
     from llama_index_rag_metrics.rankings.matching.matcher_names import as_matcher
@@ -173,11 +147,10 @@ def run_evaluate(
         metrics = chosen_metrics(metric)
         check_passes(metrics, repeats)
         slices = slice_by or []
-        specs = [*(retriever or ()), *(COMMAND + line for line in retriever_command or ())]
-        if not specs:
-            raise InvalidInput("--retriever", "none", "at least one retriever, or program")
+        if not retriever:
+            raise InvalidInput("--retriever", "none", "at least one retriever")
         questions, retrievers, identities = several.open_retrievers(
-            specs, dataset, metrics, top_k, journal, split, on_error, slices
+            retriever, dataset, metrics, top_k, slices
         )
         say_of_threshold(min_score, len(retrievers), "retrievers")
         several.print_dataset(questions)
@@ -193,13 +166,8 @@ def run_evaluate(
             match_on=match_on,
             matcher=matcher,
             tokenizer=tokens_of,
-            forbidden=forbidden,
-            filters=filters,
-            price_per_million=price_per_million,
-            ignore_identical_ids=ignore_identical_ids,
             min_score=min_score,
             timeout=timeout,
-            max_failures=max_failures,
         )
         several.write_runs(output, results)
         several.show_all(results, worst=worst, slice_by=slices, html=html)

@@ -16,8 +16,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 KINDS = {
     "index": ("an index, a retriever or a function", "ndcg@10"),
     "documents": ("documents, and no questions yet", "mrr@10"),
-    "runs": ("stored rankings", "ndcg@10"),
-    "agent": ("an agent or a workflow", "recall"),
 }
 """What a user has, and the metric that the rules of its gate are about."""
 
@@ -30,7 +28,7 @@ def run_init(kind: str | None = None, folder: Path = Path("eval")) -> None:
     what to edit. All of it runs at once, without a key and without network.
 
     Args:
-        kind (KIND): What you have: index, documents, runs or agent. Without it, each is explained.
+        kind (KIND): What you have: index or documents. Without it, each is explained.
         folder: The folder to make. Files that are there already are never overwritten.
 
     Examples:

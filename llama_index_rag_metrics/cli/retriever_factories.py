@@ -25,21 +25,17 @@ T = TypeVar("T")
 BUILT_IN = ("bm25", "lsa")
 """Functions of `demo.retrievers`."""
 
-_KINDS = f"{', '.join(BUILT_IN)}, package.module:factory or http://…{{query}}"
+_KINDS = f"{', '.join(BUILT_IN)} or package.module:factory"
 
 
 def specs_by_name(specs: Sequence[str]) -> dict[str, str]:
     """Names for reports to spellings; where two factories have the same name, their paths."""
-    from llama_index_rag_metrics.cli.searches import name_of, shown
-
-    without_secrets = [shown(spec) for spec in specs]
-    short = [name_of(spec) or spec.rpartition(":")[2] or spec for spec in specs]
+    short = [spec.rpartition(":")[2] or spec for spec in specs]
     names: dict[str, str] = {}
-    for name, long, spec in zip(short, without_secrets, specs, strict=True):
+    for name, spec in zip(short, specs, strict=True):
         if spec in names.values():
             raise InvalidInput("--retriever", spec, "each retriever once")
-        apart = name if short.count(name) == 1 else long
-        names[apart if apart not in names else f"{apart} ({len(names) + 1})"] = spec
+        names[name if short.count(name) == 1 else spec] = spec
     return names
 
 
@@ -47,9 +43,7 @@ def find(spec: str) -> Any:
     """A retriever by name, or what "package.module:factory" names."""
     if spec in BUILT_IN:
         return getattr(importlib.import_module("llama_index_rag_metrics.demo.retrievers"), spec)
-    from llama_index_rag_metrics.cli.searches import search_of
-
-    return search_of(spec) or imported(spec, "--retriever", _KINDS)
+    return imported(spec, "--retriever", _KINDS)
 
 
 def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:

@@ -20,15 +20,12 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.cli.outcome import found_scores
 from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
-from llama_index_rag_metrics.cli.searches import shown
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.fields import EXAMPLE
-from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.terminal import print_heading
-from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LabelWarning
-from llama_index_rag_metrics.runtime.journal import read_fingerprint
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.scores.mappings import unknown_key
 
 if TYPE_CHECKING:
@@ -40,18 +37,13 @@ def open_retrievers(
     path: Path,
     metrics: Sequence[BaseRetrievalMetric],
     top_k: int | None,
-    journal: Path | None,
-    split: str | None,
-    on_error: OnError,
     slice_by: Iterable[str],
 ) -> tuple[RetrievalDataset, dict[str, Source], dict[str, RetrieverIdentity]]:
     """The dataset, the retrievers by name, and what journals call them."""
     names = specs_by_name(specs)
-    kept = _kept_depths(journal, names)
-    k = depth(metrics, top_k, kept)
-    _check_depths(journal, kept, k)
+    k = depth(metrics, top_k)
     factories = {name: find(spec) for name, spec in names.items()}
-    dataset = RetrievalDataset.load(path, split=split, on_error=on_error)
+    dataset = RetrievalDataset.load(path)
     needed = all(getattr(metric, "needs_relevance", True) for metric in metrics)
     if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
         expected = "labels of at least one question, with a relevant passage"
@@ -64,21 +56,12 @@ def open_retrievers(
         name: built("--retriever", names[name], factory, dataset, k, as_retriever)
         for name, factory in factories.items()
     }
-    return (
-        dataset,
-        retrievers,
-        {name: RetrieverIdentity(shown(spec), k) for name, spec in names.items()},
-    )
+    return (dataset, retrievers, {name: RetrieverIdentity(spec, k) for name, spec in names.items()})
 
 
-def depth(
-    metrics: Sequence[BaseRetrievalMetric], top_k: int | None, kept: Mapping[str, int] | None = None
-) -> int:
-    """How many nodes to retrieve; unless told, as many as the journals have, if that is enough."""
-    depths = set((kept or {}).values())
-    cutoffs = [k for metric in metrics if (k := getattr(metric, "k", None))]
-    is_enough = len(depths) == 1 and min(depths) >= max(cutoffs, default=0)
-    return top_k or (depths.pop() if is_enough else retrieval_depth(metrics))
+def depth(metrics: Sequence[BaseRetrievalMetric], top_k: int | None) -> int:
+    """How many nodes to retrieve."""
+    return top_k or retrieval_depth(metrics)
 
 
 def _journal_of(folder: Path, name: str) -> Path:
@@ -89,27 +72,6 @@ def _file_safe(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name)
 
 
-def _kept_depths(folder: Path | None, names: Mapping[str, str]) -> dict[str, int]:
-    """How many nodes an earlier call retrieved, by retriever, where there is a journal of it."""
-    depths: dict[str, int] = {}
-    for name, spec in names.items():
-        kept = {} if folder is None else read_fingerprint(_journal_of(folder, name))
-        if kept.get("retriever") == shown(spec) and kept.get("depth", "").isdecimal():
-            depths[name] = int(kept["depth"])
-    return depths
-
-
-def _check_depths(folder: Path | None, kept: Mapping[str, int], top_k: int) -> None:
-    """Refuse journals of another depth before any query runs, and say how to continue them."""
-    for name, depth in kept.items():
-        if folder is not None and depth != top_k:
-            remedy = "Give this run a folder of its own."
-            if set(kept.values()) == {depth}:
-                remedy = f"--top-k {depth} continues it; or give this run a folder of its own."
-            path = str(_journal_of(folder, name))
-            raise JournalMismatch(path, {"depth": (str(depth), str(top_k))}, remedy)
-
-
 def evaluate_all(
     retrievers: Mapping[str, Source],
     dataset: RetrievalDataset,
@@ -117,13 +79,10 @@ def evaluate_all(
     *,
     show_progress: bool,
     journal: Path | None = None,
-    max_failures: float | None = None,
     retriever_ids: Mapping[str, RetrieverIdentity] | None = None,
     **options: Any,
 ) -> list[EvaluationResults]:
     """Evaluate each retriever; `journal` is a folder, and the report notes mismatched labels."""
-    if max_failures is not None and max_failures.is_integer():
-        max_failures = int(max_failures)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
         results = [
@@ -134,7 +93,6 @@ def evaluate_all(
                 name=name,
                 show_progress=show_progress,
                 journal=None if journal is None else _journal_of(journal, name),
-                max_failures=max_failures,
                 retriever_id=(retriever_ids or {}).get(name),
                 **options,
             )

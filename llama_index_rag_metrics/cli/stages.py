@@ -16,7 +16,6 @@ from llama_index_rag_metrics.cli.commands import (
     fail_if,
     show,
 )
-from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -29,7 +28,6 @@ def run_stages(
     postprocessor: list[str] | None = None,
     corpus: str | None = None,
     compare_exact: str | None = None,
-    split: str | None = None,
     metric: list[str] | None = None,
     top_k: Count[int | None] = None,
     match_on: str = "node_id",
@@ -39,7 +37,6 @@ def run_stages(
     repeats: Count[int] = 1,
     workers: Count[int] = WORKERS,
     timeout: float | None = None,
-    on_error: OnError = "raise",
     html: NewFile[Path | None] = None,
     progress: bool = True,
 ) -> None:
@@ -67,11 +64,11 @@ def run_stages(
         timeout: Seconds that retrieval, or a postprocessor, may take per question.
 
     Groups:
-        What to evaluate: dataset, split, retriever, postprocessor, top_k, filters
+        What to evaluate: dataset, retriever, postprocessor, top_k, filters
         What to compare with: corpus, compare_exact
         Metrics: metric, tokenizer
         Recognising labelled passages: match_on, matcher
-        Running: repeats, workers, timeout, on_error, progress
+        Running: repeats, workers, timeout, progress
         Output: html, json
 
     Examples:
@@ -95,9 +92,7 @@ def run_stages(
     tokens_of = tokenizer_named(tokenizer)
     metrics = chosen_metrics(metric)
     check_passes(metrics, repeats)
-    questions, retrievers, _ = several.open_retrievers(
-        [retriever], dataset, metrics, top_k, None, split, on_error, []
-    )
+    questions, retrievers, _ = several.open_retrievers([retriever], dataset, metrics, top_k, [])
     k = several.depth(metrics, top_k)
 
     option = "--postprocessor"

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.command_line import refusal
 from support.evaluate_command import current_folder, evaluate, row
 from support.paths import ROOT
 from support.processes import start
@@ -32,58 +31,6 @@ def test_a_journal_is_gone_on_from(folder: Path) -> None:
     assert row(again, "recall") == ["0.33"]
     assert other.exit_code == 2
     assert "is of another run" in other.stderr
-
-
-def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder: Path) -> None:
-    evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@10", "--journal", "kept")
-    deeper = evaluate("-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept")
-    results = evaluate(
-        "-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept", "--top-k", "10"
-    )
-
-    message = refusal(deeper)
-    assert "depth is '20', but the journal has '10'" in message
-    assert "--top-k 10 continues it" in message
-    assert results.exit_code == 0, results.output
-    assert row(results, "recall@20") == ["1.00"]
-
-
-def test_the_journals_depth_is_taken_where_it_is_enough(folder: Path) -> None:
-    first = evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@20", "--journal", "kept")
-    kept = (folder / "kept" / "of_nodes.jsonl").read_text(encoding="utf-8")
-    again = evaluate(
-        *("-r", "my_factories:of_nodes", "-r", "bm25", "-m", "recall@5", "--journal", "kept")
-    )
-
-    assert (first.exit_code, again.exit_code) == (0, 0), again.output
-    assert (folder / "kept" / "of_nodes.jsonl").read_text(encoding="utf-8") == kept
-    assert '"retriever": "bm25", "depth": "20"' in (folder / "kept" / "bm25.jsonl").read_text(
-        "utf-8"
-    )
-
-
-def test_journals_of_several_depths_are_refused_before_anything_is_asked(folder: Path) -> None:
-    for retriever, top_k in (("of_nodes", "2"), ("of_dataset", "3")):
-        evaluate("-r", f"my_factories:{retriever}", "--top-k", top_k, "--journal", "kept")
-    both = evaluate(
-        *("-r", "bm25", "-r", "my_factories:of_nodes", "-r", "my_factories:of_dataset"),
-        *("-m", "mrr", "--journal", "kept"),
-    )
-
-    assert "of_nodes.jsonl' is of another run" in refusal(both)
-    assert "continues it" not in both.stderr
-    assert not (folder / "kept" / "bm25.jsonl").exists()
-
-
-@pytest.mark.parametrize("begin", ["", '{"format": "llama', "[1]\n", "\xff\n"])
-def test_what_no_journal_says_of_its_depth_is_left_to_the_evaluation(
-    folder: Path, begin: str
-) -> None:
-    (folder / "kept").mkdir()
-    (folder / "kept" / "of_nodes.jsonl").write_bytes(begin.encode("latin-1"))
-    result = evaluate("-r", "my_factories:of_nodes", "-m", "mrr", "--journal", "kept")
-
-    assert result.exit_code == (2 if begin.endswith("\n") else 0), result.output
 
 
 @pytest.mark.slow

@@ -109,8 +109,7 @@ def test_a_heading_for_each_group() -> None:
     lines = run("evaluate", "--help").output.splitlines()
     headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert headings == [
-        "What to ask:",
-        "Whom to ask:",
+        "What to ask, and whom:",
         "Metrics:",
         "Recognising labelled passages:",
         "Running:",

@@ -19,14 +19,11 @@ WORSE = {  # what a user may break: the file, what stands there, and what makes 
         "return bm25(",
         "return lambda question: []\n    return bm25(",
     ),
-    "runs": ("evaluate.py", '"after.jsonl"):', '"before.jsonl"):'),
-    "agent": ("my_agent.py", '["people with a key", "kiln degrees"]', "[]"),
 }
 
 
 NEEDS = {  # what comes with newer cores only
-    "documents": "llama_index.readers.file",
-    "agent": "llama_index.core.agent.workflow",
+    "documents": "llama_index.readers.file"
 }
 
 PROGRAM = """
@@ -85,7 +82,7 @@ def test_the_readme_names_what_is_there(kind: str, tmp_path: Path) -> None:
 
 def test_the_workflow_runs_what_is_there(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
-    run("init", "runs", str(tmp_path))
+    run("init", "index", str(tmp_path))
     workflow = yaml.safe_load((tmp_path / ".github/workflows/retrieval.yml").read_text("utf-8"))
     steps = [step["run"] for step in workflow["jobs"]["retrieval"]["steps"] if "run" in step]
     assert steps == [
@@ -98,7 +95,7 @@ def test_the_workflow_runs_what_is_there(tmp_path: Path) -> None:
 
 def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "evaluate.py").write_text("mine")
-    assert refusal(run("init", "runs", str(tmp_path))) == (
+    assert refusal(run("init", "index", str(tmp_path))) == (
         f"FOLDER: expected a folder without evaluate.py, got {str(tmp_path)!r}. Nothing was "
         "written. Name another folder: `rag-metrics init KIND FOLDER`."
     )
@@ -107,7 +104,7 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_an_unknown_kind_is_told_the_known_ones() -> None:
     assert refusal(run("init", "nosuch")) == (
-        "KIND: expected one of index, documents, runs, agent, got 'nosuch'."
+        "KIND: expected one of index, documents, got 'nosuch'."
     )
 
 

@@ -21,7 +21,7 @@ DOES = {  # what each command does with the files of `folder`, and how it ends
     "demo": (["--no-progress"], 0),
     "evaluate": (["-d", "d.json", "-r", "bm25", "-m", "mrr", "--no-progress"], 0),
     "gate": (["scores.json", "--rule", "mrr >= 0.9"], 1),
-    "init": (["runs", "made"], 0),
+    "init": (["index", "made"], 0),
     "labels agree": (["judged.jsonl", "judged.jsonl"], 0),
     "labels check": (["d.json"], 0),
     "labels draw": (["a.jsonl", "b.jsonl", "-n", "2", "-o", "draw.json"], 0),

@@ -342,24 +342,6 @@ def test_a_planted_leak_ends_the_gate(tmp_path: Path, monkeypatch: pytest.Monkey
         assert_retrieval(results, "leaked@10 <= 0")
 
 
-def test_the_command_line_takes_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset().save(tmp_path / "questions.json")
-    (tmp_path / "leaky.py").write_text(
-        "from llama_index.core.schema import NodeWithScore, TextNode\n"
-        "def build():\n"
-        "    node = TextNode(id_='n1', text='t', metadata={'tenant': 'acme'})\n"
-        "    return lambda query: [NodeWithScore(node=node, score=1.0)]\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    path = tmp_path / "scores.json"
-    arguments = ["evaluate", "-d", str(tmp_path / "questions.json"), "-r", "leaky:build"]
-    options = ["-m", "leaked@1", "--forbidden", "tenant", "--json", str(path), "--no-progress"]
-    result = CliRunner().invoke(app, [*arguments, *options])
-    assert result.exit_code == 0, result.output
-    (scores,) = json.loads(path.read_text("utf-8"))["result"].values()
-    assert Scores.from_json(json.dumps(scores)).by_query("leaked@1") == {"q1": 0, "q2": 1}
-
-
 def test_less_is_better_in_decisions() -> None:
     """A system that leaks less is better, by name, by tally, by mark and by tone."""
     ids = [f"q{number}" for number in range(40)]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.schema import NodeWithScore, TextNode
-from typer.testing import CliRunner
 
 from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, compare, evaluate
-from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 DATASET = RetrievalDataset(
@@ -63,11 +60,3 @@ def test_nothing_is_counted_unasked() -> None:
 def test_what_is_no_price(price: Any) -> None:
     with pytest.raises(InvalidInput, match="a price from 0 on"):
         evaluate(retrieve, DATASET, ["mrr"], price_per_million=price)
-
-
-def test_the_command_line(tmp_path: Path) -> None:
-    pytest.importorskip("bm25s", reason="the retriever bm25")
-    DATASET.save(tmp_path / "questions.json")
-    arguments = ["evaluate", "-d", str(tmp_path / "questions.json"), "-r", "bm25", "-m", "mrr"]
-    result = CliRunner().invoke(app, [*arguments, "--price-per-million", "0.5", "--no-progress"])
-    assert "price of 1,000 questions" in result.output
