@@ -93,8 +93,8 @@ def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dic
     judgements = records.Judgements(content.queries, "the id of one of its questions")
 
     def read(row: Any, place: Place) -> None:
-        query_id, document_id, grade, *facet = row
-        judgements.add(query_id, document_id, grade, place, *facet)
+        query_id, document_id, grade = row
+        judgements.add(query_id, document_id, grade, place)
 
     faults.each(rows, read)
     return judgements.relevance()
@@ -119,10 +119,7 @@ def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> Data
             content.metadata[query.query_id] = fields
     if source.has_qrels():
         rows = (
-            (
-                place,
-                (each.query_id, each.doc_id, each.relevance, getattr(each, "subtopic_id", None)),
-            )
+            (place, (each.query_id, each.doc_id, each.relevance))
             for place, each in Place(f"{name} qrels").numbered(source.qrels_iter())
         )
         content.relevance = _read_judgements(rows, content, faults)
@@ -346,7 +343,6 @@ def read_frame(frame: Any, faults: Faults) -> DatasetContent:
 
 UNDERSTOOD = (
     "a BEIR folder (queries.jsonl, corpus.jsonl, qrels/test.tsv)",
-    "a folder with TREC's qrels.txt and topics.tsv",
     "JSON of this package's save()",
     "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
     "a ragas test set (JSON, JSONL or CSV)",

@@ -29,7 +29,7 @@ from llama_index_rag_metrics.files.records import read_number
 from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, column_names, read_arrow
 from llama_index_rag_metrics.files.runs.run_records import renamed
 from llama_index_rag_metrics.files.tables import read_table
-from llama_index_rag_metrics.files.trec import COMMENT, read_trec, read_trec_run, split_columns
+from llama_index_rag_metrics.files.trec import COMMENT, read_trec_run, split_columns
 from llama_index_rag_metrics.files.trec import read_qrels as read_trec_qrels
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
@@ -454,9 +454,6 @@ def _is_document(record: object) -> bool:
     return "document_id" in names and has_text and names.isdisjoint((*f.QUERY_ID, *f.GRADE))
 
 
-TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
-
-
 def read_path(path: Path, split: str | None, faults: Faults) -> DatasetContent:
     with read_as(DATASET, path):
         if path.is_dir():
@@ -470,10 +467,5 @@ def read_path(path: Path, split: str | None, faults: Faults) -> DatasetContent:
 def _read_folder(folder: Path, split: str | None, faults: Faults) -> DatasetContent:
     if beir.is_beir(folder):
         return beir.read_beir(folder, split, faults)
-    qrels, topics, corpus = (folder / name for name in TREC_FILES)
-    if qrels.is_file() and topics.is_file():
-        content = read_trec(qrels, topics, faults)
-        content.name = folder.name
-        return beir.read_corpus(corpus, content, faults) if corpus.is_file() else content
     inside = sorted(path.name for path in folder.iterdir())
     raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", dataset_objects.UNDERSTOOD)

@@ -43,35 +43,20 @@ class Judgements:
     def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
         self._known = known
         self._expected = expected
-        self._grades: dict[str, dict[str | None, dict[str, float]]] = {}
+        self._grades: dict[str, dict[str, float]] = {}
 
-    def add(
-        self,
-        query_id: object,
-        document_id: object,
-        grade: object,
-        place: Place,
-        facet: str | None = None,
-    ) -> None:
+    def add(self, query_id: object, document_id: object, grade: object, place: Place) -> None:
         query, document = read_id(query_id, place), read_id(document_id, place)
         number = read_grade(grade, place)
         place.check(self._known is None or query in self._known, self._expected, query)
-        grades = self._grades.setdefault(query, {}).setdefault(facet, {})
+        grades = self._grades.setdefault(query, {})
         if document in grades:
             raise place.wrong("every judgement once", f"{query} {document}")
         grades[document] = number
 
     def relevance(self) -> dict[str, Relevance]:
-        """Query id to its Relevance; a facet without a grade above 0 is left out."""
-        return {query_id: _combined(by_facet) for query_id, by_facet in self._grades.items()}
-
-
-def _combined(by_facet: Mapping[str | None, Mapping[str, float]]) -> Relevance:
-    if None in by_facet:
-        return Relevance(by_facet[None])
-    facets = {str(facet): Relevance(grades) for facet, grades in by_facet.items()}
-    facets = {facet: relevant for facet, relevant in facets.items() if relevant}
-    return Relevance.facets(facets) if facets else Relevance()
+        """Query id to its Relevance."""
+        return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
 
 
 def format_grade(grade: float) -> str:

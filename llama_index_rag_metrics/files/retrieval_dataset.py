@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from typing_extensions import Self
 
-from llama_index_rag_metrics.files import beir, dataset_objects, dataset_summary, file_kinds, trec
+from llama_index_rag_metrics.files import beir, dataset_objects, dataset_summary, file_kinds
 from llama_index_rag_metrics.files import dataset_content as arguments
 from llama_index_rag_metrics.files.conversations import with_turns
 from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
@@ -152,9 +152,9 @@ class RetrievalDataset(DatasetContent):
         """Read a dataset, whose format is recognised by itself.
 
         Args:
-            path: a BEIR folder; a folder that `to_trec` wrote; JSON of `save`, of LlamaIndex's
-                `EmbeddingQAFinetuneDataset` or `LabelledRagDataset`, or of ragas; JSON of SQuAD;
-                JSONL; CSV of ragas, or with JSON `references`. Files may be gzipped.
+            path: a BEIR folder; JSON of `save`, of LlamaIndex's `EmbeddingQAFinetuneDataset` or
+                `LabelledRagDataset`, or of ragas; JSON of SQuAD; JSONL; CSV of ragas, or with JSON
+                `references`. Files may be gzipped.
             split: which split of a BEIR folder: by default test, else the only one there is.
             name: what to call it; by default as the file or the folder.
             on_error: "raise" ends at the first line that can't be read, or that judges a question
@@ -198,32 +198,6 @@ class RetrievalDataset(DatasetContent):
             FileFormatError: a line can't be read, or repeats an id or a judgement.
         """
         return cls._read(on_error, name, beir.read_beir, _path("folder", folder), split)
-
-    @classmethod
-    def from_trec(
-        cls,
-        qrels: str | os.PathLike[str],
-        topics: str | os.PathLike[str],
-        corpus: dataset_objects.Corpus | None = None,
-        *,
-        subtopics: bool = False,
-        name: str = "",
-        on_error: OnError = "raise",
-    ) -> Self:
-        """Read TREC's qrels, and topics as <top> blocks or as id, tab, question.
-
-        Args:
-            qrels: the judgements.
-            topics: the questions.
-            corpus: {document id: text}, a data frame, or a file like BEIR's corpus.jsonl.
-            subtopics: whether the second column of the qrels is a subtopic, as in those of TREC's
-                diversity task; each is a facet then.
-            name: what to call it; by default as the qrels file.
-        """
-        paths = _path("qrels", qrels), _path("topics", topics)
-        return cls._read(
-            on_error, name, trec.read_trec, *paths, documents=corpus, subtopics=subtopics
-        )
 
     @classmethod
     def from_hugging_face(
@@ -351,22 +325,6 @@ class RetrievalDataset(DatasetContent):
         """
         beir.write_beir(self, Path(folder), split, lossy=lossy)
 
-    def to_trec(self, folder: str | os.PathLike[str], *, lossy: bool = False) -> None:
-        """Write qrels.txt, topics.tsv and, as BEIR does, corpus.jsonl.
-
-        Args:
-            folder: the folder.
-            lossy: leave out what TREC's files can't hold: groups, metadata, expected texts, the
-                judgement that nothing is relevant.
-
-        Raises:
-            FormatTooNarrow: something of that kind is there, and `lossy` isn't set; or grades
-                aren't whole, ids have spaces, or questions have several lines.
-        """
-        qrels, topics, corpus = (Path(folder) / name for name in file_kinds.TREC_FILES)
-        trec.write_trec(self, qrels, topics, lossy=lossy)
-        beir.write_corpus(self, corpus)
-
     def to_pandas(self) -> pd.DataFrame:
         """One row per question: query, relevance, expected texts, one column per metadata key."""
         return to_frame(self)
@@ -482,7 +440,7 @@ class RetrievalDataset(DatasetContent):
 def check_ending(path: Path) -> str:
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending not in (".json", ".jsonl", ".ndjson"):
-        remedy = "To write a folder, use to_beir() or to_trec()."
+        remedy = "To write a folder, use to_beir()."
         raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl", remedy)
     return ending
 

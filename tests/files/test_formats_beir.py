@@ -231,10 +231,9 @@ def test_cranfield() -> None:
 def test_cranfield_survives_every_format_that_can_hold_it(tmp_path: Path) -> None:
     dataset = RetrievalDataset.load(CRANFIELD)
     dataset.to_beir(tmp_path / "beir")
-    dataset.to_trec(tmp_path / "trec")
     dataset.save(tmp_path / "all.json")
     dataset.save(tmp_path / "all.jsonl.gz")
-    for name in ("beir", "trec", "all.json", "all.jsonl.gz"):
+    for name in ("beir", "all.json", "all.jsonl.gz"):
         again = RetrievalDataset.load(tmp_path / name)
         assert again == dataset, name
         assert again.fingerprint() == dataset.fingerprint()

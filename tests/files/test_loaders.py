@@ -151,21 +151,6 @@ def test_a_collection_of_ir_datasets(irds: Any, tmp_path: Path) -> None:
     assert RetrievalDataset.from_ir_datasets(collection, corpus=False).corpus == {}
 
 
-def test_subtopics_of_ir_datasets_are_facets(irds: Any, tmp_path: Path) -> None:
-    files = local_files(tmp_path)
-    path = tmp_path / "subtopics"
-    path.write_text("q1 1 d1 1\nq1 2 d1 1\nq1 2 d2 1\nq1 3 d2 0\nq2 1 d1 0\n", encoding="utf-8")
-    formats, local = irds.formats, irds.util.LocalDownload
-    collection = irds.Dataset(
-        formats.TsvQueries(local(files["queries_tsv"])), formats.TrecSubQrels(local(path), {})
-    )
-    dataset = RetrievalDataset.of(collection)
-    assert dataset.relevance == {
-        "q1": Relevance.facets({"1": ["d1"], "2": ["d1", "d2"]}),
-        "q2": Relevance(),
-    }
-
-
 def test_a_collection_without_queries(irds: Any, tmp_path: Path) -> None:
     collection = irds.create_dataset(docs_tsv=local_files(tmp_path)["docs_tsv"])
     with pytest.raises(InvalidInput, match="Choose one of its subsets"):
@@ -175,14 +160,3 @@ def test_a_collection_without_queries(irds: Any, tmp_path: Path) -> None:
 def test_what_is_none_of_these() -> None:
     with pytest.raises(UnknownFormat, match="ir_datasets"):
         RetrievalDataset.of(object())
-
-
-def test_a_subtopic_s_judgement_that_is_repeated(irds: Any, tmp_path: Path) -> None:
-    files = local_files(tmp_path)
-    path = tmp_path / "subtopics"
-    path.write_text("q1 1 d1 1\nq1 1 d1 0\n", encoding="utf-8")
-    formats, local = irds.formats, irds.util.LocalDownload
-    queries = formats.TsvQueries(local(files["queries_tsv"]))
-    collection = irds.Dataset(queries, formats.TrecSubQrels(local(path), {}))
-    with pytest.raises(FileFormatError, match="record 2: expected every judgement once"):
-        RetrievalDataset.of(collection)

@@ -25,12 +25,6 @@ def beir(folder: Path) -> Path:
     return folder
 
 
-def trec(folder: Path) -> Path:
-    (folder / "qrels.txt").write_text("q1 0 d1 1\nq9 0 d1 1\n")
-    (folder / "topics.tsv").write_text("q1\tone?\nq2 without a tab\n")
-    return folder
-
-
 def mapping(folder: Path) -> Path:
     path = folder / "old.json"
     data = {"queries": {"q1": "one?", "q2": 2}, "relevant_docs": {"q1": ["d1"], "q9": ["d1"]}}
@@ -58,7 +52,6 @@ def table(folder: Path) -> Path:
 
 KINDS: list[tuple[Callable[[Path], Path], int]] = [
     (beir, 4),  # a query, a document, an unknown query, a grade
-    (trec, 2),
     (mapping, 2),
     (lines, 1),
     (examples, 1),

@@ -79,8 +79,6 @@ def test_tables_of_other_kinds(tmp_path: Path, ending: str) -> None:
         RetrievalDataset.from_jsonl,
         RetrievalDataset.from_beir,
         RetrievalDataset.from_hugging_face,
-        lambda value: RetrievalDataset.from_trec(value, "topics.tsv"),
-        lambda value: RetrievalDataset.from_trec("qrels.txt", value),
     ],
 )
 def test_what_is_no_path(read: Callable[[Any], object], value: object) -> None:

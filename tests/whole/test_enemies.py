@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,14 +35,6 @@ QUERIES = {f"q{number}": f"{number}?" for number in range(6)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES}, {"d": "a text"})
 
 
-def read_topics(text: str) -> object:
-    with tempfile.TemporaryDirectory() as folder:
-        qrels, topics = Path(folder) / "qrels", Path(folder) / "topics"
-        qrels.write_text("1 0 d 1\n")
-        topics.write_text(f"<top>\n<num>1\n<title>a{text}b\n</top>")
-        return RetrievalDataset.from_trec(qrels, topics)
-
-
 READERS: dict[str, Callable[[str], Any]] = {
     "metric": metric,
     "names": split_names,
@@ -53,7 +43,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "answer": parse,
     "masked": mask,
     "markdown": markdown,
-    "topics": read_topics,
 }
 PIECES = [
     " ", ",", "(", "(,", ")", "a", "*", "**a", "*a ", "\n", "<think>", "- ", "1. ", "? ", "?*",
