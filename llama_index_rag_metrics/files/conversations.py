@@ -21,7 +21,7 @@ OTHERS_OF_CONVERSATIONS = {
 """What they may be called elsewhere, which isn't read."""
 
 _ROLE, _CONTENT = ("role", "speaker", "type"), ("content", "text")
-"""LlamaIndex's, OpenAI's and DeepEval's; MTRAG's; ragas'."""
+"""LlamaIndex's, OpenAI's and DeepEval's; other tools'; ragas'."""
 
 _ROLES = {
     **dict.fromkeys(("agent", "ai", "chatbot", "model"), "assistant"),
@@ -30,9 +30,6 @@ _ROLES = {
 _KNOWN = {"user", "assistant", "system", "tool"}
 _KEPT = 2
 """Messages of a history that scores keep, for reports."""
-
-_TASK = re.compile(r"(.+)<::>(\d+)")
-"""A question's id in MTRAG: that of the conversation, and the turn."""
 
 _WHOLE = re.compile(r"\d+(\.0)?")
 
@@ -89,8 +86,6 @@ def with_turns(
     turned = dict(metadata)
     for query_id, query in queries.items():
         row = metadata.get(query_id, {})
-        if CONVERSATION not in row and (task := _TASK.fullmatch(query_id)) is not None:
-            row = {CONVERSATION: task[1], TURN: int(task[2]), **row}
         if CONVERSATION not in row and HISTORY not in row:
             continue
         conversation, history = str(row.get(CONVERSATION, query_id)), row.get(HISTORY, [])
@@ -142,16 +137,10 @@ def conversations_of(
     """What each question belongs to: its conversation, or itself; None where no two share one."""
     rows = [(query_id, metadata.get(query_id, {})) for query_id in query_ids]
     of_query: list[Hashable] = [
-        query_id if (name := _conversation(query_id, row)) is None else (CONVERSATION, str(name))
+        query_id if (name := row.get(CONVERSATION)) is None else (CONVERSATION, str(name))
         for query_id, row in rows
     ]
     return of_query if len(set(of_query)) < len(of_query) else None
-
-
-def _conversation(query_id: str, row: Mapping[str, Any]) -> object:
-    if row.get(CONVERSATION) is None and (task := _TASK.fullmatch(str(query_id))) is not None:
-        return task[1]
-    return row.get(CONVERSATION)
 
 
 def by_turn(query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
@@ -165,54 +154,3 @@ def by_turn(query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]])
         turn = metadata.get(query_id, {}).get(TURN)
         places[query_id] = first[name], turn if isinstance(turn, (int, float)) else 0
     return sorted(query_ids, key=places.__getitem__)
-
-
-HAYSTACK = "haystack_session_ids"
-"""In LongMemEval the sessions that a question is asked of; here a document's own, too."""
-
-_OF_RETRIEVED = {"source", "reference"}
-"""In MTRAG's RAG.jsonl and reference+RAG.jsonl, whose contexts are what a retriever found."""
-
-_OF_MTRAG_ALONE = ("input", "contexts", "targets", "predictions", "task_type", "dataset")
-
-
-def plain_record(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """A record of MTRAG or LongMemEval with our own fields, and its documents; others as is."""
-    if "task_id" in fields and isinstance(fields.get("input"), list) and "query" not in fields:
-        return _of_mtrag(fields), {}
-    if {HAYSTACK, "haystack_sessions"} <= fields.keys():
-        return _of_longmemeval(fields)
-    return fields, {}
-
-
-def _of_mtrag(fields: Mapping[str, Any]) -> dict[str, Any]:
-    *history, asked = read_history(fields["input"])
-    record = {"query_id": fields["task_id"], "query": asked["content"], HISTORY: history}
-    if "conversation_id" in fields:
-        record[CONVERSATION] = fields["conversation_id"]
-    if isinstance(contexts := fields.get("contexts"), list):
-        if "No. References" in fields or any(_OF_RETRIEVED & {*context} for context in contexts):
-            raise ValueError("contexts")
-        record["relevance"] = [context["document_id"] for context in contexts]
-        record["expected_texts"] = [context["text"] for context in contexts if "text" in context]
-    for name, value in fields.items():
-        of_one = value[0] if isinstance(value, list) and len(value) == 1 else value
-        is_nothing = of_one != of_one  # noqa: PLR0124 - NaN, as pandas writes it
-        if name not in (*_OF_MTRAG_ALONE, "task_id", "conversation_id") and not is_nothing:
-            record[name] = of_one
-    return record
-
-
-def _of_longmemeval(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """A question of LongMemEval, and its sessions as texts; an id in _abs has no answer."""
-    texts: dict[str, str] = {}
-    for session_id, session in zip(fields[HAYSTACK], fields["haystack_sessions"], strict=True):
-        text = "\n".join(f"{said['role']}: {said['content']}" for said in read_history(session))
-        if texts.setdefault(session_id, text) != text:
-            raise ValueError(session_id)
-    record = {name: value for name, value in fields.items() if name != "haystack_sessions"}
-    answers = record.pop("answer_session_ids", None)
-    is_unanswerable = str(fields.get("question_id")).endswith("_abs")
-    if is_unanswerable or answers is not None:
-        record["relevance"] = [] if is_unanswerable else answers
-    return record, texts

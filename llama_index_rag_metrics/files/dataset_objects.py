@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files import records, tables
-from llama_index_rag_metrics.files.beir import read_corpus, read_query
+from llama_index_rag_metrics.files.beir import read_corpus
 from llama_index_rag_metrics.files.dataset_content import (
     ALL_BUT_MODE,
     OF_QUERIES,
@@ -30,63 +30,7 @@ from llama_index_rag_metrics.files.lines import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
-
-
-def read_hugging_face(
-    name: str | os.PathLike[str],
-    split: str | None,
-    *,
-    qrels: str | os.PathLike[str] | None,
-    subset: str | None,
-    corpus: bool,
-    faults: Faults,
-) -> DatasetContent:
-    collection = os.fspath(name)
-    content = DatasetContent(name=os.path.basename(collection))  # noqa: PTH119 (a hub's name)
-    prefix = f"{subset}-" if subset else ""
-    questions = _rows(collection, [f"{prefix}queries"], split)
-    faults.each(questions, partial(read_query, content))
-    names = [f"{prefix}qrels", subset or "default"]
-    judged = _rows(os.fspath(qrels or name), names, split)
-    names_of = (f.QUERY_ID, f.DOC_ID, f.GRADE)
-    rows = ((place, [f.first_of(row, names) for names in names_of]) for place, row in judged)
-    content.relevance = _read_judgements(rows, content, faults)
-    for query_id in content.queries.keys() - content.relevance.keys():
-        del content.queries[query_id]
-        content.metadata.pop(query_id, None)
-    if corpus:
-        documents = _rows(collection, [f"{prefix}corpus"], split)
-        faults.each(documents, partial(records.read_document, content))
-    return content
-
-
-def _rows(collection: str, names: Sequence[str], split: str | None) -> Rows:
-    try:
-        import datasets
-    except ImportError as error:
-        raise MissingExtra("from_hugging_face()", "datasets") from error
-    known = datasets.get_dataset_config_names(collection)
-    configuration = next((name for name in names if name in known), None)
-    if configuration is None:
-        expected = f"a collection with the configuration {' or '.join(names)}"
-        remedy = f"It has {sorted(known)}. Labels from elsewhere: qrels='…'."
-        raise InvalidInput("name", collection, expected, remedy)
-    splits = datasets.get_dataset_split_names(collection, configuration)
-    chosen = _choose(split, splits, configuration)
-    table = datasets.load_dataset(collection, configuration, split=chosen)
-    return Place(f"{collection}, {configuration}, {chosen}").numbered(table, "row")
-
-
-def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str:
-    """MTEB names the split of corpus and queries after them, or after the judgements."""
-    if len(splits) == 1 and (split is None or splits[0] in configuration):
-        return splits[0]
-    wanted = split or "test"
-    if wanted not in splits:
-        expected = f"one of {sorted(splits)}, the splits of {configuration}"
-        raise InvalidInput("split", split, expected)
-    return wanted
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
 
 
 def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
@@ -346,7 +290,6 @@ UNDERSTOOD = (
     "JSON of this package's save()",
     "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
     "a ragas test set (JSON, JSONL or CSV)",
-    "JSON of SQuAD, or rows with context, question and answers",
     f"JSONL with one question per line, such as {f.EXAMPLE}",
 )
 
@@ -362,8 +305,6 @@ def read_value(data: object, place: Place, faults: Faults) -> DatasetContent:
         return read_mapping(data, place, faults)
     if isinstance(examples := data.get("examples"), (list, tuple)):
         return records.read_questions(place.numbered(examples), faults)
-    if records.is_squad(data):
-        return records.read_questions(records.squad_rows(data, place), faults)
     if any(isinstance(data.get(name), (dict, list)) for name in f.QUERY):
         return read_columns(data, place, faults)
     if any(name in data for name in f.QUERY):

@@ -8,11 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id", "question_id")
-QUERY_TITLE, QUERY_TEXT = "query_title", "query_text"
-"""In FreshStack the two parts of a question."""
-
-QUERY = ("query", "question", "user_input", QUERY_TEXT)
-"""Ours and LlamaIndex's; ragas before 0.2; ragas since; FreshStack's."""
+QUERY = ("query", "question", "user_input")
+"""Ours and LlamaIndex's; ragas before 0.2; ragas since."""
 
 RELEVANCE = (
     "relevance",
@@ -29,15 +26,7 @@ EXPECTED_SPANS = ("expected_spans",)
 
 LABELS = (*RELEVANCE, *EXPECTED_TEXTS, *EXPECTED_SPANS)
 
-REFERENCES = "references"
-"""In Chroma's chunking evaluation the passages that answer, with their places in a document."""
-
-SOURCE = ("corpus_id", "source")
-
 PLACE_SOURCE = ("source", "document", "document_id")
-
-SUPPORTING_FACTS = "supporting_facts"
-"""In HotpotQA the titles of the documents that are needed together."""
 
 EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
 
@@ -87,7 +76,7 @@ KNOWN = {*QUERY_ID, *DOC_ID, *SCORE, *RANK, *GRADE, *LISTS, *_BESIDE}
 
 RESERVED = {
     *(*QUERY_ID, *QUERY, *LABELS, *FORBIDDEN_FIELDS, *ANSWERED),
-    *(REFERENCES, SUPPORTING_FACTS, GENERATED_FROM, "metadata", "document_id"),
+    *(GENERATED_FROM, "metadata", "document_id"),
 }
 """Names that mean something in the record of a question, so that metadata can't go by them."""
 

@@ -366,7 +366,7 @@ CONTENTS = {
     DATASET: Content(
         "RetrievalDataset.load() reads it; on the command line it is the DATASET of `labels` and "
         "the --dataset of `evaluate`.",
-        [[f.QUERY, (*f.LABELS, f.REFERENCES, f.SUPPORTING_FACTS)]],
+        [[f.QUERY, f.LABELS]],
         lambda record: _has(record, *f.QUERY) and not _has(record, *f.DOC_ID),
         json=is_dataset,
         unlike={POOL},

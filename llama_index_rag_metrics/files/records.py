@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from hashlib import sha256
-from itertools import zip_longest
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from llama_index_rag_metrics.files import fields as f
-from llama_index_rag_metrics.files.conversations import HAYSTACK, plain_record, read_conversation
+from llama_index_rag_metrics.files.conversations import read_conversation
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
+from llama_index_rag_metrics.files.lines import Faults, Place, to_json
 from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
@@ -79,68 +77,6 @@ def read_number(value: object) -> float:
         return math.nan
 
 
-_ANSWERS = "answers, {'text': [text, …], 'answer_start': [its first character, …]}"
-
-
-def is_squad(data: Mapping[str, object]) -> bool:
-    articles = data.get("data")
-    return isinstance(articles, list) and all(
-        isinstance(article, Mapping) and isinstance(article.get("paragraphs"), list)
-        for article in articles
-    )
-
-
-def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, dict[str, Any]]]:
-    for article in data["data"]:
-        title = article.get("title", "")
-        for paragraph in article["paragraphs"]:
-            fields = paragraph if isinstance(paragraph, Mapping) else {}
-            context: Any = fields.get("context")
-            questions: Any = fields.get("qas")
-            is_paragraph = isinstance(context, str) and isinstance(questions, list)
-            place.check(is_paragraph, "a paragraph with 'context' and 'qas'", paragraph)
-            for question in questions:
-                is_question = isinstance(question, Mapping)
-                place.check(is_question, "a question with 'id' and 'question'", question)
-                here = Place(f"{place.path}, question {question.get('id')!r}")
-                yield here, {"title": title, "context": context, **question}
-
-
-def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple[str, str]] | None:
-    """Take the answers out of a row: their places, and their document (id, text), or None."""
-    context, answers = fields.get("context"), fields.get("answers")
-    pairs = _pairs(answers, is_impossible="is_impossible" in fields)
-    if not isinstance(context, str) or pairs is None:
-        return None
-    title = fields.pop("title", "") or ""
-    del fields["context"], fields["answers"]
-    digest = sha256(context.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    document = f"{title}/{digest}" if title else digest
-    spans = []
-    for text, start in pairs:
-        is_there = context[start : start + len(text)] == text
-        expected = f"{text!r} at character {start} of the context"
-        place.check(is_there, expected, context[start:][:80])
-        spans.append((document, start, start + len(text)))
-    with place.expecting(_ANSWERS, InvalidInput):
-        return Relevance.of_spans(spans), (document, context)
-
-
-def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None:
-    if isinstance(answers, Mapping):
-        columns: Any = [answers.get("text"), answers.get("answer_start")]
-    elif isinstance(answers, (list, tuple)) and (answers or is_impossible):
-        fields = [answer if isinstance(answer, Mapping) else {} for answer in answers]
-        columns = [[each.get(name) for each in fields] for name in ("text", "answer_start")]
-    else:
-        return None
-    if not all(isinstance(column, (list, tuple)) for column in columns):
-        return None
-    pairs: list[Any] = [*zip_longest(*columns)]
-    is_known = all(isinstance(text, str) and type(start) is int for text, start in pairs)
-    return pairs if is_known else None
-
-
 def read_place(value: Any, place: Place) -> Span | None:
     """A place: an object, or source, start and end, which may be equal; None if missing."""
     if is_missing(value):
@@ -174,18 +110,6 @@ def place_record(span: Span | None) -> dict[str, Any] | None:
     return None if span is None else span._asdict()
 
 
-def read_supporting_facts(facts: Any, place: Place) -> Relevance:
-    """A facet for each title in [[title, sentence], …] or {"title": [title, …], …}."""
-    titles: Any = facts.get("title") if isinstance(facts, Mapping) else facts
-    if titles is facts and isinstance(facts, (list, tuple)):
-        titles = [fact[0] if isinstance(fact, (list, tuple)) and fact else None for fact in facts]
-    is_list = isinstance(titles, (list, tuple))
-    are_titles = is_list and all(isinstance(title, str) and title for title in titles)
-    expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
-    place.check(are_titles, expected, facts)
-    return Relevance.facets({title: [title] for title in titles})
-
-
 _COLLECTIONS = (list, tuple, set, frozenset)
 SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
 
@@ -199,17 +123,8 @@ def read_questions(records: Iterable[tuple[Place, object]], faults: Faults) -> D
 def read_question(content: DatasetContent, record: object, place: Place) -> None:
     """Add a question; one without an id gets its position, other fields become metadata."""
     fields = _fields(record, place)
-    expected = (
-        "a question as MTRAG or LongMemEval write it, with its labels: of MTRAG's generation "
-        "tasks, those of reference.jsonl"
-    )
-    with place.expecting(expected, ValueError, TypeError, LookupError, found=fields):
-        fields, sessions = plain_record(fields)
     given_id = take(fields, f.QUERY_ID)
-    is_parted = [name for name in f.QUERY if name in fields] == [f.QUERY_TEXT]
     query = take(fields, f.QUERY)
-    if is_parted and isinstance(query, str):
-        query = f"{fields.pop(f.QUERY_TITLE, None) or ''} {query}".strip()
     if not isinstance(query, str):
         raise place.wrong(f"a question, one text, under {_either(f.QUERY)}", query or record)
     query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
@@ -219,15 +134,8 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
         texts = fields.pop(f.GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
     relevance = None if judgements is None else read_relevance(judgements, place)
-    if relevance is None and f.REFERENCES in fields:
-        relevance = read_references(fields.pop(f.REFERENCES), take(fields, f.SOURCE), place)
     if relevance is None and (spans := take(fields, f.EXPECTED_SPANS)) is not None:
         relevance = read_expected_spans(spans, place)
-    if relevance is None and f.SUPPORTING_FACTS in fields:
-        relevance = read_supporting_facts(fields.pop(f.SUPPORTING_FACTS), place)
-    answered = take_answers(fields, place) if relevance is None else None
-    if answered is not None:
-        relevance, (document, text) = answered
     ids = take(fields, f.FORBIDDEN_FIELDS)
     parts: dict[str, Any] = {
         "relevance": relevance,
@@ -238,14 +146,7 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
         parts["metadata"] = read_conversation(take_metadata(fields)) or None
     except ValueError as error:
         raise place.wrong(*error.args) from error
-    for session_id, session in sessions.items():
-        is_same = content.corpus.get(session_id, session) == session
-        place.check(is_same, f"session {session_id!r} as another question has it", session)
-    content.corpus.update(sessions)
-    content.document_metadata.update({each: {HAYSTACK: each} for each in sessions})
     content.queries[query_id] = query
-    if answered is not None:
-        content.corpus[document] = text
     for part, value in parts.items():
         if value is not None:
             getattr(content, part)[query_id] = value
@@ -368,19 +269,6 @@ def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
     if not isinstance(grades, Mapping):
         return {}
     return {"grades": {read_id(item, place): grade for item, grade in grades.items()}}
-
-
-def read_references(value: Any, source: object, place: Place) -> Relevance:
-    """Places as JSON, or a list, of {"start_index", "end_index"}, by default in `source`."""
-    passages = from_json(value, place) if isinstance(value, str) else value
-    expected = 'references, a list of {"start_index": first character, "end_index": the one after}'
-    place.check(isinstance(passages, (list, tuple)), expected, value)
-    with place.expecting(expected, InvalidInput, LookupError, TypeError, AttributeError):
-        spans = (
-            (passage.get("document_id", source), passage["start_index"], passage["end_index"])
-            for passage in passages
-        )
-        return Relevance.of_spans((read_id(item, place), *span) for item, *span in spans)
 
 
 def read_texts(value: object, place: Place) -> list[str]:

@@ -153,8 +153,7 @@ class RetrievalDataset(DatasetContent):
 
         Args:
             path: a BEIR folder; JSON of `save`, of LlamaIndex's `EmbeddingQAFinetuneDataset` or
-                `LabelledRagDataset`, or of ragas; JSON of SQuAD; JSONL; CSV of ragas, or with JSON
-                `references`. Files may be gzipped.
+                `LabelledRagDataset`, or of ragas; JSONL; CSV of ragas. Files may be gzipped.
             split: which split of a BEIR folder: by default test, else the only one there is.
             name: what to call it; by default as the file or the folder.
             on_error: "raise" ends at the first line that can't be read, or that judges a question
@@ -198,38 +197,6 @@ class RetrievalDataset(DatasetContent):
             FileFormatError: a line can't be read, or repeats an id or a judgement.
         """
         return cls._read(on_error, name, beir.read_beir, _path("folder", folder), split)
-
-    @classmethod
-    def from_hugging_face(
-        cls,
-        name: str | os.PathLike[str],
-        split: str | None = None,
-        *,
-        qrels: str | os.PathLike[str] | None = None,
-        subset: str | None = None,
-        corpus: bool = True,
-        on_error: OnError = "raise",
-    ) -> Self:
-        """Read a collection of Hugging Face's datasets library, laid out as BEIR's or MTEB's are.
-
-        Args:
-            name: the collection's, such as "mteb/scifact", or a local folder of the same layout:
-                configurations corpus, queries, and qrels or default.
-            split: whose judgements: by default test, else the only one there is. Questions that it
-                doesn't judge are left out.
-            qrels: the collection that holds the judgements, where it is another one, as with
-                "BeIR/scifact" and "BeIR/scifact-qrels".
-            subset: of a collection in several languages: "de" for de-corpus, de-queries, de-qrels.
-            corpus: whether to read the documents, too.
-
-        Raises:
-            MissingExtra: the datasets library isn't installed.
-            InvalidInput: there is no such part or split, or there are several and none was chosen.
-            FileFormatError: a row can't be read, or repeats an id or a judgement.
-        """
-        _path("name", name)
-        parts = {"qrels": qrels, "subset": subset, "corpus": corpus}
-        return cls._read(on_error, "", dataset_objects.read_hugging_face, name, split, **parts)
 
     @classmethod
     def from_ir_datasets(

@@ -49,15 +49,6 @@ def test_intervals_are_those_of_conversations() -> None:
     assert interval.high - interval.low > 1.5 * (single.high - single.low)  # type: ignore[operator]
 
 
-def test_ids_of_mtrag_say_the_conversations_of_stored_rankings() -> None:
-    ids = {key: f"{BY_HAND[key]}<::>{METADATA[key]['turn']}" for key in IDS}
-    known = scores(1)
-    stored = Scores([*ids.values()], {"ndcg@10": known["ndcg@10"]})
-    assert stored.intervals() == known.intervals()
-    apart = {"ndcg@10": scores(1, metadata={}).intervals()["ndcg@10"]}
-    assert apart != known.intervals()
-
-
 def test_comparisons_and_rules_go_by_conversation() -> None:
     systems = {"a": scores(1), "b": scores(2, 0.05)}
     plain = {name: each.replace(metadata={}) for name, each in systems.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -133,19 +132,6 @@ def test_formats_hold_places_and_facets(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     dataset.save(path) if name.endswith(".json") else dataset.to_jsonl(path)
     assert RetrievalDataset.load(path).relevance == dataset.relevance
-
-
-def test_references_in_a_table(tmp_path: Path) -> None:
-    """Rows as Chroma's chunking evaluation has them."""
-    references = [
-        {"content": "it\u2019s", "start_index": 3, "end_index": 7},
-        {"content": "moon", "start_index": 20, "end_index": 24},
-    ]
-    cell = json.dumps(references).replace('"', '""')
-    path = tmp_path / "questions.csv"
-    path.write_text(f'question,references,corpus_id\nWhich?,"{cell}",moons\n', encoding="utf-8")
-    dataset = RetrievalDataset.load(path)
-    assert dataset.relevance["q1"] == Relevance.of_spans([("moons", 3, 7), ("moons", 20, 24)])
 
 
 def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:

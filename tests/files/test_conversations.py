@@ -1,4 +1,4 @@
-"""Conversations in datasets: histories, turns, and the records of MTRAG and LongMemEval."""
+"""Conversations in datasets: histories and turns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from llama_index.core.llms import ChatMessage, MessageRole
 
 from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.files.conversations import place_of
-from llama_index_rag_metrics.runtime.errors import (
-    FieldsUnread,
-    FileFormatError,
-    InvalidInput,
-    LinesSkipped,
-)
+from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError, InvalidInput
 
 PLAIN = [
     {"role": "user", "content": "Which moon has geysers?"},
@@ -40,7 +35,7 @@ class Turn:
         [ChatMessage(**message) for message in PLAIN],
         [ChatMessage(**PLAIN[0]), ChatMessage(role=MessageRole.MODEL, content="Enceladus.")],
         [Turn(**message) for message in PLAIN],
-        # MTRAG's names, then ragas'
+        # other tools' names, then ragas'
         [
             {"speaker": "user", "text": PLAIN[0]["content"]},
             {"speaker": "agent", "text": "Enceladus."},
@@ -145,148 +140,6 @@ def test_files_keep_conversations(tmp_path: Path, ending: str) -> None:
     assert read.metadata == dataset.metadata
 
 
-CONTEXT = {"document_id": "c1", "text": "The Cardinals played in London.", "score": 26.5}
-MTRAG = [
-    {
-        "conversation_id": "dd6b",
-        "task_id": "dd6b::1",
-        "task_type": "rag",
-        "turn": 1,
-        "contexts": [],
-        "input": [{"speaker": "user", "text": "where do they play", "metadata": {"by": "human"}}],
-        "targets": [{"speaker": "agent", "text": "I don't know."}],
-        "answerability": ["UNANSWERABLE"],
-        "Multi-Turn": float("nan"),
-    },
-    {
-        "conversation_id": "dd6b",
-        "task_id": "dd6b::2",
-        "task_type": "rag",
-        "turn": 2,
-        "contexts": [CONTEXT],
-        "input": [
-            {"speaker": "user", "text": "where do they play"},
-            {"speaker": "agent", "text": "I don't know."},
-            {"speaker": "user", "text": "Outside the US?"},
-        ],
-        "targets": [{"speaker": "agent", "text": "In London."}],
-        "answerability": ["ANSWERABLE"],
-        "Multi-Turn": ["Clarification"],
-    },
-]
-"""Two tasks as the generation tasks of MTRAG have them, shortened."""
-
-
-def test_tasks_of_mtrag(tmp_path: Path) -> None:
-    path = tmp_path / "reference.jsonl"
-    path.write_text("".join(json.dumps(task) + "\n" for task in MTRAG))
-    dataset = RetrievalDataset.load(path)
-    assert dataset.queries == {"dd6b::1": "where do they play", "dd6b::2": "Outside the US?"}
-    # annotators found nothing for the first one
-    assert {key: [*judged] for key, judged in dataset.relevance.items()} == {
-        "dd6b::1": [],
-        "dd6b::2": ["c1"],
-    }
-    assert dataset.expected_texts["dd6b::2"] == ["The Cardinals played in London."]
-    assert dataset.metadata["dd6b::1"] == {
-        "conversation": "dd6b",
-        "history": [],
-        "turn": 1,
-        "answerability": "UNANSWERABLE",
-    }
-    assert dataset.metadata["dd6b::2"] == {
-        "conversation": "dd6b",
-        "history": [
-            {"role": "user", "content": "where do they play"},
-            {"role": "assistant", "content": "I don't know."},
-        ],
-        "turn": 2,
-        "answerability": "ANSWERABLE",
-        "Multi-Turn": "Clarification",
-    }
-
-
-@pytest.mark.parametrize(
-    ("found", "fields"),
-    [
-        # RAG.jsonl: five passages that were found, also for a question without an answer
-        ([{**CONTEXT, "source": ""}], {"No. References": 0, "turn": "1"}),
-        ([{**CONTEXT, "source": "", "reference": True}], {"No. References": 3}),
-        # reference+RAG.jsonl
-        ([{**CONTEXT, "feedback": {}, "reference": True}, {**CONTEXT, "source": ""}], {}),
-        ([{**CONTEXT, "source": ""}], {}),
-    ],
-)
-def test_what_mtrag_retrieved_is_no_label(found: Any, fields: Any, tmp_path: Path) -> None:
-    path = tmp_path / "RAG.jsonl"
-    path.write_text(json.dumps({**MTRAG[0], **fields, "contexts": found}) + "\n")
-    with pytest.raises(FileFormatError, match=r"line 1.*those of reference\.jsonl"):
-        RetrievalDataset.load(path)
-
-
-def test_retrieval_tasks_of_mtrag_say_in_their_ids_where_they_belong() -> None:
-    dataset = RetrievalDataset({"dd6b<::>1": "where?", "dd6b<::>3": "and then?", "x::2": "?"})
-    assert dataset.metadata == {
-        "dd6b<::>1": {"conversation": "dd6b", "turn": 1},
-        "dd6b<::>3": {"conversation": "dd6b", "turn": 3},
-    }
-
-
-def longmemeval(question_id: str, **parts: Any) -> dict[str, Any]:
-    return {
-        "question_id": question_id,
-        "question_type": "single-session-user",
-        "question": "What degree did I graduate with?",
-        "answer": "Business",
-        "question_date": "2023/05/30",
-        "haystack_dates": ["2023/05/20", "2023/05/21"],
-        "haystack_session_ids": ["s1", "answer_1"],
-        "haystack_sessions": [
-            [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}],
-            [{"role": "user", "content": "I have a degree in business", "has_answer": True}],
-        ],
-        "answer_session_ids": ["answer_1"],
-        **parts,
-    }
-
-
-def test_questions_of_longmemeval(tmp_path: Path) -> None:
-    path = tmp_path / "longmemeval_s.json"
-    path.write_text(json.dumps([longmemeval("e47b"), longmemeval("88_abs")]))
-    dataset = RetrievalDataset.load(path)
-    assert dataset.corpus == {
-        "s1": "user: Hi\nassistant: Hello",
-        "answer_1": "user: I have a degree in business",
-    }
-    assert {key: [*judged] for key, judged in dataset.relevance.items()} == {
-        "e47b": ["answer_1"],
-        "88_abs": [],  # has no answer
-    }
-    # so that a filter by this key leaves each question its own sessions
-    assert dataset.document_metadata["s1"] == {"haystack_session_ids": "s1"}
-    row = dataset.metadata["e47b"]
-    assert row["haystack_session_ids"] == ["s1", "answer_1"]
-    assert row["question_type"] == "single-session-user"
-    assert "haystack_sessions" not in row
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {**MTRAG[0], "input": []},
-        {**MTRAG[0], "input": ["where?"]},
-        {**MTRAG[1], "contexts": [{"text": "no id"}]},
-        longmemeval("q", haystack_sessions=[[]]),
-        longmemeval("q", haystack_sessions=[["Hi"], []]),
-    ],
-)
-def test_damaged_records_are_refused_with_their_line(record: Any, tmp_path: Path) -> None:
-    path = tmp_path / "damaged.jsonl"
-    path.write_text(json.dumps(record) + "\n")
-    with pytest.raises(FileFormatError, match=r"line 1.*as MTRAG or LongMemEval write it"):
-        RetrievalDataset.load(path)
-
-
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
@@ -340,19 +193,3 @@ def test_what_may_be_meant_as_a_conversation_is_said(
         dataset = RetrievalDataset.load(path)
     assert dataset.metadata == {"q1": row}
     assert not place_of(dataset.metadata["q1"])
-
-
-def test_a_session_has_one_text(tmp_path: Path) -> None:
-    path = tmp_path / "longmemeval_s.json"
-    other = longmemeval("other")
-    other["haystack_sessions"] = [
-        [{"role": "user", "content": "else"}],
-        *other["haystack_sessions"][1:],
-    ]
-    path.write_text(json.dumps([longmemeval("q"), longmemeval("same"), other]))
-    with pytest.raises(FileFormatError, match=r"session '.*' as another question has it"):
-        RetrievalDataset.load(path)
-    with pytest.warns(LinesSkipped):
-        read = RetrievalDataset.load(path, on_error="skip")
-    assert list(read.queries) == ["q", "same"]
-    assert "user: else" not in read.corpus.values()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from llama_index_rag_metrics import read_qrels, read_run
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
     FormatTooNarrow,
@@ -360,7 +361,7 @@ def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: st
         RetrievalDataset.load(tmp_path / name)
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / name} isn't a dataset: ")
-    for form in ("BEIR", "TREC", "EmbeddingQAFinetuneDataset", "ragas", "JSONL"):
+    for form in ("BEIR", "EmbeddingQAFinetuneDataset", "ragas", "JSONL"):
         assert form in message
 
 
@@ -390,3 +391,21 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         RetrievalDataset({"q": "?", "r": "?"}, metadata={"r": {"x": object()}}).save(path)
     assert list(RetrievalDataset.load(path).queries) == ["q"]
+
+
+@pytest.mark.parametrize("column", [5, None, "a text"])
+def test_a_column_that_is_none(column: object) -> None:
+    with pytest.raises(FileFormatError, match="expected a column 'reference_contexts'"):
+        RetrievalDataset.of({"query": ["Who?"], "reference_contexts": column})
+
+
+def test_places_beside_questions(tmp_path: Path) -> None:
+    path = tmp_path / "dev.jsonl"
+    place = {"source": "moons", "start": 0, "end": 9}
+    row = {"query": "Which?", "expected_spans": [place, ["moons", 12, 15]]}
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    spans = RetrievalDataset.load(path).relevance["q1"].spans or {}
+    assert list(spans.values()) == [Span("moons", 0, 9), Span("moons", 12, 15)]
+    path.write_text(json.dumps({**row, "expected_spans": [[1]]}) + "\n", encoding="utf-8")
+    with pytest.raises(FileFormatError, match="a span: source, start and end"):
+        RetrievalDataset.load(path)

@@ -73,13 +73,7 @@ def test_tables_of_other_kinds(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 5, {"q1": "why?"}])
 @pytest.mark.parametrize(
-    "read",
-    [
-        RetrievalDataset.load,
-        RetrievalDataset.from_jsonl,
-        RetrievalDataset.from_beir,
-        RetrievalDataset.from_hugging_face,
-    ],
+    "read", [RetrievalDataset.load, RetrievalDataset.from_jsonl, RetrievalDataset.from_beir]
 )
 def test_what_is_no_path(read: Callable[[Any], object], value: object) -> None:
     with pytest.raises(InvalidInput, match=r"expected a path, got .*RetrievalDataset\.of"):
@@ -146,19 +140,6 @@ def test_columns_that_are_none(tmp_path: Path, column: object) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"query": ["x"], "reference_contexts": column}))
     with pytest.raises(FileFormatError, match=r"a column 'reference_contexts', a list or {row"):
         RetrievalDataset.load(tmp_path / "a.json")
-
-
-@pytest.mark.parametrize(
-    ("paragraph", "expected"),
-    [
-        (5, "a paragraph with 'context' and 'qas'"),
-        ({"context": "x"}, "a paragraph with 'context' and 'qas'"),
-        ({"context": "x", "qas": [5]}, "a question with 'id' and 'question'"),
-    ],
-)
-def test_paragraphs_that_are_none(paragraph: object, expected: str) -> None:
-    with pytest.raises(FileFormatError, match=expected):
-        RetrievalDataset.of({"data": [{"paragraphs": [paragraph]}]})
 
 
 # whole-file JSON begins with a bracket alone in its first line; a bit more than a line may have
