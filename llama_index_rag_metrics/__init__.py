@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparing import compare
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
     from llama_index_rag_metrics.decisions.comparison.holes import judgement_holes
-    from llama_index_rag_metrics.decisions.draws import Draw, draw_changed
     from llama_index_rag_metrics.decisions.gate.baseline import Baseline
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
@@ -134,7 +133,6 @@ __all__ = [
     "Comparison",
     "Configuration",
     "ContainmentMatcher",
-    "Draw",
     "EditMatcher",
     "EmbeddingMatcher",
     "EvaluateOptions",
@@ -185,7 +183,6 @@ __all__ = [
     "combine_calls",
     "compare",
     "compare_reviewers",
-    "draw_changed",
     "evaluate",
     "evaluate_stages",
     "explain_match",
@@ -239,7 +236,6 @@ _LAZY = {
     "decisions.comparison.comparing": ("compare",),
     "decisions.comparison.comparison": ("Comparison",),
     "decisions.comparison.holes": ("judgement_holes",),
-    "decisions.draws": ("Draw", "draw_changed"),
     "decisions.gate.baseline": ("Baseline",),
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),

@@ -45,7 +45,6 @@ def run_gate(
     min_coverage: Annotated[float | None, {"min": 0, "max": 1}] = None,
     strict: bool = False,
     on_missing: OnMissing = "error",
-    drawn: Path | None = None,
     form: Form = "table",
     worst: Natural[int] = 3,
     html: NewFile[Path | None] = None,
@@ -77,13 +76,11 @@ def run_gate(
             0.95, or tool.rag-metrics.gate in pyproject.toml.
         strict: Exit with 1 if a rule is inconclusive, too.
         on_missing: If the baseline has other questions: refuse, or compare those in common.
-        drawn (DRAW): What `labels draw` wrote: rules against the baseline are decided by the drawn
-            questions, for all that were asked.
         form (--format): How the result is printed; junit: as XML, in which GitLab, Jenkins and
             others read each rule as a test.
 
     Groups:
-        Rules: rule, strict, min_coverage, on_missing, drawn, system
+        Rules: rule, strict, min_coverage, on_missing, system
         Baseline: baseline, update_baseline, metric, force, new_anchor
         Output: form, worst, html
 
@@ -97,8 +94,8 @@ def run_gate(
     from llama_index_rag_metrics.cli.gate_junit import to_junit
     from llama_index_rag_metrics.runtime.errors import GateFailed
 
-    check_files({"--html": html}, [scores, baseline, drawn])
-    reported = {"--html": html, "--format": None if form == "table" else form, "--drawn": drawn}
+    check_files({"--html": html}, [scores, baseline])
+    reported = {"--html": html, "--format": None if form == "table" else form}
     for option, value in reported.items():
         if update_baseline and value is not None:
             expected = "no --update-baseline beside it, which makes no report"
@@ -123,7 +120,6 @@ def run_gate(
         on_missing=on_missing,
         min_coverage=coverage,
         worst=worst,
-        drawn=drawn,
     )
     is_strict = strict or settings.strict
     if form != "junit":

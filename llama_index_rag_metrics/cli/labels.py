@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from llama_index_rag_metrics.cli.commands import (
     Count,
     Form,
-    Natural,
     NewFile,
     check_files,
     command,
@@ -159,7 +158,6 @@ def run_pool(
     strategy: Strategy = "decisive",
     baseline: str | None = None,
     level: float = 0.05,
-    drawn: Path | None = None,
     form: Form = "table",
     html: NewFile[Path | None] = None,
 ) -> None:
@@ -176,27 +174,23 @@ def run_pool(
         strategy: What comes first: what changes comparisons most, or ranks highest.
         baseline (RUN): Compare every other run with this one. Default: all of them.
         level: A comparison is decided if the chance that further labels change it is below this.
-        drawn (DRAW): What `labels draw` wrote: only the drawn questions count.
 
     Groups:
-        What is compared: qrels, dataset, metric, baseline, level, drawn
+        What is compared: qrels, dataset, metric, baseline, level
         What to label next: output, n, strategy
         Output: form, html
 
     Examples:
         rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl
     """
-    from llama_index_rag_metrics import Draw, RetrievalDataset, pool
+    from llama_index_rag_metrics import RetrievalDataset, pool
     from llama_index_rag_metrics.labels.decisive import checked_metric
     from llama_index_rag_metrics.labels.pooling import check_level
 
     checked_metric(metric)
     check_level(level)
-    check_files({"--output": output, "--html": html}, [*runs, qrels, dataset, drawn])
+    check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
     loaded = _runs_of(runs)
-    if drawn is not None:
-        draw = Draw.load(drawn)
-        loaded = {name: draw.select(run) for name, run in loaded.items()}
     chosen = pool(
         loaded,
         qrels,
@@ -209,55 +203,6 @@ def run_pool(
     )
     chosen.to_jsonl(output)
     show(replace(chosen, file=str(output)), form, html=html)
-
-
-@command(labels, "draw", needs_llama_index=False)
-def run_draw(
-    old: Path,
-    new: Path,
-    *,
-    output: NewFile[Path],
-    k: Count[int] = 10,
-    whole: bool = False,
-    n: Count[int] = 60,
-    any_order: bool = False,
-    dataset: Path | None = None,
-    seed: Natural[int] = 0,
-) -> None:
-    """Draw the questions to label where two runs retrieve something else.
-
-    Where they retrieve the same, their difference is 0 without a label. Take all questions that
-    there are, such as those of a log.
-
-    Args:
-        old: The baseline's rankings, as `score` takes them.
-        new: The other run's, of the same questions.
-        output (-o): The draw, which `labels pool` and `gate` read with --drawn.
-        k (-k, --k): How many passages are compared: the largest cutoff of the metrics that matter.
-        whole: Compare whole rankings, for metrics without a cutoff.
-        n (-n, --n): How many questions to draw.
-        any_order: Count other passages alone as a change, not another order. For hit_rate, recall,
-            precision and their like at this k.
-        dataset (-d, DATASET): A dataset with the questions' metadata, for slices, and the labels
-            so far.
-        seed: Of the random order.
-
-    Examples:
-        rag-metrics labels draw old.run new.run -k 10 -n 60 -o draw.json
-    """
-    from llama_index_rag_metrics import RetrievalDataset, draw_changed
-
-    check_files({"--output": output}, [old, new, dataset])
-    draw = draw_changed(
-        _runs_of([old, new]),
-        k=None if whole else k,
-        n=n,
-        order=not any_order,
-        seed=seed,
-        dataset=None if dataset is None else RetrievalDataset.load(dataset),
-    )
-    draw.save(output)
-    tell(f"{output}: {draw}")
 
 
 def _runs_of(paths: Sequence[Path]) -> dict[str, Run]:

@@ -50,15 +50,11 @@ class RetrievalAssertion:
     ) -> GateReport:
         """Assert that results satisfy rules; `options` are further ones of `assert_retrieval`.
 
-        Paths that are given here, of a baseline or a draw, are relative to pytest's rootdir;
+        The path of a baseline that is given here is relative to pytest's rootdir;
         `strict` is by default as in pytest's configuration. Two tests can't store different scores
         in one file.
         """
         __tracebackhide__ = True
-        if isinstance(options.get("drawn"), (str, Path)):
-            options["drawn"] = self.root / options["drawn"]
-        if self.update:  # the new baseline is compared with itself, which wasn't drawn from
-            options.pop("drawn", None)
         chosen = self.baseline if baseline is None else baseline
         if isinstance(chosen, (str, Path)) and any(rule.baseline for rule in parse_rules(rules)):
             chosen = self._file(self.root / chosen, results, rules)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.draws import RunLike, run_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.lines import to_json, write_lines
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.labels import Strategy
@@ -37,6 +37,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+
+RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
 
 # whether no judgement can change a verdict, hardly any would, or it is open
 State: TypeAlias = Literal["certain", "likely", "open"]
@@ -340,7 +342,7 @@ def _systems(runs: Any) -> dict[str, Run]:
         if not all(isinstance(run, Run) and run.name for run in named):
             raise InvalidInput("runs", runs, "name to run, or runs with names")
         runs = {run.name: run for run in named}
-    systems = {name: run_of(name, run) for name, run in runs.items()}
+    systems = {name: _run_of(name, run) for name, run in runs.items()}
     if len(systems) < 2:
         raise InvalidInput("runs", list(systems), "at least two systems with names of their own")
     return systems
@@ -429,3 +431,14 @@ def _decision(pool: Pool) -> m.Statement:
         command = f"rag-metrics labels review {quote(pool.file)} -o judgements.jsonl"
     text = f"{pairs} undecided. Label {how}"
     return m.Statement(text, "open", evidence=f"{_LISTING}: {n:,}", command=command)
+
+
+def _run_of(name: str, source: RunLike) -> Run:
+    """A run, of results or of query id to ranked ids."""
+    run = source.run if isinstance(source, EvaluationResults) else source
+    run = run if isinstance(run, Run) else Run(run, name=name)
+    if run.repeats:
+        expected = "one in which each question was asked once"
+        remedy = "To pool them, give each of run.repeats as a run of its own."
+        raise InvalidInput(f"run {name!r}", f"{len(run.repeats)} of each", expected, remedy)
+    return run

@@ -24,7 +24,6 @@ DOES = {  # what each command does with the files of `folder`, and how it ends
     "init": (["index", "made"], 0),
     "labels agree": (["judged.jsonl", "judged.jsonl"], 0),
     "labels check": (["d.json"], 0),
-    "labels draw": (["a.jsonl", "b.jsonl", "-n", "2", "-o", "draw.json"], 0),
     "labels move": (["d.json", "corpus.jsonl", "-o", "moved.json"], 0),
     "labels pool": (["a.jsonl", "b.jsonl", "-d", "d.json", "-o", "pool.jsonl"], 0),
     "labels remember": (["d.json", "-o", "kept.json"], 0),

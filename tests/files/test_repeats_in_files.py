@@ -14,7 +14,6 @@ from llama_index_rag_metrics import (
     Call,
     Ranking,
     Run,
-    draw_changed,
     read_qrels,
     read_run,
     read_traces,
@@ -186,9 +185,8 @@ def test_the_rows_of_repeats_are_not_taken_for_questions(tmp_path: Path, kind: s
     assert len(score_table(named, ["mrr"])) == len(once)
 
 
-def test_draws_refuse_repeats() -> None:
-    with pytest.raises(InvalidInput, match="each question was asked once"):
-        draw_changed({"old": THRICE, "new": THRICE}, k=2, n=2)
+
+
 
 
 class TestTraces:

@@ -80,7 +80,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "check_rules": lambda **options: package.check_rules(SCORES, ["mrr > 0"], **options),
     "compare": lambda **options: package.compare({"a": SCORES, "b": SCORES}, "a", **options),
     "compare_reviewers": lambda **options: package.compare_reviewers(REVIEWS, REVIEWS, **options),
-    "draw_changed": lambda **options: package.draw_changed({"a": RUN, "b": OTHER}, **options),
     "evaluate": lambda **options: package.evaluate(retrieve, DATASET, ["mrr"], **options),
     "evaluate_stages": lambda **options: package.evaluate_stages(
         retrieve, [SimilarityPostprocessor()], DATASET, ["mrr"], **options

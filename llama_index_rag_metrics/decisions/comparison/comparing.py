@@ -18,14 +18,7 @@ from llama_index_rag_metrics.decisions.comparison.comparison import (
     Test,
     with_verdict,
 )
-from llama_index_rag_metrics.decisions.comparison.pairing import (
-    DrawnPaired,
-    Paired,
-    drawn_pair,
-    pair,
-    scores_of,
-)
-from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair, scores_of
 from llama_index_rag_metrics.decisions.power import changes_of, easier_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
@@ -60,7 +53,6 @@ def compare(
     clusters: Clusters | None = None,
     slices: str | None = None,
     alike: float | None = None,
-    drawn: DrawLike | None = None,
 ) -> Comparison:
     """Compare systems with a baseline, paired by query.
 
@@ -91,13 +83,10 @@ def compare(
             values and intervals are corrected for all slices together.
         alike: a difference too small to matter; None is 0.02 for metrics from 0 to 1 and none for
             others, 0 none for all.
-        drawn: what `draw_changed` made of the runs of two systems, or its file. Only the drawn
-            queries count, all of which must be scored, and a difference is that over all queries
-            that were asked: their mean times the share that changed. Means are those of the drawn.
 
     Raises:
         InvalidInput: the systems have different queries, a score is infinite, or an argument can't
-            be used; a drawn query has no score, or a metric isn't determined by what was drawn by.
+            be used.
         UnknownMetric: a system has no scores by a metric that is wanted.
 
     Examples:
@@ -119,12 +108,8 @@ def compare(
         name: system for name, system in systems.items() if isinstance(system, Calibration)
     }
     if calibrations:
-        _check_calibrated(scores, calibrations, test, drawn)
-    if drawn is None:
-        paired = _paired(scores, baseline, calibrations, metrics, on_missing, clusters)
-    else:
-        paired = drawn_pair(scores, baseline, as_draw(drawn), metrics, clusters)
-        scores = paired.scores
+        _check_calibrated(scores, calibrations, test)
+    paired = _paired(scores, baseline, calibrations, metrics, on_missing, clusters)
     settings = ComparisonSettings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
@@ -138,7 +123,7 @@ def compare(
         alike=alike,
     )
     results = {
-        name: system if isinstance(system, EvaluationResults) and drawn is None else None
+        name: system if isinstance(system, EvaluationResults) else None
         for name, system in systems.items()
     }
 
@@ -165,7 +150,7 @@ def compare(
     decided = _with_verdicts([whole], paired)[0]
     return replace(
         decided,
-        notes=(*decided.notes, *(_easier(decided) if drawn is None else ())),
+        notes=(*decided.notes, *_easier(decided)),
         calibrations=calibrations,
         slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
     )
@@ -198,14 +183,8 @@ def _paired(
 
 
 def _check_calibrated(
-    scores: Mapping[str, Scores],
-    calibrations: Mapping[str, Calibration],
-    test: Test,
-    drawn: DrawLike | None,
+    scores: Mapping[str, Scores], calibrations: Mapping[str, Calibration], test: Test
 ) -> None:
-    if drawn is not None:
-        remedy = "Compare people's scores of the drawn questions: calibration.human."
-        raise InvalidInput("drawn", "calibrated systems", "uncalibrated scores", remedy)
     if alone := [name for name in scores if name not in calibrations]:
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
         sentence = f"systems are calibrated, but not {', '.join(map(repr, alone))}."
@@ -297,8 +276,6 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
             "means and differences are calibrated, each on its own, so that a difference isn't "
             "exactly that of the means; better, same and worse are counted by people's scores"
         )
-    if isinstance(paired, DrawnPaired) and settings.slices is not None:
-        notes += [paired.draw.by_slice(settings.slices)]
     if settings.test == "wilcoxon":
         notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
     if paired.clusters is not None:
@@ -329,21 +306,7 @@ def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparis
     if not differences:
         return list(parts)
     decided = iter(_decide(differences, paired, parts[0].settings))
-    return [
-        replace(part, differences=tuple(_undrawn(part.paired, next(decided)) for _ in part))
-        for part in parts
-    ]
-
-
-def _undrawn(part: Paired, difference: Difference) -> Difference:
-    """The difference; in a slice of which no question is drawn, with a verdict that says why."""
-    if not isinstance(part, DrawnPaired) or part.draw.drawn:
-        return difference
-    if part.draw.changed:
-        verdict = f"{part.draw.found}, but none of these is drawn: draw more questions"
-        return replace(difference, verdict=f"{verdict}.")
-    verdict = f"{part.draw.found}, so {difference.metric} is the same"
-    return replace(difference, difference=0.0, outcome="alike", verdict=f"{verdict}.")
+    return [replace(part, differences=tuple(next(decided) for _ in part)) for part in parts]
 
 
 def _decide(
@@ -354,8 +317,7 @@ def _decide(
     families = [np.flatnonzero(primary), np.flatnonzero(~primary)]
     p_values = np.array([difference.p_of(settings.test) for _, difference in differences])
     corrected, levels = _corrected(p_values, families, units, settings)
-    weights = np.array([part.weight / paired.weight for part, _ in differences])
-    widest = weights * [paired.widest(*difference.key) for _, difference in differences]
+    widest = np.array([paired.widest(*difference.key) for _, difference in differences])
     comparisons, detectable = np.ones(len(differences), np.int64), np.full(len(differences), None)
     confidence, possible = np.ones(len(differences)), np.ones((len(differences), 2))
     for family, level in zip(families, levels, strict=True):
@@ -371,8 +333,8 @@ def _decide(
             part, keys = differences[of_part[0]][0], [differences[row][1].key for row in of_part]
             possible[of_part] = part.possible(keys, 1 - level)
     found = difference_intervals(units, widest=widest, confidence=confidence, possible=possible)
-    for position, (part, difference) in enumerate(differences):
-        interval = part.weighed_ends(found[position], float(confidence[position]))
+    for position, (_, difference) in enumerate(differences):
+        interval = found[position]
         yield with_verdict(
             replace(
                 difference,
@@ -395,7 +357,10 @@ def _columns(
     """(queries,) the evidence and the differences; NaN outside the part."""
     rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
     whole = np.full((2, len(rows)), np.nan)
-    whole[:, [rows[query_id] for query_id in part.query_ids]] = part.weighed(key)
+    whole[:, [rows[query_id] for query_id in part.query_ids]] = (
+        part.evidence(*key),
+        part.values(*key),
+    )
     return whole[0], whole[1]
 
 

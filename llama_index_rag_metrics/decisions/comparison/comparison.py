@@ -14,8 +14,7 @@ import numpy as np
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
-from llama_index_rag_metrics.decisions.comparison.pairing import DrawnPaired, Paired
-from llama_index_rag_metrics.decisions.draws import Draw
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.drawing import short_names
@@ -122,11 +121,6 @@ class Comparison(Reportable):
     @property
     def decision(self) -> str:
         """The result of the comparison on the primary metric, as one plain line."""
-        used = "" if self.drawn is None else f" {self.drawn.used}"
-        return f"{self._decision}{used}"
-
-    @property
-    def _decision(self) -> str:
         metric = self.settings.primary
         known = self.measured or self.differences
         differences = [difference for difference in known if difference.metric == metric]
@@ -138,11 +132,6 @@ class Comparison(Reportable):
             number = _NUMBERS[n] if n < len(_NUMBERS) else f"{n:,}"
             return f"{winner} is the best of {number} on {metric}."
         return _groups(differences, self)
-
-    @property
-    def drawn(self) -> Draw | None:
-        """The draw that the differences rest on, where questions were drawn."""
-        return self.paired.draw if isinstance(self.paired, DrawnPaired) else None
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Query id to system minus baseline, of the queries with a value for both."""
@@ -194,7 +183,6 @@ class Comparison(Reportable):
             "baseline": self.baseline,
             "settings": asdict(self.settings),
             "decision": self.decision,
-            "drawn": None if self.drawn is None else str(self.drawn),
             "notes": self.notes,
             "queries": len(self.query_ids),
             "means": [

@@ -145,8 +145,6 @@ def decisions(comparison: Comparison) -> list[m.Statement]:
     verdicts = _statements(comparison, comparison.settings.primary)
     if len(comparison.others) <= _MOST_TABLES:
         verdicts += _worst_slices(comparison)
-    if comparison.drawn is not None:
-        return [*verdicts, m.Statement(comparison.drawn.used)]
     if len(comparison.others) < 2:
         return verdicts
     decision = m.Statement(comparison.decision)

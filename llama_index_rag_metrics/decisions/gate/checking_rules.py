@@ -16,7 +16,6 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     scored_otherwise,
     scores_of,
 )
-from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
 from llama_index_rag_metrics.decisions.gate.baseline import (
     Baseline,
     Fingerprint,
@@ -26,12 +25,9 @@ from llama_index_rag_metrics.decisions.gate.baseline import (
 )
 from llama_index_rag_metrics.decisions.gate.measuring import (
     Measured,
-    check_drawn_rules,
-    drawn_baseline,
     easier_for,
     measure_against,
     measure_alone,
-    measure_drawn,
     name_in,
 )
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
@@ -80,7 +76,6 @@ def check_rules(
     clusters: Clusters | None = None,
     min_coverage: float = MIN_COVERAGE,
     worst: int = 5,
-    drawn: DrawLike | None = None,
 ) -> GateReport:
     """Check results against rules.
 
@@ -102,12 +97,10 @@ def check_rules(
         min_coverage: the share of the queries, from 0 to 1, that must have a value, or against the
             baseline one on both sides; of several runs of each, the share of the runs, too.
         worst: how many of the worst queries to keep in a verdict.
-        drawn: what `draw_changed` made of the baseline's run and this one, or its file: rules
-            against the baseline are then decided by the drawn questions, for all that were asked.
 
     Raises:
         InvalidInput: a rule or an argument can't be used, a score is infinite, or there are no
-            scores by a rule's metric, or no baseline; a drawn question has no score.
+            scores by a rule's metric, or no baseline.
         BaselineMismatch: the baseline is of other queries.
         UnknownMetric: a rule names no metric.
 
@@ -130,25 +123,13 @@ def check_rules(
     stored = _stored(baseline)
     notes: list[str] = []
     sides: dict[str, _Side] = {}
-    draw = None if drawn is None else as_draw(drawn)
-    if draw is not None:
-        if judge is not None:
-            raise InvalidInput("drawn", "calibrated scores", "uncalibrated ones, of people")
-        check_drawn_rules(parsed, draw, scores)
     if relative := [rule for rule in parsed if rule.baseline]:
         if stored is None:
             expected = "a baseline, since the rule compares with it"
             way = "--update-baseline, or pytest --rag-update-baseline, stores one"
             raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'; {way}.")
-        if draw is not None:
-            stored, checked = drawn_baseline(stored, scores, draw)
-            notes += checked
         sides = _sides(stored, results, on_missing, notes)
-    if draw is None:
-        measured = list(_measured(parsed, scores, judge, sides, clusters, notes))
-    else:
-        against = sides["baseline"][0]
-        measured = [(rule, measure_drawn(rule, scores, against, draw, clusters)) for rule in parsed]
+    measured = list(_measured(parsed, scores, judge, sides, clusters, notes))
     notes += [note for _, measure in measured for note in measure.notes]
     each = [
         replace(verdict, worst=tuple(_worst_queries(results, rule, measure, worst)))
@@ -164,12 +145,11 @@ def check_rules(
         failed = [Failure("", *pair) for pair in scores.failed.items()]
         notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
     notes += _remarks(verdicts, scores, sides)
-    if judge is None and draw is None:
+    if judge is None:
         notes += _easier(verdicts, scores, sides, clusters)
     notes += _notes_on({verdict.metric for verdict in verdicts}, scores)
     distinct = tuple(dict.fromkeys(notes))
-    used = "" if draw is None else draw.used if draw.changed else f"{draw.found}."
-    return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results), used)
+    return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results))
 
 
 def assert_retrieval(
@@ -181,7 +161,6 @@ def assert_retrieval(
     clusters: Clusters | None = None,
     min_coverage: float = MIN_COVERAGE,
     worst: int = 5,
-    drawn: DrawLike | None = None,
 ) -> GateReport:
     """Assert that results satisfy rules.
 
@@ -195,7 +174,6 @@ def assert_retrieval(
         clusters: what queries belong to, as for `compare`.
         min_coverage: the share of the queries that must have a value; see `check_rules`.
         worst: how many of the worst queries to show for each broken rule.
-        drawn: what `draw_changed` made, as for `check_rules`.
 
     Raises:
         GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
@@ -219,7 +197,6 @@ def assert_retrieval(
         clusters=clusters,
         min_coverage=min_coverage,
         worst=worst,
-        drawn=drawn,
     )
     if report.broken(strict=strict):
         raise GateFailed(_told(report))

@@ -47,11 +47,7 @@ def gate_report(gate: GateReport) -> m.Report:
         title=f"Retrieval gate{name}",
         lead=" · ".join(map(plain, lead)),
         outcome=_outcome(gate.outcome),
-        decision=[
-            *(m.Statement(note, "alarm") for note in nothing),
-            *_decision(worst_first),
-            *([m.Statement(gate.drawn)] if gate.drawn else ()),
-        ],
+        decision=[*(m.Statement(note, "alarm") for note in nothing), *_decision(worst_first)],
         about=[*gate.about.items()],
         sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule"), *sliced])],
         listings=list(_listings(worst_first, gate.name)),

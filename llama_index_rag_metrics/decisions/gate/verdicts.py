@@ -184,7 +184,6 @@ class GateReport(Reportable):
         name: of what was measured.
         notes: what a reader of the verdicts should know.
         about: what was checked, label to value: the dataset, and in CI the commit and the run.
-        drawn: what the verdicts rest on, where questions were drawn; else "".
 
     Examples:
         >>> from llama_index_rag_metrics import assert_retrieval, score_rankings
@@ -199,7 +198,6 @@ class GateReport(Reportable):
     name: str = ""
     notes: tuple[str, ...] = ()
     about: Mapping[str, str] = field(default_factory=dict)
-    drawn: str = ""
 
     @property
     def outcome(self) -> Outcome:
@@ -224,7 +222,6 @@ class GateReport(Reportable):
             "outcome": self.outcome,
             "name": self.name,
             "about": dict(self.about),
-            "drawn": self.drawn,
             "verdicts": [verdict.record() for verdict in self],
             "notes": self.notes,
         }
