@@ -185,10 +185,6 @@ def test_the_rows_of_repeats_are_not_taken_for_questions(tmp_path: Path, kind: s
     assert len(score_table(named, ["mrr"])) == len(once)
 
 
-
-
-
-
 class TestTraces:
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
