@@ -120,7 +120,6 @@ if TYPE_CHECKING:
         table_totals,
     )
     from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
-    from llama_index_rag_metrics.scores.thresholds import Thresholds, score_thresholds
 
 __version__ = "0.1.0"
 
@@ -169,7 +168,6 @@ __all__ = [
     "StageResults",
     "Sweep",
     "TextMatcher",
-    "Thresholds",
     "TokenOverlapMatcher",
     "aevaluate",
     "aevaluate_stages",
@@ -210,7 +208,6 @@ __all__ = [
     "score_rankings",
     "score_schema",
     "score_table",
-    "score_thresholds",
     "sweep",
     "table_totals",
     "unregister",
@@ -280,7 +277,6 @@ _LAZY = {
     "scores.scoring.score_rankings": ("score_rankings",),
     "scores.scoring.score_tables": ("score_schema", "score_table", "table_totals"),
     "scores.scoring.totals": ("ScoreTotals",),
-    "scores.thresholds": ("Thresholds", "score_thresholds"),
 }
 """Modules that cost time to import, and the names that are taken from there when first used."""
 

@@ -83,13 +83,6 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
     return systems
 
 
-def stored_system(run: Path, qrels: Path | None, request: ScoreRequest) -> System:
-    """One run, scored, with its rankings and their labels."""
-    relevance = _labels(qrels, request)
-    _check_labelled(run, relevance, request)
-    return _read_system(run, relevance, request)
-
-
 def _labels(qrels: Path | None, request: ScoreRequest) -> Mapping[str, Relevance] | None:
     if qrels is None:
         return request.asked.relevance or None

@@ -96,9 +96,6 @@ FIGURES: Mapping[str, FigureKind] = {
     "heat_map": FigureKind(
         "Means by two parameters", True, "sweep() makes one, of two or more parameters."
     ),
-    "by_threshold": FigureKind(
-        "By threshold on the score", True, "results.thresholds() makes one."
-    ),
     "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
 }
 

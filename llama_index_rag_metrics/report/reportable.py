@@ -111,8 +111,8 @@ class Reportable:
                 their "distribution" over the queries (both of a comparison only); a metric
                 "by_cutoff", or "by_tokens" where these were counted; "precision_recall":
                 interpolated, at eleven levels; "latency". Of a sweep: "tradeoff", quality against
-                tokens against p95, and a "heat_map" of two parameters. Of thresholds on the score:
-                a metric "by_threshold". Of what predicts the answers: "predictions".
+                tokens against p95, and a "heat_map" of two parameters. Of what
+                predicts the answers: "predictions".
             metric: which metric it shows; None takes ndcg where there is one, else the first. Means
                 and differences show all metrics unless one is given.
 

@@ -217,9 +217,7 @@ def systems_report(
     said = [*first_lines(systems, chosen, lost), *of_runs] if decision is None else decision
     return m.Report(
         title=title,
-        lead="; ".join(
-            [how_many([system.scores.counts for system in systems]), *_thresholds(systems)]
-        ),
+        lead=how_many([system.scores.counts for system in systems]),
         decision=said,
         about=about(systems),
         sections=[
@@ -268,17 +266,6 @@ def how_many(counts: Sequence[Counts]) -> str:
     """How many questions are scored, at most, and why the others aren't."""
     most = max(counts, key=attrgetter("scored"))
     return "; ".join([f"{questions(most.scored)} scored", *most.left_out])
-
-
-def _thresholds(systems: Sequence[System]) -> Iterator[str]:
-    """Below which score of the retriever nothing counts, and in which of the systems."""
-    names: dict[float, list[str]] = {}
-    for system in systems:
-        if (least := system.run.min_score) is not None:
-            names.setdefault(least, []).append(plain(system.name))
-    for least, of in names.items():
-        whose = "" if len(of) == len(systems) else f" of {listed(of)}"
-        yield f"only passages{whose} with a score of {least:g} or more"
 
 
 def queries_report(systems: Sequence[System]) -> m.Report:

@@ -100,9 +100,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "score_table": lambda **options: package.score_table(
         {"expected_ids": [["d1"]], "retrieved_ids": [["d1", "d2"]]}, ["mrr"], **options
     ),
-    "score_thresholds": lambda **options: package.score_thresholds(
-        RELEVANT, SCORED, "recall@5", **options
-    ),
     "sweep": lambda **options: package.sweep(
         lambda **_: retrieve, {"depth": [1, 2]}, DATASET, ["mrr"], **options
     ),

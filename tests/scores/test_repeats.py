@@ -22,7 +22,6 @@ from llama_index_rag_metrics import (
     metrics,
     read_run,
     score_rankings,
-    score_thresholds,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.rankings.run import Ranking
@@ -467,14 +466,6 @@ def test_a_threshold_is_applied_to_every_run() -> None:
     # d1 stays in the first run alone; nothing is left of q2 in the second alone
     assert dict(scores.means) == {"recall": 0.5, "abstained": 0.5, "pass^2 recall": 0}
     assert dict(scores.means) == dict(score_rankings(expected, run.at_least(0.5), names).means)
-
-
-def test_thresholds_are_of_one_run_of_each_question() -> None:
-    expected = {"q1": ["d0"], "q2": []}
-    run = Run(repeats=[Run({"q1": with_scores(0.9), "q2": with_scores(0.4)})] * 2)
-    with pytest.raises(InvalidInput, match="one run of each question"):
-        score_thresholds(expected, run, "recall")
-    assert score_thresholds(expected, run.repeats[0], "recall").proposed is not None
 
 
 def test_chances_to_pass_are_of_all_questions() -> None:

@@ -24,7 +24,6 @@ from llama_index_rag_metrics import (
     pool,
     power,
     score_rankings,
-    score_thresholds,
     sweep,
 )
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -76,15 +75,6 @@ def asked_twice() -> Reportable:
     return score_rankings(judged, Run(repeats=runs, name=EVIL), names, queries={"q1": EVIL})
 
 
-def thresholds(n: int = 40) -> Reportable:
-    expected = {f"q{number}": ["a"] if number % 2 else [] for number in range(n)}
-    run = {
-        query: Ranking([EVIL, "a"], scores=[0.3 + number % 2 / 2 + number / 100, 0.1])
-        for number, query in enumerate(expected)
-    }
-    return score_thresholds(expected, run, "recall@5", name=EVIL)
-
-
 def down() -> Reportable:
     return results({query_id: Ranking(error=REFUSED) for query_id in ("q1", "q2", "q4", "q5")})
 
@@ -119,12 +109,6 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
     "Power": [
         lambda: power({"old": baseline(), EVIL: baseline()}, effect=0.1),
         lambda: power(deviation=0.3, changed=0.4, n=200),
-    ],
-    "Thresholds": [
-        thresholds,
-        lambda: thresholds(n=2),
-        lambda: score_thresholds({"q": ["a"]}, {"q": Ranking(["a"], scores=[0.5])}, "mrr"),
-        lambda: score_thresholds({"q": ["a"]}, {"q": []}, "mrr"),
     ],
     "Sweep": [swept, lambda: swept([1])],
     "LabelFindings": [

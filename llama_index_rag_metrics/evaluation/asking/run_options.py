@@ -155,8 +155,7 @@ class EvaluateOptions(StageOptions, total=False):
     min_score: float | None
     """Leave out passages with a lower score of the retriever, or of the last postprocessor, as
     LlamaIndex's `SimilarityPostprocessor(similarity_cutoff=min_score)` behind it would. A journal
-    keeps all passages: another threshold asks nothing again. `results.thresholds()` shows what each
-    would do."""
+    keeps all passages: another threshold asks nothing again."""
 
     max_calls: int | None
     """How many retrievals an agent or a workflow may make for a question. At the next one it is

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.asking.query_runner import Collected
     from llama_index_rag_metrics.evaluation.evaluator import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.scores.thresholds import Thresholds
 
     ListOfResults = list[RetrievalEvalResult]
 else:
@@ -136,23 +135,6 @@ class EvaluationResults(Reportable, ListOfResults):
             UnknownMetric: the metric wasn't computed.
         """
         return worst_of(system_of(self), metric, n)
-
-    def thresholds(self, metric: str | None = None, *, tolerance: float = 0.02) -> Thresholds:
-        """Every retrieval score as a threshold: what questions with an answer lose, others gain.
-
-        Args:
-            metric: one of the metrics; None takes that of the reports, ndcg where there is one.
-            tolerance: how far its mean may fall for the threshold that is proposed.
-
-        Raises:
-            UnknownMetric: the metric wasn't computed.
-            InvalidInput: the metric needs no labels, or less of it is better; scores are missing,
-                rise with the rank as distances do, or are of several retrievers.
-        """
-        from llama_index_rag_metrics.scores.thresholds import thresholds_of
-
-        system = system_of(self)
-        return thresholds_of(system, metric or headline([*self.scores]), tolerance)
 
     def __getattr__(self, name: str) -> NoReturn:
         remedy = f". Write results.scores.{name}" if hasattr(Scores, name) else ""

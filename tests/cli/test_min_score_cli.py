@@ -1,0 +1,59 @@
+"""--min-score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.command_line import refusal, run
+
+from llama_index_rag_metrics import Ranking, write_qrels, write_run
+
+EXPECTED = {f"q{n}": ["a"] if n % 2 else [] for n in range(12)}
+STORED = {
+    query: Ranking(["a", "b"], scores=[0.5 + n / 100 if n % 2 else 0.4 - n / 100, -1.5])
+    for n, query in enumerate(EXPECTED)
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("run.jsonl", "run.trec"):
+        write_run(STORED, name)
+    write_qrels(EXPECTED, "labels.jsonl")
+
+
+def test_a_threshold_of_score(tmp_path: Path) -> None:
+    metrics = ("-m", "recall@1,abstained,returned@5", "--qrels", "labels.jsonl")
+    shown = run("score", "run.jsonl", *metrics, "--min-score", "0.5", "--html", "page.html")
+    assert "Without an answer: 6 questions" in shown.stdout
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    assert ["abstained", "1.00"] in rows
+    assert ["recall@1", "1.00"] in rows
+    assert "−1.5" not in Path("page.html").read_text()
+    below = run("score", "run.trec", *metrics, "--min-score", "-2.5")
+    assert ["returned@5", "2.00"] in [line.split() for line in below.stdout.splitlines()]
+    write_run({"q1": ["a"]}, "bare.jsonl")
+    said = refusal(run("score", "bare.jsonl", *metrics, "--min-score", "0.5"))
+    assert "a score of every retrieved passage" in said
+
+
+def test_one_threshold_for_several_is_remarked_on() -> None:
+    options = ("--qrels", "labels.jsonl", "-m", "abstained", "--min-score", "0.5")
+    said = "--min-score cuts 2 runs at the same score: only scores of one kind compare"
+    assert said in run("score", "run.jsonl", "run.trec", *options).stderr
+    assert said not in run("score", "run.jsonl", *options).stderr
+
+
+def test_an_evaluation_ends_well_without_values_that_nobody_is_due() -> None:
+    Path("dataset.jsonl").write_text(
+        '{"query_id": "q1", "query": "How do ants march?", "expected_ids": ["d1"]}\n'
+        '{"query_id": "q2", "query": "Who repairs zeppelins?", "expected_ids": []}\n'
+        '{"document_id": "d1", "text": "Ants march in columns at night."}\n'
+        '{"document_id": "d2", "text": "Bees dance to show the way."}\n'
+    )
+    options = ("-r", "bm25", "-m", "recall@1,abstained", "--min-score", "0.01", "--no-progress")
+    shown = run("evaluate", "-d", "dataset.jsonl", *options)
+    assert shown.exit_code == 0, shown.output
+    assert ["abstained", "1.00"] in [line.split() for line in shown.stdout.splitlines()]
