@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
     from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
     from llama_index_rag_metrics.files.traces.trace_reading import read_traces
-    from llama_index_rag_metrics.labels.checking import LabelFindings, check_labels, remember_texts
+    from llama_index_rag_metrics.labels.checking import LabelFindings, check_labels
     from llama_index_rag_metrics.labels.moving import MovedLabels, move_labels
     from llama_index_rag_metrics.labels.pooling import Pool, pool
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
@@ -203,7 +203,6 @@ __all__ = [
     "register",
     "register_format",
     "register_matcher",
-    "remember_texts",
     "score_files",
     "score_rankings",
     "score_schema",
@@ -260,7 +259,7 @@ _LAZY = {
     "files.runs.read_runs": ("read_qrels", "read_run"),
     "files.runs.write_runs": ("write_qrels", "write_run"),
     "files.traces.trace_reading": ("read_traces",),
-    "labels.checking": ("LabelFindings", "check_labels", "remember_texts"),
+    "labels.checking": ("LabelFindings", "check_labels"),
     "labels.moving": ("MovedLabels", "move_labels"),
     "labels.pooling": ("Pool", "pool"),
     "labels.question_generation": ("generate_question_context_pairs",),

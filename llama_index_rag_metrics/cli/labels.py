@@ -106,41 +106,6 @@ def run_move(
     fail_if(moved.of("lost"))
 
 
-@command(labels, "remember")
-def run_remember(
-    dataset: Path,
-    corpus: str | None = None,
-    *,
-    output: NewFile[Path],
-    split: str | None = None,
-    match_on: str = "node_id",
-    keep_corpus: bool = True,
-) -> None:
-    """Store hashes of the labelled texts in the dataset.
-
-    With them `labels check` notices changed texts without a corpus.
-
-    Args:
-        output (-o): The new dataset: .json or .jsonl.
-        keep_corpus (--keep-corpus/--drop-corpus): Whether the new dataset has the old one's corpus.
-
-    Examples:
-        rag-metrics labels remember data.jsonl storage/ -o data.jsonl
-    """
-    from llama_index_rag_metrics import RetrievalDataset, remember_texts
-    from llama_index_rag_metrics.cli.retriever_factories import passages_of
-    from llama_index_rag_metrics.files.retrieval_dataset import check_ending
-    from llama_index_rag_metrics.report.numbers import counted
-
-    check_files({"--output": output}, [Path(corpus) if corpus else None])
-    check_ending(output)
-    questions = RetrievalDataset.load(dataset, split=split)
-    passages = passages_of("CORPUS", corpus, questions, match_on)
-    kept = remember_texts(questions, passages, match_on=match_on, keep_corpus=keep_corpus)
-    kept.save(output)
-    tell(f"{output}: hashes of {counted(len(kept.text_hashes), 'passage', 'passages')}")
-
-
 @command(
     labels,
     "pool",

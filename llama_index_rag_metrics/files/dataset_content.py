@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -16,9 +15,6 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow, InvalidInput
 
 Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
-
-
-_TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
 
 
 def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
@@ -87,15 +83,6 @@ def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str
     return {query_id: list(dict.fromkeys(ids)) for query_id, ids in by_query.items()}
 
 
-def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
-    hashes = read_texts("text_hashes", text_hashes)
-    for passage_id, text_hash in hashes.items():
-        if not _TEXT_HASH.fullmatch(text_hash):
-            expected = "a hash that remember_texts() made: sha256: and 64 digits"
-            raise InvalidInput(f"text_hashes[{passage_id!r}]", text_hash, expected)
-    return hashes
-
-
 def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
     unknown = [key for key in ids if key not in known]
     if unknown:
@@ -152,7 +139,6 @@ class DatasetContent:
     titles: dict[str, str] = field(default_factory=dict)
     document_metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
     forbidden: dict[str, list[str]] = field(default_factory=dict)
-    text_hashes: dict[str, str] = field(default_factory=dict)
     name: str = field(default="", compare=False)
     mode: str = "text"
     notes: list[str] = field(default_factory=list, compare=False)
@@ -221,7 +207,6 @@ _PARTS: Mapping[str, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
     "expected texts": ("expected texts", attrgetter("expected_texts")),
     "document metadata": ("metadata of documents", attrgetter("document_metadata")),
     "forbidden ids": ("forbidden ids", attrgetter("forbidden")),
-    "hashes of texts": ("hashes of labelled texts", attrgetter("text_hashes")),
     "mode": ("another mode than text", lambda content: {content.mode} - {"text"}),
 }
 

@@ -198,7 +198,6 @@ _READERS: dict[str, Callable[[Any, Place], Any]] = {
     "document_metadata": _metadata,
     "expected_texts": records.read_texts,
     "forbidden": lambda value, place: [*records.read_relevance(value, place).grades],
-    "text_hashes": _text,
 }
 _OPTIONAL = [*_READERS][2:]
 
@@ -208,15 +207,13 @@ def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
 
     def read(line: str, place: Place) -> None:
         record = from_json(line, place)
-        if isinstance(record, dict) and {"document_id", f.TEXT_HASH} == record.keys():
-            records.read_text_hash(content, record, place)
-        elif isinstance(record, dict) and "document_id" in record:
+        if isinstance(record, dict) and "document_id" in record:
             records.read_document(content, record, place, ["document_id"])
         else:
             records.read_question(content, record, place)
 
     faults.each(read_lines(path, faults), read)
-    if not (content.queries or content.corpus or content.text_hashes or faults.skipped):
+    if not (content.queries or content.corpus or faults.skipped):
         raise Place(str(path)).wrong(f"lines such as {f.EXAMPLE}")
     return content
 
@@ -225,11 +222,7 @@ def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> 
     check_fits(content, "JSONL", ALL_BUT_MODE, lossy=lossy)
     questions = (records.question_record(content, query_id) for query_id in content.queries)
     documents = (records.document_record(content, document_id) for document_id in content.corpus)
-    hashes = (
-        {"document_id": passage_id, f.TEXT_HASH: text_hash}
-        for passage_id, text_hash in content.text_hashes.items()
-    )
-    write_lines(path, map(to_json, chain(questions, documents, hashes)))
+    write_lines(path, map(to_json, chain(questions, documents)))
 
 
 _INDEX = ("", "Unnamed: 0")

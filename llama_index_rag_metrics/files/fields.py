@@ -43,9 +43,6 @@ ANSWERED = {"answer", "response"}
 DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
 
 TEXT = ("text", "contents")
-TEXT_HASH = "text_hash"
-"""In place of the text, where a labelled passage's own isn't kept."""
-
 RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
 SCORES = ("scores", "retrieved_scores")
 TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")

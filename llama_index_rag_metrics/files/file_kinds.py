@@ -450,7 +450,7 @@ def _of_record(record: object, wanted: str) -> str | None:
 
 def _is_document(record: object) -> bool:
     names = record.keys() if isinstance(record, Mapping) else set()
-    has_text = not names.isdisjoint((*f.TEXT, f.TEXT_HASH))
+    has_text = not names.isdisjoint(f.TEXT)
     return "document_id" in names and has_text and names.isdisjoint((*f.QUERY_ID, *f.GRADE))
 
 

@@ -169,14 +169,6 @@ def read_document(
         content.document_metadata[document_id] = metadata
 
 
-def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Place) -> None:
-    passage_id, text_hash = read_id(record.get("document_id"), place), record[f.TEXT_HASH]
-    place.check(isinstance(text_hash, str), f"a text under {f.TEXT_HASH!r}", text_hash)
-    is_new = passage_id not in content.text_hashes
-    place.check(is_new, "the hash of every passage once", passage_id)
-    content.text_hashes[passage_id] = text_hash
-
-
 def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
     record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
     if query_id in content.relevance:

@@ -48,8 +48,6 @@ class RetrievalDataset(DatasetContent):
         titles: document id to title; what is indexed is the title, then the text.
         document_metadata: document id to {key: value}.
         forbidden: query id to the ids that its asker may not see, for metrics of leaks.
-        text_hashes: labelled passage to a hash of its text when it was labelled, which
-            `remember_texts` makes: so `check_labels` sees what changed without the corpus.
         name: what to call the dataset; two datasets may be equal under different names.
         mode: "text" or "image", as in LlamaIndex's old dataset.
         notes: what a user of the dataset should know, such as how it came about.
@@ -84,7 +82,6 @@ class RetrievalDataset(DatasetContent):
         titles: Mapping[str, str | None] | None = None,
         document_metadata: Mapping[str, arguments.Metadata | None] | None = None,
         forbidden: Mapping[str, Iterable[str]] | None = None,
-        text_hashes: Mapping[str, str] | None = None,
         name: str = "",
         mode: str = "text",
         notes: Iterable[str] = (),
@@ -104,7 +101,6 @@ class RetrievalDataset(DatasetContent):
             titles=arguments.read_titles(titles or {}),
             document_metadata=arguments.read_metadata("document_metadata", document_metadata or {}),
             forbidden=arguments.read_forbidden(forbidden or {}),
-            text_hashes=arguments.read_text_hashes(text_hashes or {}),
             name=name,
             mode=mode,
             notes=list(notes),

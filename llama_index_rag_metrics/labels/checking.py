@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.likeness import likeness, text_hash
+from llama_index_rag_metrics.labels.likeness import likeness
 from llama_index_rag_metrics.labels.locating import (
     Finder,
     Label,
@@ -38,8 +38,6 @@ from llama_index_rag_metrics.report.excerpts import difference, excerpt
 from llama_index_rag_metrics.report.numbers import counted, mean_of, questions, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_share
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.mappings import slice_of
 
@@ -229,7 +227,7 @@ def check_labels(
     questions that copy a passage; and what nobody asks about.
 
     Args:
-        dataset: the labels, with their texts or the hashes that `remember_texts` kept of them.
+        dataset: the labels, with their texts.
         index_or_nodes: what can be retrieved: an index, a vector store that lists its nodes, a
             docstore, nodes, {id: text}, a dataset, or a path to a folder that LlamaIndex persisted,
             a dataset or a corpus.jsonl. None checks the labels against the dataset's own corpus.
@@ -303,16 +301,10 @@ def _drifted(labels: list[Label], finder: Finder) -> Iterator[Finding]:
 
 
 def _sentence(label: Label, located: Located, where: str) -> str:
-    is_hash = located.score is None and label.text_hash is not None
     if located.fate == "lost":
-        had = "no passage has the text that it had" if is_hash else "no passage has its text"
-        known = had if is_hash or label.texts else "its text isn't known"
+        known = "no passage has its text" if label.texts else "its text isn't known"
         return f"{label.id!r} is gone, and {known}"
     text = f"the text of {label.id!r}"
-    if is_hash and located.by == "place":
-        return f"the text at {label.id!r} changed, in {where}: edited there, or above it"
-    if is_hash:
-        return f"{text} changed; a hash can't tell how much of it is left"
     if located.fate == "changed":
         return f"{text} was edited: {whole_percent(located.score or 0.0)} of it are in {where}"
     if label.by_place:
@@ -387,76 +379,12 @@ def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[s
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
     if check.fits_otherwise and (note := check.note()):
         notes.append(note.removeprefix(f"{NOT_VALID}: "))
-    if unknown := sum(1 for label in named if not label.texts and label.text_hash is None):
+    if unknown := sum(1 for label in named if not label.texts):
         notes.append(
             f"the dataset has no text of {unknown:,} of {len(named):,} labelled passages: whether "
-            "these changed can't be told. Keep the corpus in the dataset, or let remember_texts() "
-            "keep hashes of their texts."
-        )
-    if hashed := sum(1 for label in labels if label.hash_alone is not None):
-        notes.append(
-            f"the dataset has only hashes of the texts of {hashed:,} of {len(labels):,} labelled "
-            "passages: a passage that is whole under another id is found; whether another one "
-            "was edited, split, merged or dropped can't be told"
+            "these changed can't be told. Keep the corpus in the dataset."
         )
     return notes
-
-
-def remember_texts(
-    dataset: RetrievalDataset,
-    index_or_nodes: PassagesLike | None = None,
-    *,
-    match_on: MatchOn = "node_id",
-    keep_corpus: bool = True,
-) -> RetrievalDataset:
-    """Keep a hash of the text of every labelled passage, so that changes are seen without corpus.
-
-    `check_labels` and `move_labels` then see whether a passage is unchanged, has another id, or has
-    another text. Whether a text that is gone was edited, split or dropped, only the text itself
-    shows: keep the corpus where you can.
-
-    White space and typography (ligatures, soft hyphens, quotes, dashes) don't count. Earlier hashes
-    are replaced where the passage is there; call it again when you have looked at what changed.
-
-    Args:
-        dataset, index_or_nodes, match_on: as of `check_labels`.
-        keep_corpus: whether the new dataset has the corpus of the old one.
-
-    Returns:
-        A dataset with `text_hashes`, which its JSON and JSONL hold.
-
-    Raises:
-        InvalidInput: no labelled passage is there, or the second argument is of another kind.
-
-    Examples:
-        >>> from llama_index_rag_metrics import RetrievalDataset, check_labels
-        >>> dataset = RetrievalDataset({"q1": "Which moon has geysers?"}, {"q1": ["d1"]})
-        >>> dataset = remember_texts(dataset, {"d1": "Enceladus has geysers."})
-        >>> [error.kind for error in check_labels(dataset, {"d1": "Io has volcanoes."}).errors]
-        ['changed']
-    """
-    passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
-    labels = labels_by_id(labels_of(dataset))
-    texts = {label_id: _text_today(label, passages) for label_id, label in labels.items()}
-    hashes = {label_id: text_hash(text) for label_id, text in texts.items() if text is not None}
-    if labels and not hashes:
-        expected = "what has a labelled passage"
-        remedy = f"A label is {next(iter(labels))!r}, an id {next(iter(passages.texts))!r}."
-        raise InvalidInput("index_or_nodes", f"none of {len(labels):,}", expected, remedy)
-    if missing := [repr(label_id) for label_id in labels if label_id not in hashes]:
-        extent = f"{len(missing):,} of {len(labels):,} labelled passages aren't there"
-        warning = f"{extent}, so their texts can't be remembered: {join_first(missing)}"
-        warn_caller(LabelWarning(warning))
-    dropped = {} if keep_corpus else dict.fromkeys(("corpus", "titles", "document_metadata"))
-    remembered = {**dataset.text_hashes, **hashes}
-    return RetrievalDataset(**{**vars(dataset), **dropped, "text_hashes": remembered})
-
-
-def _text_today(label: Label, passages: Passages) -> str | None:
-    if not label.by_place or label.place is None:
-        return label.text if label.by_place else passages.texts.get(label.id)
-    cuts = (passages.cut(item, label.place) for item in passages.overlapping(label.place))
-    return next((text for text in cuts if text is not None), None)
 
 
 _ERRORS, _FINE = m.Cell("errors", "outcome", "alarm"), m.Cell("fine", "outcome", "best")

@@ -7,7 +7,6 @@ neighbouring runs the smallest hash is kept.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -46,19 +45,6 @@ _COMMON = 256  # A fingerprint in more passages than this is boilerplate, and do
 def fold_typography(text: str) -> str:
     """A text as it would be typed, so that a document that is parsed anew has the same text."""
     return " ".join(compatible(text.translate(_TYPOGRAPHY)).split())
-
-
-def text_hash(text: str) -> str:
-    return _hash(fold_typography(text))
-
-
-def known_hashes(text: str) -> tuple[str, str]:
-    """The hash of a text, and that of earlier versions, which kept its typography."""
-    return text_hash(text), _hash(" ".join(unicodedata.normalize("NFC", text).split()))
-
-
-def _hash(words: str) -> str:
-    return f"sha256:{sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 @lru_cache(maxsize=4096)

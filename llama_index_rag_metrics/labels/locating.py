@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,15 +16,12 @@ from llama_index.core.schema import BaseNode
 
 from llama_index_rag_metrics.evaluation.retrieved.passages import Passages
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.likeness import (
     Lookup,
     Piece,
     covered,
     fold_typography,
     kept_in_order,
-    known_hashes,
-    text_hash,
 )
 from llama_index_rag_metrics.rankings.matching.matcher import Expected
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
@@ -45,7 +42,6 @@ class Label:
     id: str
     text: str | None = None
     other_text: str | None = None
-    text_hash: str | None = None
     place: Span | None = None
     by_place: bool = False
     queries: dict[str, float] = field(default_factory=dict)
@@ -54,10 +50,6 @@ class Label:
     @property
     def relevant_to(self) -> tuple[str, ...]:
         return tuple(query_id for query_id, grade in self.queries.items() if grade > 0)
-
-    @property
-    def hash_alone(self) -> str | None:
-        return None if self.texts else self.text_hash
 
     @property
     def texts(self) -> list[str]:
@@ -141,13 +133,12 @@ def judged(dataset: RetrievalDataset, query_id: str) -> Relevance | None:
 
 
 def _label(dataset: RetrievalDataset, name: str, place: Span | None, text: str | None) -> Label:
-    known_hash = dataset.text_hashes.get(name)
     if name in dataset.corpus:
         bare = dataset.corpus[name] if dataset.titles.get(name) else None
-        return Label(name, dataset.indexed_text(name), bare, known_hash, place)
+        return Label(name, dataset.indexed_text(name), bare, place)
     if text is None and place is not None and place.source in dataset.corpus:
         text = dataset.corpus[place.source][place.start : place.end]
-    return Label(name, text or None, None, known_hash, place)
+    return Label(name, text or None, None, place)
 
 
 def _place(dataset: RetrievalDataset, item: str, matcher: SpanMatcher) -> Span | None:
@@ -180,7 +171,8 @@ Cover: TypeAlias = npt.NDArray[np.bool_]
 class Located:
     """What became of a label, and the passages that hold it, the largest share first.
 
-    `score` is the share that is there, 1 if only id or place are known, None of a hash alone.
+    `score` is the share that is there, 1 if only id or place are known, None of a lost label
+    without a text.
     """
 
     fate: Fate
@@ -201,41 +193,14 @@ class Finder:
 
     def find(self, label: Label) -> Located:
         today = None if label.by_place else self.passages.texts.get(label.id)
-        known = {label.hash_alone} if label.hash_alone else {*map(text_hash, label.texts)}
-        if today is not None and not (known and known.isdisjoint(known_hashes(today))):
+        known = {*map(fold_typography, label.texts)}
+        if today is not None and (not known or fold_typography(today) in known):
             return Located("kept", 1.0, (Piece(label.id, 1.0),), "id")
-        if label.hash_alone is not None:
-            return self._by_hash(label)
         placed = self._at_place(label)
         if placed is not None and _score(placed) >= WHOLE:
             return placed
         both = [located for located in (self._by_text(label), placed) if located is not None]
         return max(both, key=_score, default=Located("lost", 0.0 if label.texts else None))
-
-    def _by_hash(self, label: Label) -> Located:
-        """Where a label is of whose text only a hash is known: whole in a passage, or unknown."""
-        placed = self._at_place(label)
-        pieces = placed.pieces if placed else ()
-        cuts = ((piece.id, self.passages.cut(piece.id, label.place)) for piece in pieces)
-        hashes = {passage_id: known_hashes(text) for passage_id, text in cuts if text is not None}
-        is_same = any(label.text_hash in either for either in hashes.values())
-        if placed is not None and (not hashes or is_same):
-            return placed
-        if holders := self._holders.get(label.text_hash or ""):
-            return Located("moved", 1.0, tuple(Piece(holder, 1.0) for holder in holders), "text")
-        if hashes:
-            return Located("changed", None, tuple(Piece(item, None) for item in hashes), "place")
-        if not label.by_place and label.id in self.passages.texts:
-            return Located("changed", None, (Piece(label.id, None),), "id")
-        return Located("lost", None)
-
-    @cached_property
-    def _holders(self) -> Mapping[str, list[str]]:
-        return grouped(
-            (known, key)
-            for key, text in self.passages.texts.items()
-            for known in dict.fromkeys(known_hashes(text))
-        )
 
     def _at_place(self, label: Label) -> Located | None:
         """The passages at the label's place that still have its text."""

@@ -36,7 +36,7 @@ class Move(Sentence):
     """What became of one label: `pieces` are the new ids, `others` nodes with too small a share.
 
     `score` is the share of its text, or of the answer in it, that the new nodes hold together, in
-    [0, 1]; None if only a hash of the text is known, which no new node has.
+    [0, 1]; None if its text isn't known.
     """
 
     query_id: str
@@ -52,7 +52,7 @@ class Move(Sentence):
     def __str__(self) -> str:
         remark = ", ".join(map(str, self.pieces))
         if self.fate == "lost":
-            remark = "its text isn't known, or only by a hash that no node has"
+            remark = "its text isn't known"
             if self.score is not None:
                 remark = f"{whole_percent(self.score)} of its text is left"
         return f"{self.item!r} is {self.fate}: {remark}"
@@ -224,8 +224,7 @@ def _notes(moves: Sequence[Move], n_forbidden: int) -> list[str]:
     forbidden = questions(n_forbidden)
     notes = {
         f"{fates['lost']:,} of {of} lost, of {n}: the text is gone": lost,
-        f"{unsure:,} of {of} can't be followed: the text isn't known, or only by a hash, "
-        "which finds no edited or split text": unsure,
+        f"{unsure:,} of {of} can't be followed: the text isn't known": unsure,
         f"{fates['changed']:,} of {of} moved to a text that was edited since": fates["changed"],
         f"forbidden ids of {forbidden} aren't moved: give them anew, or forbidden= by "
         "metadata": n_forbidden,

@@ -119,11 +119,8 @@ class TestMove:
 class TestOutputs:
     """What can't be written is refused before anything is read: here the datasets aren't there."""
 
-    @pytest.mark.parametrize(
-        "arguments", [("move", "none.json", "none.jsonl"), ("remember", "none.json")]
-    )
-    def test_of_another_kind(self, arguments: tuple[str, ...]) -> None:
-        said = refusal(run(*arguments, "-o", "m.xyz"))
+    def test_of_another_kind(self) -> None:
+        said = refusal(run("move", "none.json", "none.jsonl", "-o", "m.xyz"))
         assert said.startswith("--output: expected a name that ends in .json or .jsonl")
 
     @pytest.mark.parametrize(
@@ -132,7 +129,6 @@ class TestOutputs:
             (("check", "dataset.json", "same.jsonl", "--json", "same.jsonl"), "--json"),
             (("check", "dataset.json", "--html", "./dataset.json"), "--html"),
             (("move", "dataset.json", "same.jsonl", "-o", "same.jsonl"), "--output"),
-            (("remember", "dataset.json", "same.jsonl", "-o", "same.jsonl"), "--output"),
             (("pool", "a.run", "b.run", "-o", "b.run"), "--output"),
             (("pool", "a.run", "b.run", "-d", "dataset.json", "-o", "dataset.json"), "--output"),
             (("agree", "anna.jsonl", "ben.jsonl", "--json", "ben.jsonl"), "--json"),
@@ -166,27 +162,8 @@ class TestOutputs:
         assert refusal(run(*arguments)).startswith(f"{option}: expected ")
 
     def test_a_dataset_may_be_replaced(self) -> None:
-        assert run("remember", "dataset.json", "same.jsonl", "-o", "dataset.json").exit_code == 0
-        assert len(RetrievalDataset.load("dataset.json").text_hashes) == 2
-
-
-class TestRemember:
-    def test_changes_are_seen_without_the_corpus(self) -> None:
-        result = run("remember", "dataset.json", "same.jsonl", "-o", "small.json", "--drop-corpus")
-
-        assert result.exit_code == 0, result.output
-        assert "small.json: hashes of 2 passages" in result.stdout
-        assert RetrievalDataset.load("small.json").corpus == {}
-        write_corpus("edited.jsonl", {**TEXTS, "d1": "Another text."})
-        assert run("check", "small.json", "same.jsonl").exit_code == 0
-        checked = run("check", "small.json", "edited.jsonl")
-        assert checked.exit_code == 1
-        assert "the text of 'd1' changed" in checked.stdout
-
-    def test_wrong_usage(self) -> None:
-        assert "nowhere" in refusal(run("remember", "dataset.json", "nowhere", "-o", "new.json"))
-        refused = refusal(run("remember", "dataset.json", "renamed.jsonl", "-o", "new.json"))
-        assert "A label is 'd1', an id 'n1'" in refused
+        assert run("move", "dataset.json", "same.jsonl", "-o", "dataset.json").exit_code == 0
+        assert RetrievalDataset.load("dataset.json").queries
 
 
 QDRANT = """

@@ -26,7 +26,6 @@ DOES = {  # what each command does with the files of `folder`, and how it ends
     "labels check": (["d.json"], 0),
     "labels move": (["d.json", "corpus.jsonl", "-o", "moved.json"], 0),
     "labels pool": (["a.jsonl", "b.jsonl", "-d", "d.json", "-o", "pool.jsonl"], 0),
-    "labels remember": (["d.json", "-o", "kept.json"], 0),
     "labels review": (["items.jsonl", "-o", "reviewed.jsonl"], 0),
     "metrics": (["ndcg"], 0),
     "power": (["scores.json", "other.json"], 0),
