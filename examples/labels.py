@@ -55,9 +55,9 @@ print(moved, "\n")
 edited = Document(id_="handbook", text=f"A new rule comes first: no shoes near the wheels. {TEXT}")
 print(check_labels(dataset, [edited]), "\n")
 
-# Two retrievers, few judgements: which item decides?
+# Two retrievers, few judgements: which passages tell them apart?
 runs = {
     "words": {"q1": ["n1", "n2", "n3"], "q2": ["n4", "n1", "n2"]},
     "vectors": {"q1": ["n1", "n3", "n2"], "q2": ["n1", "n5", "n4"]},
 }
-print(pool(runs, {"q1": {"n1": 1}}, metric="ndcg@3", n=3))
+print(pool(runs, {"q1": {"n1": 1}}, depth=3, n=3))

@@ -18,7 +18,6 @@ from llama_index_rag_metrics.cli.commands import (
     show,
 )
 from llama_index_rag_metrics.cli.outcome import tell
-from llama_index_rag_metrics.labels import Strategy
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -107,10 +106,7 @@ def run_move(
 
 
 @command(
-    labels,
-    "pool",
-    ok="every comparison is decided, or passages to label were written",
-    needs_llama_index=False,
+    labels, "pool", ok="passages to label were written, if there are any", needs_llama_index=False
 )
 def run_pool(
     runs: list[Path],
@@ -118,15 +114,12 @@ def run_pool(
     output: NewFile[Path],
     qrels: Path | None = None,
     dataset: Path | None = None,
+    depth: Count[int] = 10,
     n: Count[int | None] = None,
-    metric: str = "ndcg@10",
-    strategy: Strategy = "decisive",
-    baseline: str | None = None,
-    level: float = 0.05,
     form: Form = "table",
     html: NewFile[Path | None] = None,
 ) -> None:
-    """Choose what to label next, and say whether enough is labelled.
+    """Choose what to label next: what the runs rank differently first.
 
     Args:
         runs (RUN): Stored rankings, as `score` takes them.
@@ -135,35 +128,19 @@ def run_pool(
         qrels: The labels so far. Default: those of the dataset.
         dataset (-d, DATASET): The dataset that holds the questions and the texts.
         n (-n, --n): How many passages to write. Default: all.
-        metric (-m, METRIC): ndcg@k, precision@k, recall, recall@k, ap or ap@k.
-        strategy: What comes first: what changes comparisons most, or ranks highest.
-        baseline (RUN): Compare every other run with this one. Default: all of them.
-        level: A comparison is decided if the chance that further labels change it is below this.
-
-    Groups:
-        What is compared: qrels, dataset, metric, baseline, level
-        What to label next: output, n, strategy
-        Output: form, html
 
     Examples:
         rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl
     """
     from llama_index_rag_metrics import RetrievalDataset, pool
-    from llama_index_rag_metrics.labels.decisive import checked_metric
-    from llama_index_rag_metrics.labels.pooling import check_level
 
-    checked_metric(metric)
-    check_level(level)
     check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
     loaded = _runs_of(runs)
     chosen = pool(
         loaded,
         qrels,
+        depth=depth,
         n=n,
-        metric=metric,
-        strategy=strategy,
-        baseline=baseline,
-        level=level,
         dataset=None if dataset is None else RetrievalDataset.load(dataset),
     )
     chosen.to_jsonl(output)

@@ -1,12 +1,10 @@
 """Labels, checked and moved to new nodes; what to judge next; questions by an LLM."""
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-# by what `pool` chooses: the comparisons that a label may turn, or ranks
-Strategy: TypeAlias = Literal["decisive", "depth"]
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:

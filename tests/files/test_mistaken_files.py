@@ -52,7 +52,7 @@ def files(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     write_run(RUNS["a"], files["a.jsonl"][0])
     write_qrels(DATASET.relevance, files["q.txt"][0])
     write_qrels(DATASET.relevance, files["q.tsv"][0])
-    pool(RUNS, metric="precision@2", dataset=DATASET, judgements={}).to_jsonl(files["p.jsonl"][0])
+    pool(RUNS, dataset=DATASET, judgements={}).to_jsonl(files["p.jsonl"][0])
     files["j.jsonl"][0].write_text(json.dumps(REVIEWED))
     return files
 

@@ -40,9 +40,8 @@ class TestPool:
     def test_what_pool_made(self, tmp_path: Path) -> None:
         texts = {"x": "One.", "y": "Two.", "z": "Three."}
         dataset = RetrievalDataset({"q": "Who?"}, {}, texts)
-        pooled = pool(
-            {"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2", dataset=dataset
-        )
+        runs = {"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}
+        pooled = pool(runs, {"q": {"x": 1}}, dataset=dataset)
         pooled.to_jsonl(tmp_path / "pool.jsonl")
 
         read = ReviewPool.of(pooled)

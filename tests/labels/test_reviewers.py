@@ -84,7 +84,7 @@ class TestBringingTogether:
         runs = {"a": {"q": ["d", "e"]}, "b": {"q": ["e", "d"]}}
 
         assert score_rankings(merged, runs["b"], ["mrr"]).means["mrr"] == 0.5
-        assert pool(runs, merged, metric="ndcg@2").is_enough
+        assert not pool(runs, merged).items
 
     def test_the_next_decides(self) -> None:
         first = {"q": {"alike": 1, "only": 2, "settled": 0, "turned": 3}}

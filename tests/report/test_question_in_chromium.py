@@ -458,7 +458,7 @@ def test_the_command_that_chooses_what_to_label_runs(
     command = place.locator(".command code").inner_text()
     assert command == (
         "rag-metrics labels pool baseline.run script-alert-1-script-.run --dataset dataset.json"
-        ' --metric "ndcg@3" --output pool.jsonl'
+        " --output pool.jsonl"
     )
     monkeypatch.chdir(tmp_path)
     RetrievalDataset({"q1": "one"}, {"q1": ["a"]}).save("dataset.json")

@@ -60,7 +60,6 @@ def results() -> dict[str, Any]:
         "labels moved": moved,
         "a move": moved.moves[0],
         "a pool": pool({"good": GOOD, "bad": BAD}, DATASET.relevance),
-        "an outlook": pool({"good": GOOD, "bad": BAD}, DATASET.relevance).pairs[0],
         "a configuration": sweep(lambda k: lambda query: ["io"][:k], {"k": [1]}, DATASET, ["mrr"])[
             0
         ],

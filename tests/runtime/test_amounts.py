@@ -51,7 +51,7 @@ def with_holes(**options: Any) -> object:
 
 
 def reviewed(**options: Any) -> object:
-    to_judge = package.pool({"a": RUN, "b": OTHER}, strategy="depth")
+    to_judge = package.pool({"a": RUN, "b": OTHER})
     return package.write_review_page(to_judge, Path("never written.html"), **options)
 
 
@@ -174,7 +174,7 @@ def test_whole_numbers_start_at_the_least() -> None:
         ("compare", "seed"),
         ("fuse", "depth"),
         ("pool", "n"),
-        ("pool", "seed"),
+        ("pool", "depth"),
         ("score_rankings", "max_retrieved"),
     ],
 )

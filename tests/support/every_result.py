@@ -120,10 +120,7 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
         lambda: move_labels(MOONS, {"n": TRITON}),
         lambda: move_labels(MOONS, {"n": "something else altogether"}),
     ],
-    "Pool": [
-        lambda: pool(RUNS, metric="precision@1", samples=100),
-        lambda: pool(RUNS, {"q": {"a": 1, "b": 0}}, metric="precision@1", samples=100),
-    ],
+    "Pool": [lambda: pool(RUNS), lambda: pool(RUNS, {"q": {"a": 1, "b": 0}})],
     "ReviewerAgreement": [
         lambda: compare_reviewers({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1}}),
         lambda: compare_reviewers({"q": {"a": 3}}, {"q": {"a": 3}}),

@@ -147,11 +147,6 @@ def _choice(record: Any, place: Place) -> Choice:
     return Choice(grade, key, *texts)
 
 
-_DECIDED = (
-    "A pool is empty if every comparison is decided; strategy='depth' (--strategy depth) lists "
-    "unlabelled passages all the same."
-)
-
 PoolLike: TypeAlias = "ReviewPool | Pool | str | os.PathLike[str]"
 
 
@@ -207,7 +202,7 @@ class ReviewPool:
             raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
         if not read.items:
             source = "none" if isinstance(pool, Pool) else str(pool)
-            raise InvalidInput("pool", source, "at least one passage or nugget to review", _DECIDED)
+            raise InvalidInput("pool", source, "at least one passage or nugget to review")
         if not any(item.text or item.key.doc_id is None for item in read.items):
             remedy = "pool(..., dataset=...) and `labels pool --dataset` bring the texts."
             raise InvalidInput("pool", "passages without any text", "texts to judge", remedy)

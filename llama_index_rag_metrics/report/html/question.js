@@ -210,16 +210,13 @@ const remedy = () => [
 ];
 
 // what isn't labelled counts as not relevant: how to choose what to label
-const POOLED = /^(ndcg@\d+|precision@\d+|recall(@\d+)?|ap(@\d+)?)$/;
-const labelling = (index, { answers, wanted }, metric) => {
+const labelling = (index, { answers, wanted }) => {
   const ids = answers.flatMap((answer) => answer?.ids.filter((_, position) => answer.grades?.[position] == null) ?? []);
   const n = new Set(ids).size;
   if (!n || !wanted.length) return null;
   return fold([`Label the ${counted(n, "unlabelled passage", "unlabelled passages")}`], (details) => {
     const files = index.systems.map((name) => `${name.replace(/[^\p{L}\p{N}.-]+/gu, "-").replace(/^-+/, "") || "system"}.run`);
-    const name = index.metrics[metric];
-    const chosen = POOLED.test(name) ? `--metric "${name}" ` : "";
-    const command = `rag-metrics labels pool ${files.join(" ")} --dataset dataset.json ${chosen}--output pool.jsonl`;
+    const command = `rag-metrics labels pool ${files.join(" ")} --dataset dataset.json --output pool.jsonl`;
     const first = "Unlabelled passages count as not relevant. This chooses those to label, from stored rankings:";
     const second = `write_run(results.run, "${files[0]}") stores rankings.`;
     details.append(make("p", { class: "quiet" }, first), commandOf(command), make("p", { class: "quiet" }, second));
@@ -248,7 +245,7 @@ const unfolded = async (index, at, metric) => {
     ...(hasCalls(question) ? [make("p", { class: "quiet" }, "The searches in order, then the relevant passages."), came, ...labelled] : [...labelled, came]),
     ...(view.asked.size ? [legend] : []),
     ...(question.answers.some((answer) => answer?.sameText) ? [commandOf(RULES.move)] : []),
-    ...[labelling(index, question, metric)].filter(Boolean),
+    ...[labelling(index, question)].filter(Boolean),
     ...(index.remarks[at] ?? []).map((remark) => make("p", { class: "quiet" }, remark)),
   );
   return place;
