@@ -12,6 +12,8 @@ from typer.testing import CliRunner, Result
 from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.cli import app
 
+pytestmark = pytest.mark.servers
+
 TEXTS = {
     "d1": "Enceladus is a moon of Saturn. Jets of water vapour rise from cracks in its ice.",
     "d2": "Triton circles Neptune backwards. Its thin air is mostly nitrogen, and it is cold.",

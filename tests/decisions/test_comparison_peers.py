@@ -13,6 +13,8 @@ from support.intervals import pseudo_change, smallest_shown
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, fuse
 from llama_index_rag_metrics.statistics.corrections import Correction, correct
 
+pytestmark = pytest.mark.peers
+
 N = 150
 NAMES = ("bm25", "dense", "hybrid")
 

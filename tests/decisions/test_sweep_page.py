@@ -10,6 +10,8 @@ from support.chromium import AA, axe_violations
 from support.reported import EVIL
 from support.swept import made_sweep
 
+pytestmark = pytest.mark.browser
+
 SWEPT = made_sweep(
     {
         "c10": ([1.0, 0.4] * 20, 90, 0.5),

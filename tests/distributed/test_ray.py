@@ -67,6 +67,8 @@ from ray.cluster_utils import Cluster
 
 from llama_index_rag_metrics.distributed import ray as distributed
 
+pytestmark = pytest.mark.ray
+
 evaluate_there = partial(distributed.evaluate, workers=1)
 """By one worker, where a test isn't about several: each is a process that imports LlamaIndex."""
 

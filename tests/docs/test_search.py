@@ -17,9 +17,12 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 SITE = Path(os.environ.get("RAG_METRICS_SITE", ""))
-pytestmark = pytest.mark.skipif(
-    "RAG_METRICS_SITE" not in os.environ, reason="needs RAG_METRICS_SITE, a built site"
-)
+pytestmark = [
+    pytest.mark.site,
+    pytest.mark.skipif(
+        "RAG_METRICS_SITE" not in os.environ, reason="needs RAG_METRICS_SITE, a built site"
+    ),
+]
 
 SEARCHES = {
     "agent": "howto/agents tutorials/an-agent howto/comparing-agents",

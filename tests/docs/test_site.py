@@ -21,7 +21,10 @@ PAGES = sorted(
     path.relative_to(SITE).as_posix()
     for path in (SITE.rglob("*.html") if "RAG_METRICS_SITE" in os.environ else [])
 )
-pytestmark = pytest.mark.skipif(not PAGES, reason="needs RAG_METRICS_SITE, a built site")
+pytestmark = [
+    pytest.mark.site,
+    pytest.mark.skipif(not PAGES, reason="needs RAG_METRICS_SITE, a built site"),
+]
 
 
 class Links(HTMLParser):

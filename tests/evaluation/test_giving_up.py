@@ -25,6 +25,8 @@ from llama_index_rag_metrics.runtime.errors import GenerationFailed, LabelWarnin
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import settled
 
+pytestmark = pytest.mark.servers
+
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES})
 

@@ -30,6 +30,8 @@ from llama_index_rag_metrics import (
     sweep,
 )
 
+pytestmark = pytest.mark.servers
+
 KEY = "sk-abcdefghij0123456789"
 QUERIES = {f"q{n}": f"query {n}" for n in range(4)}
 DATASET = RetrievalDataset(QUERIES)

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from support.kernels import printed, run_cells
 
+pytestmark = pytest.mark.servers
+
 PARTS = r"""
 import re
 import nest_asyncio

@@ -43,6 +43,8 @@ from llama_index_rag_metrics.runtime.errors import (
     UnusableAnswer,
 )
 
+pytestmark = pytest.mark.servers
+
 DATASET = RetrievalDataset(
     queries={"q1": "kiln", "q2": "glaze"}, relevance={"q1": ["a"], "q2": ["b"]}
 )

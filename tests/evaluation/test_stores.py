@@ -23,6 +23,8 @@ from support.retrievers import Scripted
 from llama_index_rag_metrics import RetrievalDataset, aevaluate, evaluate, evaluate_stages
 from llama_index_rag_metrics.evaluation.asking import dual
 
+pytestmark = pytest.mark.servers
+
 WORDS = ["kiln", "glaze", "wheel", "clay", "oven", "brush", "sponge", "cone", "slip", "rack"]
 # Qdrant's local mode takes no other ids
 IDS = [str(UUID(int=n)) for n in range(len(WORDS))]

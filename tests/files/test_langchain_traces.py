@@ -18,6 +18,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda
 
+pytestmark = pytest.mark.servers
+
 TEXTS = {
     "rome": "Rome was founded on seven hills above the river Tiber.",
     "tiber": "The Tiber carries the rain of Umbria past Rome to the sea.",

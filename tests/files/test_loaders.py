@@ -12,6 +12,8 @@ from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
 
+pytestmark = pytest.mark.servers
+
 
 @pytest.fixture
 def irds() -> Any:

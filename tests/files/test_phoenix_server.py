@@ -28,6 +28,8 @@ bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriev
 
 from llama_index.core.schema import TextNode  # noqa: E402
 
+pytestmark = pytest.mark.phoenix
+
 METRICS = ["ndcg@10", "mrr", "recall@2"]
 TEXTS = {
     "rome": "Rome was founded on seven hills above the river Tiber.",

@@ -19,6 +19,8 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LinesSkipped
 
+pytestmark = pytest.mark.peers
+
 pa = pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
 pl = pytest.importorskip("polars", reason="the extra batch isn't installed")
 

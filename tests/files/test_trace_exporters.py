@@ -23,6 +23,8 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
+pytestmark = pytest.mark.servers
+
 pytest.importorskip("opentelemetry.sdk", reason="spans need an exporter")
 bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriever")
 

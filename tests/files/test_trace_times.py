@@ -11,6 +11,8 @@ from support.telemetry import openinference, request, retrieval, span, write_lin
 from llama_index_rag_metrics import read_traces
 from llama_index_rag_metrics.runtime.errors import FileFormatError, LinesSkipped
 
+pytestmark = pytest.mark.servers
+
 QUESTIONS = {"q1": "Who wrote Hamlet?", "q2": "And when?"}
 
 

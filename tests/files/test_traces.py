@@ -29,6 +29,8 @@ from llama_index_rag_metrics.runtime.errors import (
     UnknownFormat,
 )
 
+pytestmark = pytest.mark.servers
+
 AGENT: dict[str, Any] = {"openinference__span__kind": "AGENT"}
 
 

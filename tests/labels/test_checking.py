@@ -20,6 +20,8 @@ from llama_index_rag_metrics import LabelFindings, Relevance, RetrievalDataset, 
 from llama_index_rag_metrics.labels.checking import KINDS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+pytestmark = pytest.mark.servers
+
 CRANFIELD = SHARED / "data" / "cranfield"
 
 MOONS = {

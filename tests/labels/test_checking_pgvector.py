@@ -1,10 +1,13 @@
 """Labels checked against a real pgvector."""
 
+import pytest
 from llama_index.core import MockEmbedding, StorageContext, VectorStoreIndex
 from llama_index.core.schema import TextNode
 from support.vector_servers import pgvector_store
 
 from llama_index_rag_metrics import RetrievalDataset, check_labels
+
+pytestmark = pytest.mark.servers
 
 
 def test_all_nodes_of_pgvector_are_listed() -> None:

@@ -25,6 +25,8 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.demo.retrievers import bm25
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+pytestmark = pytest.mark.servers
+
 SPANS = SHARED / "data" / "spans"
 
 TRITON = "Triton circles Neptune backwards, unlike the others. Its thin air is mostly nitrogen."

@@ -25,6 +25,8 @@ from llama_index_rag_metrics.labels.review.reviews import (
     write_review_page,
 )
 
+pytestmark = pytest.mark.browser
+
 OPEN = "#review:not([hidden])"
 STORED = "#kept:text-matches('· stored$')"
 GRADES = {"q1": {"a": 3, "b": 0, "c": 1}, "q2": {"a": 2, "d": 0}}

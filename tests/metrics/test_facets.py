@@ -21,6 +21,8 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+pytestmark = pytest.mark.peers
+
 HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 3})
 
 

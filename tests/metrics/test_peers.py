@@ -16,6 +16,8 @@ import pytest
 
 from llama_index_rag_metrics import Scores, read_run, score_rankings
 
+pytestmark = pytest.mark.peers
+
 CUTOFFS = (1, 2, 5, 10, 20)
 
 

@@ -28,6 +28,8 @@ from llama_index_rag_metrics.demo.retrievers import bm25
 from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+pytestmark = pytest.mark.peers
+
 NAMES = ["span_recall", "span_precision", "span_f1", "span_iou"]
 IN_TOKENS = [f"{name}(unit=tokens)" for name in NAMES]
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from llama_index_rag_metrics import Ranking, Run, Span, fuse, score_rankings
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+pytestmark = pytest.mark.peers
+
 BM25 = Run({"q": Ranking(["a", "b", "c"], scores=[9.0, 6.0, 3.0])}, name="bm25")
 DENSE = Run({"q": Ranking(["c", "d", "a"], scores=[0.9, 0.8, 0.4])}, name="dense")
 RUNS = {"bm25": BM25, "dense": DENSE}

@@ -28,6 +28,8 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.report.model import Statement
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture
 def tab(open_report: Callable[..., Tab]) -> Tab:

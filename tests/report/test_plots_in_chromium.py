@@ -18,6 +18,8 @@ from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.html import write_page
 from llama_index_rag_metrics.report.model import Report
 
+pytestmark = pytest.mark.browser
+
 READY = "#plots[data-ready]"
 
 

@@ -15,6 +15,8 @@ from support.reported import results as results_of
 
 from llama_index_rag_metrics import Call, Plot, Ranking, Scores, compare, plot
 
+pytestmark = pytest.mark.servers
+
 EVIL = "<script>alert(1)</script>"
 HOSTILE = f"{EVIL}\"'&amp;\x00\x1b[31m\n\u202eback \ud83d ]]>"
 SETTING = f"""

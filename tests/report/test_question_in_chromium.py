@@ -41,6 +41,8 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.why import why_lines
 from llama_index_rag_metrics.report.words import words_of
 
+pytestmark = pytest.mark.browser
+
 PUMP = "Why does the pump of the garden lose its pressure?"
 RING = "0c4f29de-1e0b-4b53-8f0e-5b3e9f6f0001"
 HOURS = "9b1e77aa-52f1-4c62-9a3c-1d2f3a4b0002"

@@ -19,6 +19,8 @@ from llama_index_rag_metrics.runtime.cache.fetching import Tally
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.llms import structured_answer
 
+pytestmark = pytest.mark.servers
+
 
 class Town(BaseModel):
     """A town."""

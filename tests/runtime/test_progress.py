@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from support.kernels import printed, run_cells
 
+pytestmark = pytest.mark.servers
+
 VERBOSE = """
 from llama_index.core.retrievers import BaseRetriever, RecursiveRetriever
 from llama_index.core.schema import NodeWithScore, TextNode

@@ -24,6 +24,8 @@ from llama_index_rag_metrics.runtime import retries
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, ScorerFailed
 from llama_index_rag_metrics.runtime.retries import seconds_asked
 
+pytestmark = pytest.mark.servers
+
 NOW = 1_700_000_000
 NODES = [TextNode(id_="a", text="The kiln fires at 1240 degrees.")]
 

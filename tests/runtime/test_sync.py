@@ -34,6 +34,8 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
 from llama_index_rag_metrics.runtime.sync import run_sync
 
+pytestmark = pytest.mark.servers
+
 QUERIES = {f"q{n}": f"question {n}" for n in range(20)}
 DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d0"] for query_id in QUERIES})
 

@@ -18,6 +18,8 @@ from llama_index_rag_metrics.runtime.llms import (
     without_reasoning,
 )
 
+pytestmark = pytest.mark.servers
+
 
 class Pair(BaseModel):
     """A list in an object."""

@@ -4,6 +4,8 @@ import pytest
 
 from llama_index_rag_metrics import Run, score_rankings
 
+pytestmark = pytest.mark.peers
+
 _EXPECTED = {"q1": ["a"], "q2": ["b"], "q3": ["c"]}
 _RUN = Run(repeats=[Run({"q1": ["a", "x"], "q2": ["b"]}), Run({"q1": ["y"], "extra": ["x"]})])
 

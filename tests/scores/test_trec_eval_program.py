@@ -12,6 +12,8 @@ from support.trec_eval_program import GOLDEN, VERSIONS, NotBuilt, build, name_of
 
 from llama_index_rag_metrics import Scores, metric, read_qrels, read_run, score_rankings
 
+pytestmark = pytest.mark.peers
+
 N_FILES = 150
 """Of each version."""
 

@@ -11,6 +11,8 @@ from scipy import stats
 
 from llama_index_rag_metrics.statistics.kappa import cohens_kappa
 
+pytestmark = pytest.mark.peers
+
 RNG = np.random.default_rng(17)
 GRADES = RNG.integers(0, 4, 200).astype(float)
 THEIRS = np.where(RNG.random(200) < 0.6, GRADES, RNG.integers(0, 4, 200)).astype(float)

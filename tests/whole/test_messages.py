@@ -26,6 +26,8 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric, UnknownParameter
 
+pytestmark = pytest.mark.servers
+
 DATASET = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["a"]}}
 
 

@@ -32,6 +32,8 @@ from llama_index_rag_metrics.runtime.errors import (
     ScorerFailed,
 )
 
+pytestmark = pytest.mark.cohere
+
 pytest.importorskip("cohere", reason="needs the cohere extra")
 
 

@@ -28,6 +28,8 @@ from llama_index_rag_metrics import (
     unregister,
 )
 
+pytestmark = pytest.mark.cohere
+
 pytest.importorskip("cohere", reason="needs the cohere extra")
 
 

@@ -20,6 +20,8 @@ from llama_index_rag_metrics import CohereRerankRelevancy, RetrievalDataset, eva
 from llama_index_rag_metrics.metrics.texts.cohere_rerank import MOST_BYTES, OpenConnection
 from llama_index_rag_metrics.runtime.errors import BadAnswer, RagMetricsError, ScorerFailed
 
+pytestmark = pytest.mark.cohere
+
 pytest.importorskip("cohere", reason="needs the cohere extra")
 
 AT_ONCE = {"retry-after": "0"}

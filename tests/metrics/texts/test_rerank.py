@@ -17,6 +17,8 @@ from support.retrievers import Scripted
 from llama_index_rag_metrics import RerankRelevancy, RetrievalDataset, evaluate, metric
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 
+pytestmark = pytest.mark.cohere
+
 TEXTS = ["one", "two words", "all three words"]
 
 

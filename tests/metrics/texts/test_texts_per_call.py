@@ -29,6 +29,8 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, ScorerFailed
 
+pytestmark = pytest.mark.servers
+
 TEXTS = [f"{'kiln ' * (n % 4)}number {n}" for n in range(10)]
 GRADES = [n % 4 for n in range(10)]
 
