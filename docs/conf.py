@@ -22,7 +22,6 @@ extensions = [
     "metric_index",
     "public_names",
     "searching",
-    "swap_figure",
 ]
 exclude_patterns = ["_ext", "**/.ipynb_checkpoints"]
 nitpicky = False
@@ -47,7 +46,7 @@ suppress_warnings = ["config.cache", "mystnb.unknown_mime_type"]
 html_theme = "furo"
 html_title = "llama-index-rag-metrics"
 html_static_path = ["_static"]
-html_extra_path = ["llms.txt", "result.schema.json"]
+html_extra_path = ["llms.txt"]
 templates_path = ["_templates"]
 html_css_files = ["page.css"]
 html_show_copyright = False

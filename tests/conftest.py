@@ -1,6 +1,7 @@
 """What holds for all tests: a busy machine fails none of them, and none needs the network."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from support.chromium import CHROMIUM, OPTIONS
 from support.examples import THOROUGH
 from support.tab import Tab, opened_tabs
+
+MEETS_CORE = re.compile(r"^\s*(?:from|import) llama_index\b", re.MULTILINE)
 
 for name, most in (("quick", THOROUGH // 4), ("thorough", THOROUGH)):
     settings.register_profile(
@@ -25,6 +28,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 core = find_spec("llama_index.core")
 if core and core.origin:
     os.environ.setdefault("NLTK_DATA", str(Path(core.origin).parent / "_static" / "nltk_cache"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of modules that import LlamaIndex are marked `core`."""
+    paths = {item.path for item in items}
+    meet_core = {path for path in paths if MEETS_CORE.search(path.read_text(encoding="utf-8"))}
+    for item in items:
+        if item.path in meet_core:
+            item.add_marker(pytest.mark.core)
 
 
 @pytest.fixture(scope="module")  # its event loop runs on in the test process until it is closed

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-LEFT_OUT = ("changelog", "measurements", "swapping-ranks", "zh-TW")
+LEFT_OUT = ("changelog", "measurements", "zh-TW")
 """Pages, and beginnings of their names, that hold every word there is, or another language's."""
 
 KEYWORDS = {
@@ -46,7 +46,6 @@ KEYWORDS = {
     ),
     "howto/examples": "sample code scripts copy",
     "howto/exporting": "export pandas excel csv json parquet latex dataframe download save results",
-    "howto/faults": "failures errors outage what happens if broken service kill",
     "howto/files": "trec qrels run file parquet csv jsonl arrow stored rankings format import",
     "howto/gate": (
         "github actions gitlab jenkins junit pytest regression test threshold build fails "

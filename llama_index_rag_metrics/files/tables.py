@@ -20,7 +20,7 @@ from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.lines import Faults, Place, read_lines, read_text
 from llama_index_rag_metrics.files.records import question_record, read_relevance, read_texts
 from llama_index_rag_metrics.rankings.judging.arrow import check_undamaged
-from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
+from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingPackage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ def to_frame(content: DatasetContent) -> pd.DataFrame:
     try:
         import pandas as pd
     except ImportError as error:
-        raise MissingExtra("to_pandas()", "pandas") from error
+        raise MissingPackage("to_pandas()", "pandas") from error
     rows = []
     for query_id in content.queries:
         record = {"relevance": None, **question_record(content, query_id)}

@@ -166,6 +166,13 @@ class MissingExtra(RagMetricsError, ImportError):
         super().__init__(f"{purpose} needs an extra: python -m pip install {requirement}")
 
 
+class MissingPackage(RagMetricsError, ImportError):
+    """A package isn't installed that no extra of this one brings."""
+
+    def __init__(self, purpose: str, package: str) -> None:
+        super().__init__(f"{purpose} needs {package}: python -m pip install {package}")
+
+
 def _requirement(extra: str) -> str:
     """The folder, file or address of this installation for pip (PEP 610), or the name."""
     name = f"{_DISTRIBUTION}[{extra}]"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-import runpy
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -47,7 +45,7 @@ def test_the_version_stands_in_one_place() -> None:
 @pytest.mark.parametrize("readme", ["README.md", "README.zh-TW.md"])
 def test_the_readme_lists_every_extra_for_users(readme: str) -> None:
     text = (PYPROJECT.parent / readme).read_text(encoding="utf-8")
-    extras = PROJECT["project"]["optional-dependencies"].keys() - {"test", "dev", "integrations"}
+    extras = PROJECT["project"]["optional-dependencies"].keys() - {"test", "dev"}
     assert {extra for extra in extras if f"`{extra}`" not in text} == set()
 
 
@@ -103,20 +101,3 @@ def test_the_page_of_examples_lists_every_script() -> None:
     page = (PYPROJECT.parent / "docs" / "howto" / "examples.md").read_text("utf-8")
     scripts = [path.name for path in (PYPROJECT.parent / "examples").glob("*.py")]
     assert [name for name in sorted(scripts) if f"[{name}]" not in page] == []
-
-
-def test_the_description_has_no_link_or_picture_of_the_copy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The README's parts that lead elsewhere stay, and so does what links say."""
-    for name in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    interface = ModuleType("hatchling.metadata.plugin.interface")
-    interface.__dict__["MetadataHookInterface"] = object
-    monkeypatch.setitem(sys.modules, interface.__name__, interface)
-    build = runpy.run_path(str(PYPROJECT.parent / "hatch_build.py"))
-    text = build["description"]((PYPROJECT.parent / "README.md").read_text(encoding="utf-8"))
-    assert re.findall(r"\]\(([^)]*)\)", text) == ["https://github.com/run-llama/llama_index"]
-    assert "<!--" not in text
-    assert "| [" not in text
-    assert "Ten minutes from documents to a decision" in text

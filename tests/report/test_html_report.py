@@ -365,7 +365,7 @@ def test_a_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:
 
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match=r"pip install .*\[report\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[demo\]'"):
         html_page(comparison())
     assert "data-library-table" not in html_page(check_rules(baseline(), "mrr >= 0.1"))
 

@@ -40,6 +40,7 @@ from llama_index_rag_metrics.runtime.errors import (
     LinesSkipped,
     MissingExtra,
     MissingKey,
+    MissingPackage,
     MistakenFile,
     NoQuestions,
     NoRetrieval,
@@ -77,7 +78,8 @@ ONE_OF_EACH = [
     NotScored("ndcg@5", ["ndcg@10"]),
     UnknownParameter("ndcg(q)", ["k"]),
     DuplicateMetric("mrr"),
-    MissingExtra("to_pandas()", "pandas"),
+    MissingExtra("score_table()", "batch"),
+    MissingPackage("to_pandas()", "pandas"),
     FileFormatError("run.trec", 3, "six columns", "q1 Q0"),
     MistakenFile("bm25.run", "qrels", "a run", "read_run() reads it."),
     UnknownFormat("data.xyz", "its ending is unknown", ["JSON", "BEIR"]),
@@ -146,39 +148,39 @@ def test_what_is_wrong_with_a_value_is_a_value_error(error: RagMetricsError) -> 
 
 
 def test_a_missing_extra_is_an_import_error() -> None:
-    error = MissingExtra("to_pandas()", "pandas")
+    error = MissingExtra("score_table()", "batch")
     assert isinstance(error, ImportError)
-    assert str(error).startswith("to_pandas() needs an extra: python -m pip install ")
+    assert str(error).startswith("score_table() needs an extra: python -m pip install ")
 
 
 # written by pip 26 and uv 0.9 for the installations that the comments name
 ORIGINS = {
     # pip install llama-index-rag-metrics
-    None: "'llama-index-rag-metrics[pandas]'",
+    None: "'llama-index-rag-metrics[batch]'",
     # pip install "/home/me/rag metrics"
-    '{"dir_info": {}, "url": "file:///home/me/rag%20metrics"}': "'/home/me/rag metrics[pandas]'",
+    '{"dir_info": {}, "url": "file:///home/me/rag%20metrics"}': "'/home/me/rag metrics[batch]'",
     # pip install -e /home/me/rag
-    '{"dir_info": {"editable": true}, "url": "file:///home/me/rag"}': "-e '/home/me/rag[pandas]'",
+    '{"dir_info": {"editable": true}, "url": "file:///home/me/rag"}': "-e '/home/me/rag[batch]'",
     # pip install /dist/m-1-py3-none-any.whl
     '{"archive_info": {"hash": "sha256=ab"}, "url": "file:///dist/m-1-py3-none-any.whl"}': (
-        "'/dist/m-1-py3-none-any.whl[pandas]'"
+        "'/dist/m-1-py3-none-any.whl[batch]'"
     ),
     # pip install https://me:pw@example.org/m-1-py3-none-any.whl?token=secret
     '{"archive_info": {}, "url": "https://me:pw@example.org/m-1-py3-none-any.whl?token=secret"}': (
-        "'llama-index-rag-metrics[pandas] @ https://***@example.org/m-1-py3-none-any.whl?***'"
+        "'llama-index-rag-metrics[batch] @ https://***@example.org/m-1-py3-none-any.whl?***'"
     ),
     # pip install "git+ssh://git@example.org/me/rag@main#subdirectory=python"
     '{"subdirectory": "python", "url": "ssh://git@example.org/me/rag",'
     ' "vcs_info": {"commit_id": "abc", "requested_revision": "main", "vcs": "git"}}': (
-        "'llama-index-rag-metrics[pandas] @ "
+        "'llama-index-rag-metrics[batch] @ "
         "git+ssh://git@example.org/me/rag@main#subdirectory=python'"
     ),
     # pip install git+file:///home/me/rag
     '{"url": "file:///home/me/rag", "vcs_info": {"commit_id": "abc", "vcs": "git"}}': (
-        "'llama-index-rag-metrics[pandas] @ git+file:///home/me/rag@abc'"
+        "'llama-index-rag-metrics[batch] @ git+file:///home/me/rag@abc'"
     ),
-    "half a file {": "'llama-index-rag-metrics[pandas]'",
-    "[]": "'llama-index-rag-metrics[pandas]'",
+    "half a file {": "'llama-index-rag-metrics[batch]'",
+    "[]": "'llama-index-rag-metrics[batch]'",
 }
 
 
@@ -194,9 +196,9 @@ def test_the_command_for_an_extra_names_where_the_package_came_from(
         (installed / "direct_url.json").write_text(origin)
     monkeypatch.syspath_prepend(tmp_path)
 
-    command = str(MissingExtra("to_pandas()", "pandas"))
+    command = str(MissingExtra("score_table()", "batch"))
 
-    assert command == f"to_pandas() needs an extra: python -m pip install {ORIGINS[origin]}"
+    assert command == f"score_table() needs an extra: python -m pip install {ORIGINS[origin]}"
 
 
 def test_a_long_value_is_shortened() -> None:

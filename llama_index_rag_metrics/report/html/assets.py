@@ -53,7 +53,7 @@ class TableLibrary(NamedTuple):
 
 def check_libraries() -> None:
     if find_spec("itables") is None:
-        raise MissingExtra("the HTML report", "report")
+        raise MissingExtra("the HTML report", "demo")
 
 
 @cache
@@ -62,7 +62,7 @@ def table_library() -> TableLibrary:
     # itables has no function for it, and importing it would bring pandas and IPython
     spec = find_spec("itables")
     if spec is None or spec.origin is None:
-        raise MissingExtra("the HTML report", "report")
+        raise MissingExtra("the HTML report", "demo")
     bundle = Path(spec.origin).parent / "html" / "dt_bundle.js"
     style = bundle.with_suffix(".css").read_text(encoding="utf-8")
     return TableLibrary(packed_text(bundle.read_text(encoding="utf-8")), style)
