@@ -54,7 +54,6 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.calibration import Calibration, calibrate
     from llama_index_rag_metrics.decisions.comparison.comparing import compare
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
     from llama_index_rag_metrics.decisions.comparison.holes import judgement_holes
@@ -127,7 +126,6 @@ __all__ = [
     "METRICS",
     "Baseline",
     "Cache",
-    "Calibration",
     "Call",
     "Comparison",
     "Configuration",
@@ -174,7 +172,6 @@ __all__ = [
     "agreement",
     "assert_retrieval",
     "asweep",
-    "calibrate",
     "capture",
     "check_labels",
     "check_rules",
@@ -228,7 +225,6 @@ __all__ += _spans.__all__
 __all__ += _texts.__all__
 
 _LAZY = {
-    "decisions.calibration": ("Calibration", "calibrate"),
     "decisions.comparison.comparing": ("compare",),
     "decisions.comparison.comparison": ("Comparison",),
     "decisions.comparison.holes": ("judgement_holes",),

@@ -28,7 +28,6 @@ KEYWORDS = {
         "tool calling multi-hop several searches function calling react workflow chat engine "
         "sub-question"
     ),
-    "howto/calibrate": "prediction-powered inference ppi few human labels unbiased llm judge",
     "howto/chunk-sizes": "splitter chunking overlap chunk size sentence window",
     "howto/coding-agents": (
         "json output schema llms.txt claude cursor copilot coding agent script machine readable"

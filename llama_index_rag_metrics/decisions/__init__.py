@@ -1,4 +1,4 @@
-"""What follows from scores: comparisons, sweeps, the gate, calibration."""
+"""What follows from scores: comparisons, sweeps, the gate."""
 
 from typing import Literal, TypeAlias
 

@@ -45,7 +45,7 @@ class Student:
         from scipy.special import stdtrit
 
         reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
-        # what a judge moved may lie beyond what the metric allows: both ends stay within it
+        # both ends stay within what the metric allows
         return (
             np.clip(np.minimum(self.centre - reach, self.mean), -self.limit, self.limit),
             np.clip(np.maximum(self.centre + reach, self.mean), -self.limit, self.limit),
@@ -155,7 +155,7 @@ def pseudo_queries(
     count = units.n_units
     scale = ratio(count, units.n)
     values = units.sums * scale
-    changes = np.abs(units.changes) * scale
+    changes = np.abs(units.sums) * scale
     squares = np.square(changes).sum(axis=0)
     reach = ratio(widest, ratio(units.n_even, count))
     largest = np.where(np.isfinite(widest), reach, changes.max(axis=0, initial=0.0))

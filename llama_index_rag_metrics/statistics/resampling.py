@@ -28,24 +28,17 @@ class Units:
     sizes: FloatArray  # (units, columns) how many values a unit has
     values: FloatArray  # (queries, columns) NaN where a query has none
     clusters: IntArray | None  # (queries,) the number of each one's cluster, from 0
-    changes: FloatArray  # (units, columns) the sums before a judge moved the values
 
     @classmethod
-    def of(
-        cls,
-        columns: FloatArray,
-        clusters: IntArray | None = None,
-        changes: FloatArray | None = None,
-    ) -> Units:
+    def of(cls, columns: FloatArray, clusters: IntArray | None = None) -> Units:
         missing = np.isnan(columns)
         sums, sizes = np.where(missing, 0.0, columns), (~missing).astype(np.float64)
         if clusters is not None:
             sums, sizes = _by_cluster(sums, clusters), _by_cluster(sizes, clusters)
-        changed = sums if changes is None else cls.of(changes, clusters).sums
-        return cls(sums, sizes, columns, clusters, changed)
+        return cls(sums, sizes, columns, clusters)
 
     def columns(self, positions: IntArray) -> Units:
-        parts = ("sums", "sizes", "values", "changes")
+        parts = ("sums", "sizes", "values")
         return replace(self, **{part: getattr(self, part)[:, positions] for part in parts})
 
     @property

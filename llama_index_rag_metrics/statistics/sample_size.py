@@ -73,7 +73,7 @@ class Changes:
         for position, reach in enumerate(widest.tolist()):
             n, n_units = float(units.n[position]), int(units.n_units[position])
             size = n / n_units if n_units else 1.0
-            changes = units.changes[:, position] / size
+            changes = units.sums[:, position] / size
             moved = float(np.abs(changes).sum())
             squares = float(np.square(changes).sum())
             effective = moved**2 / squares if squares else 0.0
@@ -131,7 +131,7 @@ def detectable_differences(
     units: Units, widest: FloatArray, *, alpha: float = ALPHA
 ) -> list[float | None]:
     """The smallest true difference that each column shows, if enough units changed."""
-    changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0).tolist()
+    changed = np.count_nonzero(np.abs(units.sums) > NOISE, axis=0).tolist()
     columns = zip(Changes.seen(units, widest), units.n.tolist(), changed, strict=True)
     return [
         seen.distance(to_be_better(alpha), n) if count * seen.evenness >= FEWEST_CHANGED else None

@@ -11,7 +11,6 @@ import pytest
 from llama_index_rag_metrics import (
     RetrievalDataset,
     Scores,
-    calibrate,
     check_rules,
     compare,
     evaluate,
@@ -73,9 +72,6 @@ def test_conversations_are_those_that_any_side_knows() -> None:
     first = compare({"a": scores(1, metadata=other), "b": scores(2)}, "a", resamples=500)
     second = compare({"a": scores(1), "b": scores(2, metadata=other)}, "a", resamples=500)
     assert known.differences == first.differences == second.differences
-    people = scores(1).select(IDS[:60])
-    judge = calibrate(scores(2), people)["ndcg@10"]
-    assert calibrate(scores(2, metadata=other), people)["ndcg@10"] == judge
 
 
 def test_conversations_of_one_question_are_no_clusters() -> None:

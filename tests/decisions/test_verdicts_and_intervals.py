@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from support.examples import examples
 
-from llama_index_rag_metrics import Comparison, Scores, calibrate, compare
+from llama_index_rag_metrics import Comparison, Scores, compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Difference
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.statistics.intervals import excludes_0
@@ -72,23 +72,6 @@ def test_verdict_interval_tone_and_decision_agree(
     systems = {f"s{n}": scores_of(column, metric) for n, column in enumerate(scores.T)}
     comparison = compare(systems, "s0", resamples=100, **chosen)
     check_statements(comparison)
-    for part in (comparison, *comparison.slices.values()):
-        check(part)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
-def test_so_do_those_of_calibrated_scores(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    truth = np.clip(rng.random((200, 1)) + rng.normal(0, 0.1, (200, 4)), 0, 1)
-    truth[:, 1:] = np.clip(truth[:, 1:] + rng.choice([0, 0.05, 0.2, -0.3], 3), 0, 1)
-    judged = np.clip(truth + rng.normal(0.1, rng.choice([0.05, 0.5]), truth.shape), 0, 1)
-    systems = {
-        f"s{n}": calibrate(scores_of(judged[:, n], "ndcg@10"), scores_of(truth[:40, n], "ndcg@10"))
-        for n in range(4)
-    }
-    slices = "kind" if seed % 2 else None
-    comparison = compare(systems, "s0", resamples=100, slices=slices, metrics=["ndcg@10"])
     for part in (comparison, *comparison.slices.values()):
         check(part)
 

@@ -71,7 +71,7 @@ TASKS = {
     "generate questions from documents": "tutorials/without-labels howto/labels",
     "getting started": "tutorials/first-decision",
     "how many questions do I need": "statistics",
-    "is my llm judge any good": "howto/llm-judge howto/calibrate",
+    "is my llm judge any good": "howto/llm-judge",
     "keep labels after reindexing": "howto/reingestion",
     "label passages by hand": "howto/review howto/labels",
     "questions without an answer": "howto/unanswerable",

@@ -75,7 +75,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "Scores.worst": lambda n=1: SCORES.worst("mrr", n),
     "agreement": lambda **options: package.agreement(RELEVANT, RELEVANT, **options),
     "assert_retrieval": lambda **options: package.assert_retrieval(SCORES, "mrr > 0", **options),
-    "calibrate": lambda **options: package.calibrate(SCORES, SCORES, **options),
     "check_labels": lambda **options: package.check_labels(DATASET, **options),
     "check_rules": lambda **options: package.check_rules(SCORES, ["mrr > 0"], **options),
     "compare": lambda **options: package.compare({"a": SCORES, "b": SCORES}, "a", **options),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from llama_index.core.postprocessor import SimilarityPostprocessor
 
 from llama_index_rag_metrics import (
@@ -14,7 +13,6 @@ from llama_index_rag_metrics import (
     Run,
     Scores,
     ScoreTotals,
-    calibrate,
     check_labels,
     check_rules,
     compare_reviewers,
@@ -52,14 +50,6 @@ def stages(*, is_down: bool = False) -> Reportable:
 def totals(**counts: int) -> Reportable:
     sums = {"mrr": ExactSum.of([0.5, 0.25])}
     return ScoreTotals(sums, Counts(queries=2, scored=2, **counts), Remarks(), name=EVIL)
-
-
-def calibration() -> Reportable:
-    rng = np.random.default_rng(0)
-    ids = [f"q{number}" for number in range(80)]
-    values = rng.random(80)
-    judge = Scores(ids, {"ndcg@10": values})
-    return calibrate(judge, Scores(ids[:30], {"ndcg@10": values[:30]}))
 
 
 def swept(top_k: Sequence[int] = (1, 2)) -> Reportable:
@@ -105,7 +95,6 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
         lambda: judgement_holes(baseline()),
         lambda: judgement_holes(baseline(), []),
     ],
-    "Calibration": [calibration],
     "Power": [
         lambda: power({"old": baseline(), EVIL: baseline()}, effect=0.1),
         lambda: power(deviation=0.3, changed=0.4, n=200),

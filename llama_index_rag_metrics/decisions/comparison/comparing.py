@@ -9,7 +9,6 @@ from itertools import groupby
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
-from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_in_words
 from llama_index_rag_metrics.decisions.comparison.comparison import (
     Comparison,
@@ -39,7 +38,7 @@ from llama_index_rag_metrics.statistics.sample_size import detectable_difference
 
 
 def compare(
-    systems: Mapping[str, EvaluationResults | Scores | Calibration],
+    systems: Mapping[str, EvaluationResults | Scores],
     baseline: str,
     *,
     metrics: Sequence[str] | None = None,
@@ -60,8 +59,7 @@ def compare(
     interval lies within a margin; otherwise these queries can't tell.
 
     Args:
-        systems: two or more, by name: the results of an evaluation, or bare scores. If all of them
-            are made by `calibrate`, the differences are calibrated, too.
+        systems: two or more, by name: the results of an evaluation, or bare scores.
         baseline: the name of the system that the others are compared with.
         metrics: names of metrics; None takes those that all systems have.
         primary: the metric that a decision is about; None for the first. Its p values are corrected
@@ -104,12 +102,7 @@ def compare(
         raise InvalidInput("systems", list(scores), "two systems or more")
     if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
-    calibrations = {
-        name: system for name, system in systems.items() if isinstance(system, Calibration)
-    }
-    if calibrations:
-        _check_calibrated(scores, calibrations, test)
-    paired = _paired(scores, baseline, calibrations, metrics, on_missing, clusters)
+    paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
     settings = ComparisonSettings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
@@ -151,7 +144,6 @@ def compare(
     return replace(
         decided,
         notes=(*decided.notes, *_easier(decided)),
-        calibrations=calibrations,
         slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
     )
 
@@ -164,41 +156,10 @@ def primary_of(wanted: str | None, names: Sequence[str]) -> str:
         raise InvalidInput("primary", wanted, " or ".join(map(repr, names))) from None
 
 
-def _paired(
-    scores: Mapping[str, Scores],
-    baseline: str,
-    calibrations: Mapping[str, Calibration],
-    metrics: Sequence[str] | None,
-    on_missing: OnMissing,
-    clusters: Clusters | None,
-) -> Paired:
-    """The scores on the same questions; where they are calibrated, with the judges' beside them."""
-    paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
-    if not calibrations:
-        return paired
-    judges = {name: calibration.judge for name, calibration in calibrations.items()}
-    names = [*paired.columns]
-    judged = pair(judges, baseline, metrics=names, on_missing=on_missing, clusters=clusters)
-    return replace(paired, judged=judged)
-
-
-def _check_calibrated(
-    scores: Mapping[str, Scores], calibrations: Mapping[str, Calibration], test: Test
-) -> None:
-    if alone := [name for name in scores if name not in calibrations]:
-        remedy = "Calibrate these, too, or compare human scores: calibration.human."
-        sentence = f"systems are calibrated, but not {', '.join(map(repr, alone))}."
-        raise InvalidInput("systems", alone, sentence=sentence, remedy=remedy)
-    if test == "wilcoxon":
-        raise InvalidInput("test", test, "'t' or 'randomisation' with calibrated scores")
-
-
 def _means(
     paired: Paired, settings: ComparisonSettings
 ) -> Mapping[tuple[str, str], intervals.MeanInterval]:
     keys = [(name, metric) for name in paired.systems for metric in paired.columns]
-    if paired.judged is not None:
-        return {key: paired.calibrated_mean(*key, settings.confidence) for key in keys}
     columns, clusters = paired.in_order([paired.values(*key) for key in keys])
     means = intervals.mean_intervals(
         columns,
@@ -221,17 +182,14 @@ def _differences(
     p_values = {
         "randomisation": randomisation_p(units, settings.resamples, settings.seed),
         "t": t_p(units),
-        "wilcoxon": wilcoxon_p(replace(units, sums=units.changes)),
+        "wilcoxon": wilcoxon_p(units),
     }
     for position, (system, metric) in enumerate(keys):
         column = paired.values(system, metric, baseline)
         both = ~np.isnan(column)
-        values, evidence = column[both], units.values[:, position]
+        values, differences = column[both], units.values[:, position]
         baseline_mean, mean = (
-            intervals.exact_mean(paired.values(name, metric)[both])
-            if paired.judged is None
-            else means[name, metric].mean
-            for name in (baseline, system)
+            intervals.exact_mean(paired.values(name, metric)[both]) for name in (baseline, system)
         )
         gains = -values if lower_is_better(metric) else values
         yield Difference(
@@ -241,7 +199,7 @@ def _differences(
             n=len(values),
             baseline_mean=baseline_mean,
             mean=mean,
-            difference=intervals.exact_mean(evidence[~np.isnan(evidence)]),
+            difference=intervals.exact_mean(differences[~np.isnan(differences)]),
             low=None,
             high=None,
             method="",
@@ -255,7 +213,6 @@ def _differences(
             ties=int((values == 0).sum()),
             losses=int((gains < 0).sum()),
             detectable=None,
-            note=paired.worth(system, metric, baseline),
             primary=metric == settings.primary,
         )
 
@@ -271,11 +228,6 @@ def _effect_size(differences: FloatArray) -> float | None:
 
 def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
     notes = list(paired.notes)
-    if paired.judged is not None:
-        notes.append(
-            "means and differences are calibrated, each on its own, so that a difference isn't "
-            "exactly that of the means; better, same and worse are counted by people's scores"
-        )
     if settings.test == "wilcoxon":
         notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
     if paired.clusters is not None:
@@ -312,7 +264,8 @@ def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparis
 def _decide(
     differences: Sequence[tuple[Paired, Difference]], paired: Paired, settings: ComparisonSettings
 ) -> Iterator[Difference]:
-    units = paired.units_of([_columns(part, each.key, paired) for part, each in differences])
+    columns = [_column(part, each.key, paired) for part, each in differences]
+    units = Units.of(*paired.in_order(columns))
     primary = np.array([difference.primary for _, difference in differences])
     families = [np.flatnonzero(primary), np.flatnonzero(~primary)]
     p_values = np.array([difference.p_of(settings.test) for _, difference in differences])
@@ -325,8 +278,8 @@ def _decide(
             is_max_t = settings.correction == "max-t"
             counted = corrections.distinct_columns(units, family) if is_max_t else family
             comparisons[family] = len(counted)
-        columns = units.columns(family)
-        detectable[family] = detectable_differences(columns, widest[family], alpha=level)
+        of_family = units.columns(family)
+        detectable[family] = detectable_differences(of_family, widest[family], alpha=level)
         confidence[family] = 1 - level
         for _, rows in groupby(family.tolist(), key=lambda row: id(differences[row][0])):
             of_part = [*rows]
@@ -351,17 +304,12 @@ def _decide(
         )
 
 
-def _columns(
-    part: Paired, key: tuple[str, str, str], paired: Paired
-) -> tuple[FloatArray, FloatArray]:
-    """(queries,) the evidence and the differences; NaN outside the part."""
+def _column(part: Paired, key: tuple[str, str, str], paired: Paired) -> FloatArray:
+    """(queries,) the differences; NaN outside the part."""
     rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
-    whole = np.full((2, len(rows)), np.nan)
-    whole[:, [rows[query_id] for query_id in part.query_ids]] = (
-        part.evidence(*key),
-        part.values(*key),
-    )
-    return whole[0], whole[1]
+    whole = np.full(len(rows), np.nan)
+    whole[[rows[query_id] for query_id in part.query_ids]] = part.values(*key)
+    return whole
 
 
 def _corrected(

@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
-from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
@@ -65,7 +64,6 @@ class Comparison(Reportable):
         slices: value of the metadata to the comparison of those queries; intervals and p values are
             corrected for all slices together.
         notes: what a reader of the numbers should know.
-        calibrations: name to what `calibrate` made of it, where systems were given so.
 
     Examples:
         >>> from llama_index_rag_metrics import compare, score_rankings
@@ -93,7 +91,6 @@ class Comparison(Reportable):
     notes: tuple[str, ...]
     settings: ComparisonSettings
     paired: Paired = field(repr=False)
-    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
         if not isinstance(key, tuple) or len(key) != 2:
@@ -191,9 +188,6 @@ class Comparison(Reportable):
             ],
             "differences": [*map(asdict, self.differences)],
             "holes": {system: [*map(asdict, holes)] for system, holes in self.holes.items()},
-            "calibrations": {
-                system: [*map(asdict, by_metric)] for system, by_metric in self.calibrations.items()
-            },
             "pairs": [*map(asdict, self.pairs)],
             "slices": [
                 {"value": value, "differences": [*map(asdict, part)]}

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.calibration import EXPLAINED as CALIBRATED
-from llama_index_rag_metrics.decisions.calibration import calibration_table
 from llama_index_rag_metrics.decisions.comparison.comparison import (
     TESTS,
     Difference,
@@ -70,8 +68,7 @@ def comparison_report(comparison: Comparison) -> m.Report:
         for name in comparison.names
         for results in [comparison.results[name]]
     ]
-    # people's own means stand beside their intervals in the calibrations, over all they scored
-    if comparison.settings.on_missing == "intersect" and not comparison.calibrations:
+    if comparison.settings.on_missing == "intersect":
         known = ({*each.query_ids, *each.excluded} for each in comparison.systems.values())
         shared = set.intersection(*known)
         systems = [each._replace(scores=each.scores.select(shared)) for each in systems]
@@ -102,17 +99,11 @@ def comparison_report(comparison: Comparison) -> m.Report:
 
 
 def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
-    calibrations, names = comparison.calibrations, comparison.names
+    names = comparison.names
 
-    def peoples_interval_of(number: int, metric: str) -> Any:
-        if names[number] in calibrations:
-            return calibrations[names[number]][metric].human
+    def interval_of(number: int, metric: str) -> Any:
         return comparison.means[names[number], metric]
 
-    calibrated = [
-        calibration_table(f"{name}: human and judged questions", calibration.metrics)
-        for name, calibration in calibrations.items()
-    ]
     holes = hole_tables(comparison.holes)
     by_turn = scores_report.slice_tables(systems, (), comparison.settings.primary)
     return [
@@ -120,13 +111,12 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
         scores_report.summary_section(
             systems,
             comparison.metric_names,
-            peoples_interval_of,
-            title=f"{'Means by people alone' if calibrations else 'Means'}, questions, latency",
+            interval_of,
+            title="Means, questions, latency",
             place="detail",
             primary=comparison.settings.primary,
             digits={metric: _digits(comparison, metric) for metric in comparison.metric_names},
         ),
-        m.Section("Human and judged questions", calibrated, CALIBRATED),
         m.Section(_SLICES, [*_slices(comparison), *by_turn], aside=True),
         _pairs_section(comparison),
         m.Section("Unlabelled passages", holes, EXPLAINED, aside=True, folded=True),

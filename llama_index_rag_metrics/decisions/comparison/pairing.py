@@ -11,12 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
-from llama_index_rag_metrics.decisions.calibration import (
-    Calibration,
-    describe_worth,
-    names_in_all,
-    powered,
-)
 from llama_index_rag_metrics.decisions.clusters import (
     Clusters,
     clusters_of,
@@ -29,30 +23,26 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among, rows_by
-from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
-    MeanInterval,
     mean_intervals,
     number_clusters,
     without_noise,
 )
 from llama_index_rag_metrics.statistics.resampling import Units
 
-Results: TypeAlias = "EvaluationResults | Scores | Calibration"
+Results: TypeAlias = "EvaluationResults | Scores"
 
 _TOO_LARGE = 1e100
 
 
 def scores_of(results: Results, argument: str = "results") -> Scores:
-    """The scores of some results; where they were calibrated, people's."""
+    """The scores of some results."""
     if isinstance(results, Scores):
         return results
-    if isinstance(results, Calibration):
-        return results.human
     if isinstance(results, EvaluationResults):
         return results.scores
-    expected = "the results of an evaluation, Scores, or what calibrate() made"
+    expected = "the results of an evaluation, or Scores"
     raise InvalidInput(argument, results, expected, unawaited(results))
 
 
@@ -66,7 +56,6 @@ class Paired:
     metadata: Mapping[str, Mapping[str, Any]]
     clusters: IntArray | None = None
     notes: tuple[str, ...] = ()
-    judged: Paired | None = None
 
     def values(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
         """(queries,) scores, or differences from the baseline; NaN where there is none."""
@@ -83,47 +72,9 @@ class Paired:
         pairs = zip(self.query_ids, column, strict=True)
         return {query_id: value for query_id, value in pairs if not math.isnan(value)}
 
-    def evidence(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
-        """(queries,) the values, moved by what a judge knows; NaN without a value."""
-        values = self.values(system, metric, baseline)
-        if self.judged is None:
-            return values
-        moved = np.full(len(values), np.nan)
-        moved[~np.isnan(values)] = self.prediction_powered(system, metric, baseline).values
-        return moved
-
-    def prediction_powered(
-        self, system: str, metric: str, baseline: str | None = None
-    ) -> ppi.PredictionPowered:
-        judged = self.judged or self
-        return powered(
-            judged.by_query(system, metric, baseline),
-            self.by_query(system, metric, baseline),
-            None
-            if judged.clusters is None
-            else dict(zip(judged.query_ids, judged.clusters.tolist(), strict=True)),
-            None if baseline is None else self.widest(system, metric, baseline),
-        )
-
-    def calibrated_mean(self, system: str, metric: str, confidence: float = 0.95) -> MeanInterval:
-        return ppi.prediction_powered_interval(
-            self.prediction_powered(system, metric), confidence=confidence, limits=limits_of(metric)
-        )[1]
-
-    def worth(self, system: str, metric: str, baseline: str | None = None) -> str:
-        """What people's and the judge's scores are worth together; "" without a judge."""
-        if self.judged is None:
-            return ""
-        return describe_worth(self.prediction_powered(system, metric, baseline))
-
     def units(self, keys: Iterable[tuple[str, str, str]]) -> Units:
         """The differences of (system, metric, baseline), a column each."""
-        return self.units_of([(self.evidence(*key), self.values(*key)) for key in keys])
-
-    def units_of(self, columns: Iterable[tuple[FloatArray, FloatArray]]) -> Units:
-        """The same of columns, each moved by a judge and as it was."""
-        evidence, changes = map(self.in_order, zip(*columns, strict=True))
-        return Units.of(*evidence, changes[0])
+        return Units.of(*self.in_order([self.values(*key) for key in keys]))
 
     def in_order(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, IntArray | None]:
         """(queries, columns) values and clusters by query id, however a file was sorted."""
@@ -135,12 +86,7 @@ class Paired:
 
     def widest(self, system: str, metric: str, baseline: str) -> float:
         """How far two scores of these systems can be apart, by those seen."""
-        seen = [
-            part.values(name, metric)
-            for part in (self, self.judged)
-            if part is not None
-            for name in (system, baseline)
-        ]
+        seen = [self.values(name, metric) for name in (system, baseline)]
         scores = np.concatenate(seen)
         scores = scores[~np.isnan(scores)] if not np.isnan(scores).all() else np.zeros(1)
         limit, worst = self.limit(metric), worst_score(metric)
@@ -166,12 +112,9 @@ class Paired:
             lacks = np.isnan(self.values(system, metric, baseline))
             bases.append((baseline, metric, lacks.tobytes()))
             columns[bases[-1]] = np.where(lacks, np.nan, self.values(baseline, metric))
-        if self.judged is not None:
-            means = [self.calibrated_mean(name, metric, confidence) for name, metric, _ in columns]
-        else:
-            limits = [limits_of(metric) for _, metric, _ in columns]
-            ordered, clusters = self.in_order([*columns.values()])
-            means = mean_intervals(ordered, limits=limits, confidence=confidence, clusters=clusters)
+        limits = [limits_of(metric) for _, metric, _ in columns]
+        ordered, clusters = self.in_order([*columns.values()])
+        means = mean_intervals(ordered, limits=limits, confidence=confidence, clusters=clusters)
         mean_of = dict(zip(columns, means, strict=True))
         possible = np.tile([-math.inf, math.inf], (len(keys), 1))
         for row, base in enumerate(bases):
@@ -186,7 +129,6 @@ class Paired:
         """The queries by a value of their metadata; those without the key under None."""
         if not isinstance(key, str):
             raise InvalidInput("slices", key, "one key of the questions' metadata, a text")
-        judged = {} if self.judged is None else self.judged.slices(key)
         return {
             value: replace(
                 self,
@@ -196,7 +138,6 @@ class Paired:
                 if self.clusters is None
                 else number_clusters(self.clusters[rows].tolist()),
                 notes=(),
-                judged=judged.get(value),
             )
             for value, rows in rows_by(key, self.query_ids, self.metadata, "slices").items()
         }
@@ -257,6 +198,14 @@ def pair(
         clusters=clusters_of(clusters, query_ids, metadata),
         notes=tuple(notes),
     )
+
+
+def names_in_all(wanted: Sequence[str], sides: Iterable[Scores]) -> tuple[str, ...]:
+    """The metrics that are wanted, each once, which all sides must have."""
+    chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+    for side in sides:
+        chosen = [name_among(metric, side.metric_names) for metric in chosen]
+    return tuple(dict.fromkeys(chosen))
 
 
 def scored_otherwise(systems: Mapping[str, Scores]) -> list[str]:

@@ -23,7 +23,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, check_finite, scores_of
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
@@ -47,10 +46,6 @@ _OLDER = "llama-index-rag-metrics baseline, version 1"
 
 _DECIMALS, _DECIMALS_OF_MEANS = 12, 6
 _OPTIONS = ("max_retrieved", "judged_only")
-
-
-def judge_of(results: Results) -> Scores | None:
-    return results.judge if isinstance(results, Calibration) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +123,6 @@ class Baseline:
         version: the version of this package that made it.
         anchor: the baseline that updates leave alone; None where this baseline is its own anchor.
         history: the updates, oldest first.
-        judged: a judge's scores, of these queries and more, where the results were calibrated.
 
     Examples:
         >>> baseline = Baseline.of(Scores(["q1"], {"mrr": [0.5]}), rules="mrr >= baseline - 0.02")
@@ -155,7 +149,6 @@ class Baseline:
     version: str = ""
     anchor: Baseline | None = None
     history: tuple[Update, ...] = ()
-    judged: Scores | None = None
 
     @classmethod
     def of(
@@ -174,7 +167,7 @@ class Baseline:
         """
         from llama_index_rag_metrics import __version__
 
-        scores, judge = scores_of(results), judge_of(results)
+        scores = scores_of(results)
         wanted = scores.metric_names if metrics is None else metrics
         kept = [name_among(metric, scores.metric_names) for metric in wanted]
         return cls(
@@ -182,7 +175,6 @@ class Baseline:
             fingerprints(results),
             parse_rules(rules) if rules else (),
             __version__,
-            judged=None if judge is None else _kept(judge, kept),
         )
 
     def to_json(self) -> str:
@@ -190,12 +182,12 @@ class Baseline:
         head = self._head(rules=[str(rule) for rule in self.rules])
         updates = [f"  {json_text(asdict(update))}" for update in self.history]
         parts = [*_fields({"format": _FORMAT, **head}), _block("history", "[", "]", updates)]
-        parts += [_block("queries", "{", "}", self._rows()), *self._judged()]
+        parts += [_block("queries", "{", "}", self._rows())]
         if self.anchor is None:
             parts += _fields({"anchor": None})
         else:
             queries = _block("queries", "{", "}", self.anchor._rows())
-            anchor = [*_fields(self.anchor._head()), *self.anchor._judged(), queries]
+            anchor = [*_fields(self.anchor._head()), queries]
             parts.append(_block("anchor", "{", "}", anchor))
         return "\n".join(["{", ",\n".join(parts), "}", ""])
 
@@ -294,16 +286,6 @@ class Baseline:
                 row["scores"] = values
             yield f"  {json_text(query_id)}: {json_text(row)}"
 
-    def _judged(self) -> Iterator[str]:
-        if self.judged is not None:
-            columns = [self.judged.by_query(metric) for metric in self.scores]
-            rows = (
-                f"  {json_text(query_id)}: "
-                f"{json_text([by_query.get(query_id) for by_query in columns])}"
-                for query_id in sorted(self.judged.query_ids)
-            )
-            yield _block("judged", "{", "}", rows)
-
 
 def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
     for query_id in (*scores.query_ids, *scores.excluded):
@@ -346,7 +328,7 @@ def _read(data: Mapping[str, Any]) -> Baseline:
     )
     check_finite(scores, metrics)
     parts = [part.name for part in fields(Fingerprint)]
-    rules, anchor, judged = data.get("rules"), data.get("anchor"), data.get("judged")
+    rules, anchor = data.get("rules"), data.get("anchor")
     return Baseline(
         scores,
         {
@@ -357,7 +339,6 @@ def _read(data: Mapping[str, Any]) -> Baseline:
         data["version"],
         None if anchor is None else _read(anchor),
         tuple(Update(**update) for update in data.get("history", ())),
-        None if judged is None else Scores([*judged], _columns(judged, metrics)),
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from llama_index_rag_metrics.decisions import OnMissing
-from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import (
     Results,
@@ -20,7 +19,6 @@ from llama_index_rag_metrics.decisions.gate.baseline import (
     Baseline,
     Fingerprint,
     Update,
-    judge_of,
     surroundings,
 )
 from llama_index_rag_metrics.decisions.gate.measuring import (
@@ -87,8 +85,7 @@ def check_rules(
     limit in about as many. If all rankings are identical, few queries are enough.
 
     Args:
-        results: of an evaluation; bare scores, which know no rankings to show; or what `calibrate`
-            made, whose baseline must have been stored from such, too.
+        results: of an evaluation, or bare scores, which know no rankings to show.
         rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
         baseline: what rules with the word baseline or anchor are measured against.
         on_missing: what to do where the baseline is of other queries, other questions or other
@@ -118,7 +115,7 @@ def check_rules(
     expected = "a number from 0 to 1, such as 0.95"
     check_amount("min_coverage", min_coverage, expected, lambda share: 0 <= share <= 1)
     check_integer("worst", worst, 0)
-    parsed, judge = parse_rules(rules), judge_of(results)
+    parsed = parse_rules(rules)
     scores = _with_chances(scores_of(results), parsed)
     stored = _stored(baseline)
     notes: list[str] = []
@@ -129,7 +126,7 @@ def check_rules(
             way = "--update-baseline, or pytest --rag-update-baseline, stores one"
             raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'; {way}.")
         sides = _sides(stored, results, on_missing, notes)
-    measured = list(_measured(parsed, scores, judge, sides, clusters, notes))
+    measured = list(_measured(parsed, scores, sides, clusters, notes))
     notes += [note for _, measure in measured for note in measure.notes]
     each = [
         replace(verdict, worst=tuple(_worst_queries(results, rule, measure, worst)))
@@ -145,8 +142,7 @@ def check_rules(
         failed = [Failure("", *pair) for pair in scores.failed.items()]
         notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
     notes += _remarks(verdicts, scores, sides)
-    if judge is None:
-        notes += _easier(verdicts, scores, sides, clusters)
+    notes += _easier(verdicts, scores, sides, clusters)
     notes += _notes_on({verdict.metric for verdict in verdicts}, scores)
     distinct = tuple(dict.fromkeys(notes))
     return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results))
@@ -238,7 +234,7 @@ def _stored(baseline: BaselineLike | None) -> Baseline | None:
         return baseline
     if isinstance(baseline, (str, Path)):
         return Baseline.load(baseline)
-    if isinstance(baseline, (EvaluationResults, Scores, Calibration)):
+    if isinstance(baseline, (EvaluationResults, Scores)):
         return Baseline.of(baseline)
     expected = "a Baseline, the path of one, or the results that make one"
     raise InvalidInput("baseline", baseline, expected)
@@ -274,7 +270,6 @@ def _sides(
 def _measured(
     rules: Sequence[Rule],
     scores: Scores,
-    judge: Scores | None,
     sides: Mapping[str, _Side],
     clusters: Clusters | None,
     notes: list[str],
@@ -283,10 +278,10 @@ def _measured(
     anchored = {name_in(scores, rule.metric) for rule in rules if rule.anchor}
     for rule in rules:
         if not rule.baseline:
-            yield from ((rule, part) for part in measure_alone(rule, scores, clusters, judge))
+            yield from ((rule, part) for part in measure_alone(rule, scores, clusters))
             continue
         side = sides.get(rule.reference, sides["baseline"])
-        yield from ((rule, part) for part in measure_against(rule, scores, *side, clusters, judge))
+        yield from ((rule, part) for part in measure_against(rule, scores, *side, clusters))
         metric = name_in(scores, rule.metric)
         if rule.anchor or "anchor" not in sides or metric in anchored:
             continue
@@ -298,8 +293,7 @@ def _measured(
             )
         elif again not in rules:
             yield from (
-                (again, part)
-                for part in measure_against(again, scores, *sides["anchor"], clusters, judge)
+                (again, part) for part in measure_against(again, scores, *sides["anchor"], clusters)
             )
 
 
@@ -315,7 +309,7 @@ def _worst_queries(
     is_varied = len(set(goodness.values())) > 1
     ceiling = 0.0 if rule.baseline else max(goodness.values()) if is_varied else inf
     below = [query_id for query_id, good in goodness.items() if good < ceiling]
-    system = system_of(scores_of(results) if isinstance(results, Calibration) else results)
+    system = system_of(results)
     scores = system.scores
     for query_id in sorted(below, key=lambda query_id: goodness[query_id])[:n]:
         story = query_answers(query_id, [system], measured.metric)

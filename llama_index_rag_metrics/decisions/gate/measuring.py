@@ -45,7 +45,6 @@ from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among, rows_by
 from llama_index_rag_metrics.scores.scores_report import listed
-from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.differences import (
     CAUTIOUS,
     method_of,
@@ -78,7 +77,6 @@ class PairedEvidence:
     clusters: IntArray | None = None
     widest: float = 1.0
     possible: tuple[float, float] = (-math.inf, math.inf)
-    changes: FloatArray | None = None
 
     def bounds(self, confidence: float) -> Bounds:
         """The true mean is above the one and below the other, each with this confidence."""
@@ -96,7 +94,7 @@ class PairedEvidence:
 
     def at_best(self, n: int | None = None) -> PairedEvidence:
         """The evidence where nothing changed, of these queries or of n."""
-        return _repeated(replace(self, changes=None), 0.0, n)
+        return _repeated(self, 0.0, n)
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
         """How many questions would show that nothing changed; None where no larger number would."""
@@ -122,8 +120,7 @@ class PairedEvidence:
 
     @cached_property
     def _units(self) -> Units:
-        changes = None if self.changes is None else self.changes.reshape(-1, 1)
-        return Units.of(self.values.reshape(-1, 1), self.clusters, changes)
+        return Units.of(self.values.reshape(-1, 1), self.clusters)
 
     @property
     def _says_nothing(self) -> bool:
@@ -132,13 +129,12 @@ class PairedEvidence:
 
 @dataclass(frozen=True)
 class MeanEvidence:
-    """Scores, perhaps moved by a judge; `negated` where less is better."""
+    """Scores; `negated` where less is better."""
 
     values: FloatArray
     clusters: IntArray | None = None
     limits: tuple[float, float] = UNIT_RANGE
     negated: bool = False
-    calibrated: ppi.PredictionPowered | None = None
 
     def bounds(self, confidence: float) -> Bounds:
         interval = self._interval(confidence)
@@ -153,18 +149,14 @@ class MeanEvidence:
     def at_best(self, n: int | None = None) -> MeanEvidence:
         """The evidence where every query has the best score, of these queries or of n."""
         best = self.limits[0] if self.negated else self.limits[1]
-        return _repeated(replace(self, calibrated=None), best, n)
+        return _repeated(self, best, n)
 
     def _interval(self, confidence: float) -> MeanInterval:
         two_sided = 2 * confidence - 1
-        if self.calibrated is None:
-            limits = _reckoned(self.values, self.limits)
-            return mean_interval(
-                self.values, confidence=two_sided, limits=limits, clusters=self.clusters
-            )
-        return ppi.prediction_powered_interval(
-            self.calibrated, confidence=two_sided, limits=self.limits
-        )[1]
+        limits = _reckoned(self.values, self.limits)
+        return mean_interval(
+            self.values, confidence=two_sided, limits=limits, clusters=self.clusters
+        )
 
 
 def _reckoned(values: FloatArray, limits: tuple[float, float]) -> tuple[float, float]:
@@ -216,19 +208,12 @@ class Measured:
 
 
 def measure_against(
-    rule: Rule,
-    now: Scores,
-    stored: Baseline,
-    same: Sequence[str],
-    clusters: Clusters | None,
-    judge: Scores | None = None,
+    rule: Rule, now: Scores, stored: Baseline, same: Sequence[str], clusters: Clusters | None
 ) -> list[Measured]:
     """Measure a rule, or each of its slices, on the queries that are the same on both sides."""
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
-    if judge is not None:
-        paired = replace(paired, judged=_judged(rule, judge, stored, metric, clusters))
     widest = paired.widest(_NOW, metric, _BEFORE)
     if not rule.every:
         return [_against(rule, metric, paired, sides, stored, widest)]
@@ -267,26 +252,20 @@ def _against(
     widest: float,
 ) -> Measured:
     """Measure a rule on some queries of both sides."""
-    key, scored = (_NOW, metric, _BEFORE), (paired, paired.judged or paired)
-    is_same = not any(np.nan_to_num(side.values(*key)).any() for side in scored)
-    differences, changes = paired.evidence(*key), paired.values(*key)
+    key = (_NOW, metric, _BEFORE)
+    differences = paired.values(*key)
+    is_same = not np.nan_to_num(differences).any()
     both = ~np.isnan(differences)
     values = {name: paired.values(name, metric) for name in sides}
     rows = zip(paired.query_ids, values[_NOW].tolist(), values[_BEFORE].tolist(), strict=True)
     columns = {query_id: (score, before) for query_id, score, before in compress(rows, both)}
-    means = {
-        name: exact_mean(column[both])
-        if paired.judged is None
-        else paired.calibrated_mean(name, metric).mean
-        for name, column in values.items()
-    }
-    ordered, numbers = paired.in_order([differences, changes])
+    means = {name: exact_mean(column[both]) for name, column in values.items()}
+    ordered, numbers = paired.in_order([differences])
     now = sides[_NOW].rankings
     sign = -1.0 if rule.lower_is_better else 1.0
     possible = paired.possible([key], rule.confidence or CONFIDENCE)[0]
     low, high = sorted((sign * possible).tolist())
-    evidence = PairedEvidence(sign * ordered[:, 0], numbers, widest, (low, high), ordered[:, 1])
-    worth = paired.worth(*key)
+    evidence = PairedEvidence(sign * ordered[:, 0], numbers, widest, (low, high))
     return Measured(
         metric,
         means[_NOW],
@@ -303,7 +282,7 @@ def _against(
             stored.fingerprints.get(query_id, Fingerprint()).ranking == now.get(query_id) != ""
             for query_id in columns
         ),
-        (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
+        paired.notes,
         of_runs=_of_runs(sides[_NOW], metric),
     )
 
@@ -334,26 +313,13 @@ def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
     return metric
 
 
-def _judged(
-    rule: Rule, judge: Scores, stored: Baseline, metric: str, clusters: Clusters | None
-) -> Paired:
-    if stored.judged is None:
-        expected = "one that was stored from calibrated scores, like these"
-        raise InvalidInput(rule.reference, "people's scores alone", expected)
-    sides = {_BEFORE: stored.judged, _NOW: judge}
-    return pair(sides, _BEFORE, metrics=[metric], on_missing="intersect", clusters=clusters)
-
-
-def measure_alone(
-    rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None = None
-) -> list[Measured]:
-    """Measure a rule without a baseline; with a judge, the scores are people's."""
+def measure_alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> list[Measured]:
+    """Measure a rule without a baseline."""
     if not rule.every:
-        return [_alone(rule, scores, clusters, judge)]
+        return [_alone(rule, scores, clusters)]
     slice_rows(rule, (*scores.query_ids, *scores.excluded), scores.metadata)
-    judged = {} if judge is None else judge.slices(rule.every)
     measured = [
-        replace(_alone(rule, part, clusters, judged.get(value)), part=part_name(rule.every, value))
+        replace(_alone(rule, part, clusters), part=part_name(rule.every, value))
         for value, part in scores.slices(rule.every).items()
     ]
     return _due(rule, measured)
@@ -382,7 +348,7 @@ def part_name(key: str, value: str | None) -> str:
     return f"{key} {value if value.strip() else repr(value)}"
 
 
-def _alone(rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None) -> Measured:
+def _alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
     counts = asdict(scores.counts)
     if rule.metric not in scores and rule.metric in counts:
         if rule.confidence is not None:
@@ -398,26 +364,12 @@ def _alone(rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores 
     of_runs = _of_runs(scores, metric)
     value = scores.means[metric]
     measured = Measured(metric, value, len(columns), expected, columns, of_runs=of_runs)
-    if not columns or (rule.confidence is None and judge is None):
+    if not columns or rule.confidence is None:
         return measured
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
-    calibrated = None
-    if judge is not None:
-        paired = replace(
-            paired, judged=pair({_NOW: judge}, _NOW, metrics=[metric], clusters=clusters)
-        )
-        calibrated = paired.prediction_powered(_NOW, metric)
-        mean, worth = paired.calibrated_mean(_NOW, metric).mean, paired.worth(_NOW, metric)
-        measured = replace(measured, value=mean, notes=(f"{metric}: {worth}",))
-    if rule.confidence is None:
-        return measured
-    values, numbers = paired.in_order([paired.evidence(_NOW, metric)])
+    values, numbers = paired.in_order([paired.values(_NOW, metric)])
     evidence = MeanEvidence(
-        values[:, 0],
-        numbers,
-        limits=limits_of(metric),
-        negated=rule.lower_is_better,
-        calibrated=calibrated,
+        values[:, 0], numbers, limits=limits_of(metric), negated=rule.lower_is_better
     )
     return replace(measured, evidence=evidence)
 
