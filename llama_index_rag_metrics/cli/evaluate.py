@@ -107,7 +107,8 @@ def run_evaluate(
         repeats: How many times to ask every question, of agents and others that answer differently
             each time. A question's score is the mean of its runs; 'pass^3 hit_rate@5' is the chance
             that all of 3 succeed, 'pass@3 hit_rate@5' that one does.
-        journal: A folder that keeps finished questions. A second call continues from there.
+        journal: A folder that keeps finished questions. A second call continues from there; for
+            metrics of other cutoffs give it the depth of the first call, by --top-k.
         timeout: Seconds that retrieval, or a metric, may take per question.
         slice_by (--slice, KEY): A metadata key of the questions to split by. Repeatable.
         matcher: Recognise labelled passages by this instead of ids: text, exact, tokens, edit or
@@ -149,7 +150,7 @@ def run_evaluate(
         slices = slice_by or []
         if not retriever:
             raise InvalidInput("--retriever", "none", "at least one retriever")
-        questions, retrievers, identities = several.open_retrievers(
+        questions, retrievers, runs = several.open_retrievers(
             retriever, dataset, metrics, top_k, slices
         )
         say_of_threshold(min_score, len(retrievers), "retrievers")
@@ -159,7 +160,7 @@ def run_evaluate(
             questions,
             metrics,
             journal=journal,
-            retriever_ids=identities,
+            runs=runs,
             repeats=repeats,
             workers=workers,
             show_progress=progress,

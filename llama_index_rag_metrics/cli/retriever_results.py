@@ -20,7 +20,6 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.cli.outcome import found_scores
 from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.fields import EXAMPLE
 from llama_index_rag_metrics.report.numbers import counted, questions
@@ -38,8 +37,8 @@ def open_retrievers(
     metrics: Sequence[BaseRetrievalMetric],
     top_k: int | None,
     slice_by: Iterable[str],
-) -> tuple[RetrievalDataset, dict[str, Source], dict[str, RetrieverIdentity]]:
-    """The dataset, the retrievers by name, and what journals call them."""
+) -> tuple[RetrievalDataset, dict[str, Source], dict[str, str]]:
+    """The dataset, the retrievers by name, and what their journals call the runs."""
     names = specs_by_name(specs)
     k = depth(metrics, top_k)
     factories = {name: find(spec) for name, spec in names.items()}
@@ -56,7 +55,7 @@ def open_retrievers(
         name: built("--retriever", names[name], factory, dataset, k, as_retriever)
         for name, factory in factories.items()
     }
-    return (dataset, retrievers, {name: RetrieverIdentity(spec, k) for name, spec in names.items()})
+    return (dataset, retrievers, {name: f"{spec}, top {k}" for name, spec in names.items()})
 
 
 def depth(metrics: Sequence[BaseRetrievalMetric], top_k: int | None) -> int:
@@ -79,7 +78,7 @@ def evaluate_all(
     *,
     show_progress: bool,
     journal: Path | None = None,
-    retriever_ids: Mapping[str, RetrieverIdentity] | None = None,
+    runs: Mapping[str, str] | None = None,
     **options: Any,
 ) -> list[EvaluationResults]:
     """Evaluate each retriever; `journal` is a folder, and the report notes mismatched labels."""
@@ -93,7 +92,7 @@ def evaluate_all(
                 name=name,
                 show_progress=show_progress,
                 journal=None if journal is None else _journal_of(journal, name),
-                retriever_id=(retriever_ids or {}).get(name),
+                run=(runs or {}).get(name, ""),
                 **options,
             )
             for name, retriever in retrievers.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -29,6 +29,7 @@ from pydantic import (
 )
 from typing_extensions import Unpack
 
+from llama_index_rag_metrics.evaluation.asking.journal import Journal
 from llama_index_rag_metrics.evaluation.asking.query import (
     UNTOLD,
     Asker,
@@ -38,20 +39,12 @@ from llama_index_rag_metrics.evaluation.asking.query import (
     listed_postprocessors,
     prepare,
 )
-from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, Journal, QueryRunner
+from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
     RunOptions,
     check_known,
     shows,
-)
-from llama_index_rag_metrics.evaluation.identity import (
-    RetrieverIdentity,
-    fingerprint,
-    for_people,
-    identify_callable,
-    identify_retriever,
-    with_depth,
 )
 from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
@@ -69,7 +62,12 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     places_for,
 )
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of, check_calls
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.evaluation.source import (
+    Source,
+    SourceInfo,
+    as_retriever,
+    retrieval_depth,
+)
 from llama_index_rag_metrics.evaluation.who_asks import Query, filters_by_question
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.dataset_content import labels_of
@@ -93,6 +91,7 @@ from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.stories import with_answers
@@ -180,7 +179,7 @@ def describe(
 
     dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
     filters = plan.options.filters
-    filters = identify_callable(filters) if callable(filters) else filters
+    filters = _name_of(filters) if callable(filters) else filters
     size = questions(len(dataset.queries))
     if documents := len(dataset.corpus):
         size += f", {counted(documents, 'passage', 'passages')}"
@@ -188,17 +187,18 @@ def describe(
     recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
     stages = [type(postprocessor).__qualname__ for postprocessor in plan.postprocessors]
     name = plan.options.name
-    if plan.options.retriever_id or not name:
-        name = for_people(retriever) or "stored rankings"
+    if not name:
+        name = retriever or "stored rankings"
     elif not stages:
         name = ""  # it is above every number
     return {
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
         **({"retriever": " → ".join([name, *stages])} if name else {}),
+        **({"run": plan.options.run} if plan.options.run else {}),
         "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question"
         + ("" if (least := plan.options.min_score) is None else f", of a score from {least:g} on"),
-        **({"filtered by": for_people(filters)} if filters else {}),
+        **({"filtered by": filters} if filters else {}),
         "metrics": ", ".join(metric.metric_name for metric in plan.wanted),
         "matched by": ", ".join(
             _recognised(matched[matcher]) if matcher in matched else matcher
@@ -236,7 +236,7 @@ async def run_evaluation(
     asker: Asker,
     plan: Plan,
     *,
-    retriever_id: str | RetrieverIdentity = "",
+    info: SourceInfo = SourceInfo(),  # noqa: B008 - it can't be changed
     stored: Sequence[Mapping[str, Ranking]] = (),
 ) -> EvaluationResults:
     """Ask every query but those `stored`, of each time, and score what comes back."""
@@ -247,7 +247,7 @@ async def run_evaluation(
         isinstance(metric, TextMetric) for metric in plan.computed
     )
     path = options.journal
-    kept = nullcontext() if path is None else Journal(path, fingerprint(plan, retriever_id))
+    kept = nullcontext() if path is None else Journal(path, journal_header(plan, info))
     with kept as journal:
         runner = QueryRunner(
             asker,
@@ -257,18 +257,39 @@ async def run_evaluation(
             stored=stored,
             matchers=matchers,
             journal=journal,
+            told=info.told,
         )
         collected = await runner.collect()
-    first, is_told = collected[0], getattr(retriever_id, "told", None) is not None
+    first = collected[0]
     histories = (row.get(HISTORY) for row in plan.questions.metadata.values())
-    if path is not None and not is_told and any(histories):  # answers of a journal tell nothing
+    # answers of a journal tell nothing
+    if path is not None and info.told is None and any(histories):
         first.notes = tuple(dict.fromkeys([*first.notes, UNTOLD]))
     if not stored:
         warn_of(collected)
     results = build_results(plan, collected)
-    results.about = describe(plan, results.run, str(retriever_id), results.matched)
+    results.about = describe(plan, results.run, info.name, results.matched)
     results.scores = with_answers(system_of(results))
     return results
+
+
+def journal_header(plan: Plan, info: SourceInfo) -> dict[str, str]:
+    """What a journal's first line says of a run: what can be known exactly, without any code."""
+    options, match_on = plan.options, plan.options.match_on
+    header = {
+        "run": mask(options.run),
+        "depth": "" if info.depth is None else str(info.depth),
+        "match_on": match_on if isinstance(match_on, str) else _name_of(match_on),
+        "postprocessors": ", ".join(type(each).__qualname__ for each in plan.postprocessors),
+        "mode": "" if plan.questions.mode == "text" else plan.questions.mode,
+        "tokenizer": "" if plan.counter is None else plan.counter.name,
+        "combine": options.combine or "",
+    }
+    return {aspect: value for aspect, value in header.items() if value}
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def warn_of(collected: Sequence[Collected]) -> None:
@@ -427,10 +448,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         plan = Plan.of(dataset, self.metrics, run_options, self.node_postprocessors or [])
         metrics = await prepare(plan.computed, plan.questions, run_options.cache)
         asker = asker_of(self.retriever, plan, metrics)
-        depth = retrieval_depth(self.metrics)
-        name = with_depth(run_options.retriever_id, self._source, depth)
-        identity = asker.identity(name or identify_retriever(self.retriever))
-        return await run_evaluation(asker, plan, retriever_id=identity)
+        info = SourceInfo.of(self._source, self.retriever, retrieval_depth(self.metrics))
+        return await run_evaluation(asker, plan, info=info)
 
     @shows(EvaluateOptions)
     def evaluate_dataset(
@@ -501,7 +520,7 @@ async def aevaluate(
         UnknownMetric: no metric has that name; the message lists the nearest ones.
         RetrievalFailed: with `raise_on_error`.
         MissingKey: a metric's service needs a key, and there is none.
-        JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
+        JournalMismatch: the journal's run, depth, match_on, tokenizer or postprocessors differ.
 
     Examples:
         >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},

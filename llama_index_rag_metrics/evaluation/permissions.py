@@ -11,7 +11,6 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.schema import BaseNode, TextNode
 
-from llama_index_rag_metrics.evaluation.identity import digest_of, identify_callable
 from llama_index_rag_metrics.files.dataset_content import read_forbidden, refuse_unknown
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.leaks import PermittedRecall
@@ -67,17 +66,6 @@ class Permissions:
         self._unknown_labels: dict[str, list[str]] = defaultdict(list)
         if self._key is not None or (for_recall and self._function is not None):
             self._judge_labels()
-
-    @property
-    def name(self) -> str:
-        key = self._key
-        by_key = f"metadata {key!r} of what was retrieved"
-        decides = by_key if key else identify_callable(self._function)
-        known = [
-            {item: {name: of[name] for name in of if key in (None, name)} for item, of in side}
-            for side in (self._dataset.metadata.items(), self._dataset.document_metadata.items())
-        ]
-        return f"{decides}, {digest_of(known)}"
 
     def mark(self, query_id: str, ranking: Ranking, nodes: Sequence[NodeWithScore]) -> Ranking:
         """Add to a ranking which of the retrieved nodes are forbidden, and which unknown."""

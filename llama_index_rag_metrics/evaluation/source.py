@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -224,8 +224,23 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     return AsyncCallableRetriever(function) if is_async else CallableRetriever(function)
 
 
+class SourceInfo(NamedTuple):
+    """What is asked: its name, the depth if it is an index, and what it is told of the asker."""
+
+    name: str = ""
+    depth: int | None = None
+    told: Told | None = None
+
+    @classmethod
+    def of(cls, source: object, retriever: BaseRetriever, depth: int) -> SourceInfo:
+        is_index = isinstance(source, BaseIndex) or getattr(source, "stands_for_index", False)
+        told = getattr(retriever, "told", None)
+        return cls(asked_name(retriever), depth if is_index else None, told)
+
+
 class CallableRetriever(BaseRetriever):
     takes_filters = False
+    stands_for_index = False
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.question_parsing import normal_form, parse
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
-from llama_index_rag_metrics.runtime.digests import identity, short_hash
+from llama_index_rag_metrics.runtime.digests import short_hash
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
@@ -113,7 +112,7 @@ async def agenerate_question_context_pairs(
         GenerationFailed: a node failed and `on_failure` is "fail", or every node did.
         JournalMismatch: the journal is of other nodes, another prompt, model or number.
         JournalDamaged: the journal is a file of another kind, or a line of it can't be read.
-        JournalBusy: another process is writing the journal.
+        JournalBusy: another run is writing the journal.
 
     Examples:
         >>> from llama_index.core.llms import CompletionResponse, MockLLM
@@ -140,16 +139,16 @@ async def agenerate_question_context_pairs(
     prompts = {node_id: fill(text) for node_id, text in corpus.items() if text.strip()}
     if journal is None and output_path is not None:
         journal = f"{os.fspath(output_path)}.journal"
-    fingerprint = {
+    header = {
+        "format": _FORMAT,
         "nodes": RetrievalDataset(corpus).fingerprint()[:16],
         "prompt": short_hash(fill(""), 16),
         "num_questions_per_chunk": str(num_questions_per_chunk),
         "model": f"{llm.class_name()} {llm.metadata.model_name}",
-        "settings": short_hash(json.dumps(identity(llm), sort_keys=True), 16),
     }
     kept: AbstractContextManager[JsonLinesJournal[tuple[str, str]] | None] = nullcontext()
     if journal is not None:
-        kept = JsonLinesJournal(Path(journal), _FORMAT, fingerprint, _answer)
+        kept = JsonLinesJournal(Path(journal), header, _answer)
     with kept as rows:
         answers, failures = await _ask(
             llm, prompts, rows, retry_limit, on_failure, workers, show_progress or verbose

@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import PurePath
 from reprlib import recursive_repr
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -27,24 +27,7 @@ from pydantic import BaseModel
 from llama_index_rag_metrics.runtime.masking import names_secret
 
 _SCALARS = (bool, int, float, complex, str, bytes)
-_MOST_PARTS = 200_000
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-_RANDOM_ID = re.compile(
-    r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b", re.I
-)
-
-
-class Opaque(ValueError):
-    """A value whose content can't be read, such as a connection."""
-
-
-def digest(value: object) -> str:
-    """A hash of all that a value holds: fields, items, and the code of functions and classes."""
-    try:
-        text = _Reader().text(value)
-    except RecursionError:
-        raise Opaque(f"{type(value).__qualname__}, which is too deep") from None
-    return short_hash(text)
 
 
 def short_hash(text: str, digits: int = 12) -> str:
@@ -58,11 +41,6 @@ def scalar(value: object) -> str | None:
     if kind is not None:
         return str(kind.__repr__(value))
     return repr(value) if value is None or value is ... else None
-
-
-def is_random(text: object) -> bool:
-    """Whether a text has a random id in it, which is another one next time."""
-    return isinstance(text, str) and _RANDOM_ID.search(text) is not None
 
 
 def function_of(member: Any) -> Any:
@@ -135,78 +113,6 @@ def _constant(constant: object) -> str:
     if isinstance(constant, tuple):
         return f"({', '.join(map(_constant, constant))})"
     return repr(constant)
-
-
-class _Reader:
-    """Writes out what a value holds, once around each circle."""
-
-    def __init__(self) -> None:
-        self._above: list[int] = []
-        self._n_parts = 0
-        self._classes: dict[type, str] = {}
-
-    def text(self, value: Any) -> str:
-        from llama_index.core.callbacks import CallbackManager
-
-        written = scalar(value)
-        if written is not None:
-            if self._above and is_random(value):
-                raise Opaque("an id that was made at random")
-            return written
-        if isinstance(value, ModuleType):
-            return f"module {value.__name__}"
-        if isinstance(value, CallbackManager):
-            return "callbacks"
-        if id(value) in self._above:
-            return f"^{self._above.index(id(value))}"
-        self._n_parts += 1
-        if self._n_parts > _MOST_PARTS:
-            raise Opaque(f"{type(value).__qualname__}, which holds too much")
-        self._above.append(id(value))
-        try:
-            return f"{self._class(type(value))}({self._parts(value)})"
-        finally:
-            self._above.pop()
-
-    def _parts(self, value: Any) -> str:
-        kind = type(value)
-        if kind is dict:
-            return ", ".join(sorted(f"{self.text(k)}: {self.text(v)}" for k, v in value.items()))
-        if kind in (set, frozenset):
-            return ", ".join(sorted(map(self.text, value)))
-        if kind in (list, tuple):
-            return ", ".join(map(self.text, value))
-        if isinstance(value, type):
-            return self._class(value)
-        if isinstance(value, FunctionType):
-            cells = [content(cell) for cell in value.__closure__ or ()]
-            held = (value.__defaults__, value.__kwdefaults__, cells)
-            return f"{value.__module__}.{value.__qualname__} {code_of(value)} {self.text(held)}"
-        if isinstance(value, MethodType):
-            return self.text((value.__self__, value.__func__))
-        if isinstance(value, partial):
-            return self.text((value.func, value.args, value.keywords))
-        if isinstance(value, BaseModel):
-            # its own __getstate__ leaves out what can't be pickled
-            return self.text((vars(value), value.__pydantic_private__, value.__pydantic_extra__))
-        return self._reduced(value)
-
-    def _reduced(self, value: Any) -> str:
-        """What pickle would take, which isn't pickled."""
-        try:
-            reduced = value.__reduce_ex__(4)
-        except Exception as error:
-            raise Opaque(type(value).__qualname__) from error
-        if isinstance(reduced, str):
-            return f"{getattr(value, '__module__', '')}.{reduced}"
-        make, *held = reduced
-        return f"{make.__qualname__} {self.text(tuple(held))}"
-
-    def _class(self, kind: type) -> str:
-        if kind not in self._classes:
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            self._classes[kind] = f"{name} {short_hash(code_of_class(kind))}"
-        return self._classes[kind]
 
 
 def content(cell: Any) -> Any:

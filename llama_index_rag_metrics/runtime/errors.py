@@ -311,25 +311,19 @@ class JournalMismatch(RagMetricsError, ValueError):
 class JournalDamaged(RagMetricsError, ValueError):
     """The journal can't be read."""
 
-    template = (
-        "{}, line 1: expected the first line of a journal written by this package. "
-        "Give the run another journal."
-    )
+    def __init__(self, path: str, line: int) -> None:
+        expected, remedy = "an answer as a journal has it", "Delete the line"
+        if line == 1:
+            expected, remedy = "the first line of a journal written by this package", "Move it away"
+        super().__init__(
+            f"{path}, line {line}: expected {expected}. {remedy}, or give the run another journal."
+        )
 
 
 class JournalBusy(RagMetricsError):
-    """Another process is writing the journal."""
+    """Another run is writing the journal."""
 
-    template = "journal {!r} is in use by {}: wait, or use another path."
-
-
-class RowsDropped(UserWarning):
-    """Rows of a journal were damaged."""
-
-    @classmethod
-    def of(cls, path: str, lines: Sequence[int]) -> RowsDropped:
-        which = f"{len(lines):,} of its rows can't be read (line {join_first([*map(str, lines)])})"
-        return cls(f"{path}: {which}; they are dropped, and their contents are asked for again.")
+    template = "journal {!r} is in use by another run: wait, or use another path."
 
 
 class CacheWarning(UserWarning):

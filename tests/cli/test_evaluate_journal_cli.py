@@ -33,6 +33,29 @@ def test_a_journal_is_gone_on_from(folder: Path) -> None:
     assert "is of another run" in other.stderr
 
 
+def test_another_depth_is_refused_and_the_first_one_named(folder: Path) -> None:
+    evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@10", "--journal", "kept")
+    deeper = evaluate("-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept")
+    results = evaluate(
+        "-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept", "--top-k", "10"
+    )
+
+    expected = "run is 'my_factories:of_nodes, top 20', but the journal has"
+    assert deeper.exit_code == 2
+    assert f"{expected} 'my_factories:of_nodes, top 10'" in deeper.stderr
+    assert results.exit_code == 0, results.output
+    assert row(results, "recall@20") == ["1.00"]
+
+
+@pytest.mark.parametrize("begin", ["", '{"format": "llama', "[1]\n", "\xff\n"])
+def test_what_is_no_journal_is_refused(folder: Path, begin: str) -> None:
+    (folder / "kept").mkdir()
+    (folder / "kept" / "of_nodes.jsonl").write_bytes(begin.encode("latin-1"))
+    result = evaluate("-r", "my_factories:of_nodes", "-m", "mrr", "--journal", "kept")
+
+    assert result.exit_code == (2 if begin.endswith("\n") else 0), result.output
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
 @pytest.mark.parametrize("journal", [True, False])

@@ -323,18 +323,6 @@ def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
     ]
 
 
-def test_another_build_is_another_sweep(tmp_path: Path) -> None:
-    def first(top_k: int) -> Any:
-        return Builder()(9, top_k)
-
-    def second(top_k: int) -> Any:
-        return Builder()(2, top_k)
-
-    sweep(first, {"top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
-    with pytest.raises(JournalMismatch, match="second"):
-        sweep(second, {"top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
-
-
 class Lingering:
     """Builds one configuration that never comes, and takes its time to be stopped."""
 

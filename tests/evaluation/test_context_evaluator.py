@@ -83,7 +83,7 @@ def test_one_query_and_a_dataset_agree() -> None:
 
 def test_a_journal_keeps_what_was_counted(tmp_path: Path) -> None:
     journal, words = tmp_path / "run.jsonl", Words()
-    options: dict[str, Any] = {"journal": journal, "retriever_id": "fixed"}
+    options: dict[str, Any] = {"journal": journal, "run": "fixed"}
     first = evaluate(retrieve, DATASET, ["recall@9tokens"], tokenizer=words, **options)
     rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
     assert [row["retrieved_tokens"] for row in rows] == [COSTS, COSTS]

@@ -113,7 +113,7 @@ def test_one_query() -> None:
 
 def test_a_journal_keeps_places(tmp_path: Path) -> None:
     nodes = [TextNode(id_=chunk.node_id, text=chunk.get_content()) for chunk in chunks(60, 0)[:1]]
-    options: dict[str, Any] = {"journal": tmp_path / "run.jsonl", "retriever_id": "fixed"}
+    options: dict[str, Any] = {"journal": tmp_path / "run.jsonl", "run": "fixed"}
     first = evaluate(lambda query: nodes, DATASET, ["span_recall"], **options)
     again = evaluate(lambda query: [], DATASET, ["span_recall"], **options)
     assert again.run == first.run

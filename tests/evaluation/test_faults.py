@@ -378,9 +378,9 @@ class TestLimits:
             return ["d"]
 
         options: dict[str, Any] = {"workers": 1, "journal": tmp_path / "journal"}
-        results = evaluate(ask, DATASET, ["recall"], **options, max_failures=1, retriever_id="x")
+        results = evaluate(ask, DATASET, ["recall"], **options, max_failures=1, run="x")
         assert results.scores.by_query("recall")["q1"] == 1
-        again = evaluate(lambda query: ["d"], DATASET, ["recall"], **options, retriever_id="x")
+        again = evaluate(lambda query: ["d"], DATASET, ["recall"], **options, run="x")
         assert again.scores.means["recall"] == 1
 
     def test_a_refused_key_ends_asking(self, recwarn: Any) -> None:
@@ -507,7 +507,7 @@ def test_asynchronous_code_that_blocks_for_ever_ends_the_run(
             ]
 
     retriever: Any = function if kind == "a function" else Blocking()
-    options: Any = {"workers": 1, "journal": tmp_path / "run.jsonl", "retriever_id": "x"}
+    options: Any = {"workers": 1, "journal": tmp_path / "run.jsonl", "run": "x"}
     with pytest.raises(QueryTimeout, match=r"(?s)holds up the event loop.*'q3'.*use_async=False"):
         evaluate(retriever, DATASET, ["recall"], timeout=LIMIT, **options)
     # what was finished is in the journal, which is free again, and another loop serves

@@ -8,37 +8,29 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from functools import partial
+from datetime import date, datetime
+from functools import cache, partial
 from os import environ
 from pathlib import Path
-from textwrap import dedent
-from types import ModuleType
+from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from llama_index.core import VectorStoreIndex
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.indices.query.query_transform import HyDEQueryTransform
-from llama_index.core.llms import MockLLM
-from llama_index.core.postprocessor import SimilarityPostprocessor
-from llama_index.core.query_engine import TransformQueryEngine
-from llama_index.core.retrievers import QueryFusionRetriever, RecursiveRetriever
-from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import TextNode
-from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from support.processes import Forked
 from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate
-from llama_index_rag_metrics.evaluation.asking.query_runner import Asking, Journal
+from llama_index_rag_metrics.evaluation.asking.journal import Asking, Journal, answers_to
+from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
     JournalBusy,
     JournalDamaged,
     JournalMismatch,
-    RowsDropped,
 )
 
 SCRIPT = {"one?": ["a"], "two?": ["x", "b"], "three?": ["x"]}
@@ -97,28 +89,22 @@ def test_a_torn_header_starts_anew(dataset: RetrievalDataset, path: Path) -> Non
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        lambda row: row.replace(b'"q2"', b'"q7"'),
-        lambda row: row.replace(b'"retrieved_ids"', b'"retrieved_idz"'),
-        lambda row: b"not json\n",
-    ],
+    [lambda row: row.replace(b'"retrieved_ids"', b'"retrieved_idz"'), lambda row: b"not json\n"],
 )
-def test_a_damaged_row_is_named_and_its_query_asked_again(
+def test_a_damaged_row_is_named(
     damage: Callable[[bytes], bytes], dataset: RetrievalDataset, path: Path
 ) -> None:
     whole = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     rows = path.read_bytes().splitlines(keepends=True)
     damaged = next(n for n, row in enumerate(rows) if b'"query_id": "q2"' in row)
-    rows[damaged] = damage(rows[damaged])
-    path.write_bytes(b"".join(rows))
+    path.write_bytes(b"".join([*rows[:damaged], damage(rows[damaged]), *rows[damaged + 1 :]]))
+    with pytest.raises(JournalDamaged, match=rf"line {damaged + 1}: .* Delete the line"):
+        evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    path.write_bytes(b"".join([*rows[:damaged], *rows[damaged + 1 :]]))
     retriever = Scripted(SCRIPT)
-    with pytest.warns(RowsDropped, match=rf"line {damaged + 1}\)"):
-        again = evaluate(retriever, dataset, ["mrr"], journal=path)
+    again = evaluate(retriever, dataset, ["mrr"], journal=path)
     assert retriever.asked == [dataset.queries["q2"]]
     assert again.scores.means == whole.scores.means
-    retriever = Scripted(SCRIPT)
-    evaluate(retriever, dataset, ["mrr"], journal=path)
-    assert retriever.asked == []
 
 
 @pytest.mark.parametrize(
@@ -142,16 +128,16 @@ def test_a_damaged_row_is_named_and_its_query_asked_again(
 def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
     row = {
         **{"query_id": "q", "retrieved_ids": ["a", "b"], "scores": [0.5, 0.1]},
-        **{"retrieved_texts": ["a", "b"], "latency": 0.1, "concurrency": 1},
+        **{"retrieved_texts": ["a", "b"], "latency": 0.1, "concurrency": 1, "question": "?"},
         "retrieved_spans": [{"source": "doc", "start": 0, "end": 3}, None],
     }
     with Journal(path, {"a": "b"}) as journal:
-        journal.write(row | changed)
         journal.write(row)
-    with pytest.warns(RowsDropped, match="line 2"):
-        journal = Journal(path, {"a": "b"})
-    journal.close()
-    assert list(journal.finished) == [Asking("q")]
+    with Journal(path, {"a": "b"}) as journal:
+        assert [answer.asking for answer in journal.rows] == [Asking("q")]
+        journal.write(row | changed)
+    with pytest.raises(JournalDamaged, match="line 3"):
+        Journal(path, {"a": "b"})
 
 
 def test_another_file_is_refused_and_left_alone(dataset: RetrievalDataset, path: Path) -> None:
@@ -173,304 +159,101 @@ def test_a_file_of_one_line_that_is_no_journal_is_left_alone(
 
 
 def test_a_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Path) -> None:
-    evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path, retriever_id="bm25, k1=1.2")
-    with pytest.raises(JournalMismatch, match="retriever is 'bm25, k1=2', but the journal has"):
-        evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path, retriever_id="bm25, k1=2")
-    with pytest.raises(JournalMismatch, match="match_on is 'ref_doc_id'"):
-        evaluate(
-            Scripted(SCRIPT),
-            dataset,
-            ["mrr"],
-            journal=path,
-            retriever_id="bm25, k1=1.2",
-            match_on="ref_doc_id",
-        )
-    with pytest.raises(JournalMismatch, match="postprocessors is 'Postprocessor"):
-        evaluate(
-            Scripted(SCRIPT),
-            dataset,
-            ["mrr"],
-            journal=path,
-            retriever_id="bm25, k1=1.2",
-            node_postprocessors=[Postprocessor(function=lambda nodes: nodes)],
-        )
-    other = RetrievalDataset(queries={"q1": "another?"}, relevance={"q1": ["a"]})
-    with pytest.raises(JournalMismatch, match="dataset is"):
-        evaluate(Scripted(SCRIPT), other, ["mrr"], journal=path, retriever_id="bm25, k1=1.2")
+    ask = partial(evaluate, dataset=dataset, metrics=["mrr"], journal=path)
+    ask(Scripted(SCRIPT), run="bm25, k1=1.2")
+    expected = "run is 'bm25, k1=2', but the journal has 'bm25, k1=1.2'. Give this run a journal of"
+    with pytest.raises(JournalMismatch, match=expected):
+        ask(Scripted(SCRIPT), run="bm25, k1=2")
+    with pytest.raises(JournalMismatch, match=r"run is '', but the journal has 'bm25, k1=1\.2'"):
+        ask(Scripted(SCRIPT))
+    with pytest.raises(JournalMismatch, match="match_on is 'ref_doc_id', but the journal has 'no"):
+        ask(Scripted(SCRIPT), run="bm25, k1=1.2", match_on="ref_doc_id")
+    stages = [Postprocessor(function=lambda nodes: nodes)]
+    with pytest.raises(JournalMismatch, match="postprocessors is 'Postprocessor'"):
+        ask(Scripted(SCRIPT), run="bm25, k1=1.2", node_postprocessors=stages)
+    with pytest.raises(InvalidInput, match="run: expected a text"):
+        ask(Scripted(SCRIPT), run=7)
 
 
-class Searcher:
-    """Searches as deep as it is told, and counts how often."""
+def test_only_what_is_new_or_reworded_is_asked(dataset: RetrievalDataset, path: Path) -> None:
+    evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    queries = {**dataset.queries, "q2": "two, please?", "q4": "four?"}
+    changed = RetrievalDataset(queries, {**dataset.relevance, "q4": ["d"]})
+    script: dict[str, Any] = {"two, please?": ["b"], "four?": ["d"]}
+    retriever = Scripted(script)
+    results = evaluate(retriever, changed, ["mrr"], journal=path)
+    assert retriever.asked == ["two, please?", "four?"]
+    assert results.scores.by_query("mrr") == {"q1": 1.0, "q2": 1.0, "q3": 0.0, "q4": 1.0}
+    again = Scripted({})
+    evaluate(again, changed, ["mrr"], journal=path)
+    assert again.asked == []
+    fewer = RetrievalDataset({"q1": "one?"}, {"q1": ["a"]})
+    assert evaluate(Scripted({}), fewer, ["mrr"], journal=path).scores.means["mrr"] == 1.0
 
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        self.n_asked = 0
+
+def test_what_came_from_the_journal_is_said(dataset: RetrievalDataset, path: Path) -> None:
+    first = evaluate(Scripted({**SCRIPT, "two?": OSError("busy")}), dataset, ["mrr"], journal=path)
+    assert not any("answers come from" in note for note in first.scores.notes)
+    seconds = datetime(2024, 3, 12, 12).timestamp()
+    os.utime(path, (seconds, seconds))
+    again = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    expected = f"2 of 3 answers come from {path}, of 12 March 2024; 1 was asked"
+    assert again.scores.notes[0] == expected
+    assert expected in " ".join(str(again).split())
+    today = date.today()
+    whole = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    expected = f"3 of 3 answers come from {path}, of {today.day} {today:%B}; none was asked"
+    assert whole.scores.notes[0] == expected
+
+
+SETTINGS = {"depth": 2}
+
+
+def _of_settings(cache: dict[str, list[str]]) -> Callable[[str], list[str]]:
+    logger = logging.getLogger("of a search")
+
+    def search(question: str) -> list[str]:
+        """Searches as deep as the settings say."""
+        logger.info("%s %s", question, environ.get("TERM"))
+        return cache.setdefault(question, list("abc")[: SETTINGS["depth"]])
+
+    return search
+
+
+class Counting:
+    """Searches, and counts how often."""
+
+    def __init__(self) -> None:
+        self.n, self.random = 0, Random(7)
 
     def __call__(self, question: str) -> list[str]:
-        self.n_asked += 1
-        return ["a", "b", "c"][: self.depth]
+        self.n += 1
+        return ["a", "b"]
 
     def search(self, question: str) -> list[str]:
         return self(question)
 
 
-def _searching(depth: int) -> Callable[[str], list[str]]:
-    asked = []
-
-    def search(question: str) -> list[str]:
-        asked.append(question)
-        return ["a", "b", "c"][:depth]
-
-    return search
-
-
-def _by_default(depth: int) -> Callable[[str], list[str]]:
-    def search(question: str, depth: int = depth) -> list[str]:
-        return ["a", "b", "c"][:depth]
-
-    return search
-
-
-def _within(depth: int) -> Callable[[str], list[str]]:
-    if depth == 1:
-        return lambda question: [item for item in "abc" if item in {"a"}]
-    return lambda question: [item for item in "abc" if item in {"a", "b"}]
-
-
-def _of_module(depth: int) -> Any:
-    module: dict[str, Any] = {"DEPTH": depth, "n": 0}
-    exec("def search(question):\n global n\n n += 1\n return ['a', 'b', 'c'][:DEPTH]", module)
-    return module["search"]
-
-
-AROUND = """
-    from enum import Enum
-    from functools import cache
-    from pathlib import Path
-    from types import SimpleNamespace
-    import re
-
-    args = SimpleNamespace(depth=DEPTH, of_search=SimpleNamespace(depth=DEPTH), n=0)
-    path, pattern, number = Path(str(DEPTH)), re.compile(f"[a-c]{{{DEPTH}}}"), np.int64(DEPTH)
-
-    class Config:
-        depth = DEPTH
-
-    class Searcher:
-        def search(self):
-            return list("abc")[:DEPTH]
-
-    class Level(Enum):
-        LOW, HIGH = 1, 2
-
-    searcher, level = Searcher(), Level(DEPTH)
-
-    @cache
-    def cached():
-        return list("abc")[:DEPTH]
-
-    def search(question):
-        args.n += args.n + 1
-        depth = EXPRESSION
-        return (lambda: depth)() if isinstance(depth, list) else list("abc")[:depth]
-"""
-
-
-def _around(expression: str) -> Callable[[int], Any]:
-    def make(depth: int) -> Any:
-        module: dict[str, Any] = {"__name__": "mine", "DEPTH": depth, "np": np}
-        exec(dedent(AROUND).replace("EXPRESSION", expression), module)
-        return module["search"]
-
-    return make
-
-
-SEVERAL = """
-    from functools import cached_property, wraps
-
-    def cut(function):
-        @wraps(function)
-        def within(question):
-            return function(question)[:DEPTH]
-        return within
-
-    @cut
-    def all_of(question):
-        return list("abc")
-
-    class Cut:
-        def __init__(self, depth):
-            self.size, self.n, self.asked = depth, 0, []
-
-        def __call__(self, question):
-            self.n += 1
-            self.asked.append(question)
-            return list("abc")[:self.size]
-
-    class Nested:
-        sizes = (DEPTH,)
-
-        def __init__(self, depth):
-            self.inner = Cut(depth)
-
-        def __call__(self, question):
-            return self.inner(question)[:self.sizes[0]]
-
-    class Cached:
-        @cached_property
-        def size(self):
-            return DEPTH
-
-        def __call__(self, question):
-            return list("abc")[:self.size]
-
-    class Global:
-        def __call__(self, question):
-            return all_of(question)
-
-    class Remembering:
-        def __init__(self, depth, asked=()):
-            self.size, self.asked, self.letters = depth, [*asked], ""
-
-        @property
-        def all(self):
-            self.letters = self.letters or "abc"
-            return self.letters
-
-        def __call__(self, question):
-            self.asked.append(question)
-            return list(self.all)[:self.size]
-"""
-
-
-def _several(expression: str) -> Callable[[int], Any]:
-    def make(depth: int) -> Any:
-        module: dict[str, Any] = {"__name__": "mine", "DEPTH": depth}
-        exec(dedent(SEVERAL), module)
-        return eval(expression, module)
-
-    return make
-
-
-def _imported(expression: str) -> Callable[[int], Any]:
-    """What asks a function or a class of another module of the user's."""
-
-    def make(depth: int) -> Any:
-        of_another = ModuleType("of_another")
-        vars(of_another)["DEPTH"] = depth
-        base = """
-            def search(question):
-                return list("abc")[:DEPTH]
-
-            class Base:
-                def find(self, question):
-                    return list("abc")[:DEPTH]
-        """
-        exec(dedent(base), vars(of_another))
-        module: dict[str, Any] = {"__name__": "mine", "of_another": of_another}
-        code = (
-            "class Found(of_another.Base):\n def __call__(self, question):\n  return self.find(1)"
-        )
-        exec(code, module)
-        return eval(expression, module)
-
-    return make
-
-
-def _engine(depth: int) -> Any:
-    nodes = [TextNode(id_=name, text=name) for name in "abc"]
-    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
-    stages = [SimilarityPostprocessor(similarity_cutoff=depth / 4)]
-    return index.as_query_engine(MockLLM(), node_postprocessors=stages)
-
-
-def _transforming(depth: int) -> Any:
-    engine = VectorStoreIndex([], embed_model=MockEmbedding(embed_dim=4)).as_query_engine(
-        MockLLM(), similarity_top_k=depth
-    )
-    return TransformQueryEngine(engine, HyDEQueryTransform(MockLLM()))
-
-
-def _recursive(depth: int) -> Any:
-    index = VectorStoreIndex([], embed_model=MockEmbedding(embed_dim=4))
-    inner = index.as_retriever(similarity_top_k=depth)
-    return RecursiveRetriever("vector", retriever_dict={"vector": inner})
-
-
-def _vectors(depth: int) -> Any:
-    nodes = [TextNode(id_=name, text=name) for name in "abc"]
-    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
-    filters = [MetadataFilter(key="year", value=depth)]
-    return index.as_retriever(filters=MetadataFilters(filters=filters))
-
-
-def _fused(depth: int) -> Any:
-    weights = [1 / depth, 1 - 1 / depth]
-    retrievers: list[BaseRetriever] = [Scripted(SCRIPT), Scripted(SCRIPT)]
-    return QueryFusionRetriever(
-        retrievers,
-        llm=MockLLM(),
-        num_queries=1,
-        retriever_weights=weights,
-        mode=FUSION_MODES.RELATIVE_SCORE,
-    )
-
-
 @pytest.mark.parametrize(
-    "make",
+    ("first", "again"),
     [
-        Searcher,
-        lambda depth: Searcher(depth).search,
-        lambda depth: partial(Searcher.search, Searcher(depth)),
-        _searching,
-        _by_default,
-        _within,
-        _of_module,
-        *map(_around, ["args.depth", "args.of_search.depth", "Config.depth", "cached()"]),
-        *map(_around, ["searcher.search()", "Searcher().search()", "level.value", "int(number)"]),
-        *map(_around, ["int(path.name)", "len(pattern.match('abc').group())"]),
-        *map(_several, ["all_of", "Nested(DEPTH)", "Cut(DEPTH)", "Cached()", "Global()"]),
-        _several("Remembering(DEPTH)"),
-        *map(_imported, ["lambda question: of_another.search(question)", "Found()"]),
-        _vectors,
-        _fused,
-        _engine,
-        _transforming,
-        _recursive,
+        (lambda question: ["a", "b"], lambda question: list("ab")),
+        (_of_settings({}), _of_settings({"x": ["y"]})),
+        (cache(lambda question: ["a", "b"]), cache(lambda question: ["a", "b"])),
+        (Counting(), Counting()),
+        (Counting().search, Counting().search),
+        (partial(Counting.search, Counting()), partial(Counting.search, Counting())),
+        (Counting(), lambda question: ["a", "b"]),
     ],
 )
-def test_what_another_retriever_found_never_comes_back(
-    make: Callable[[int], Any], dataset: RetrievalDataset, path: Path
+def test_code_is_never_looked_at(
+    first: Any, again: Any, dataset: RetrievalDataset, path: Path
 ) -> None:
-    """Of one class or function, with other settings; what it did meanwhile makes no difference."""
-    retriever = make(1)
-    for source in (retriever, retriever, make(1)):
-        evaluate(source, dataset, ["map"], journal=path)
-    with pytest.raises(JournalMismatch, match="retriever is"):
-        evaluate(make(2), dataset, ["map"], journal=path)
-
-
-def test_what_has_no_bearing_on_a_search_refuses_no_journal(
-    dataset: RetrievalDataset, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = VectorStoreIndex([], embed_model=MockEmbedding(embed_dim=4)).as_query_engine(MockLLM())
-    logger, n = logging.getLogger("of a search"), 0
-
-    def search(question: str) -> list[str]:
-        nonlocal n
-        n += 1
-        logger.info("%s %s %s", question, environ.get("TERM"), engine)
-        return ["a"]
-
-    evaluate(search, dataset, ["map"], journal=path)
-    monkeypatch.setenv("TERM", "another")
-    monkeypatch.setattr(logger, "level", logging.DEBUG)
-    prompts = [each for each in engine.get_prompts().values() if len(each.template_vars) > 1]
-    for prompt in prompts:  # sets of names are in another order in another process
-        monkeypatch.setattr(prompt, "template_vars", prompt.template_vars[::-1])
-    assert prompts
-    evaluate(search, dataset, ["map"], journal=path)
-    assert n == len(dataset.queries)
+    """Whatever asks, what is answered stays answered, and a note says where it comes from."""
+    before = evaluate(first, dataset, ["mrr"], journal=path)
+    after = evaluate(again, dataset, ["mrr"], journal=path)
+    assert after.run == before.run
+    assert after.scores.notes[0].startswith("3 of 3 answers come from")
 
 
 def test_corrected_labels_need_no_new_retrieval(dataset: RetrievalDataset, path: Path) -> None:
@@ -484,14 +267,16 @@ def test_any_text_survives(path: Path) -> None:
     ranking = Ranking(
         ["é\u2028\n", "\ud800"], [float("inf"), None], ["中文\r\n", "한국어\x00"], 0.5
     )
+    asking, query = Asking("q\u2029"), Query("half \ud83d")
     with Journal(path, {"a": "b"}) as journal:
-        journal.record(Asking("q\u2029"), ranking)
+        journal.record(asking, query, None, ranking)
+    questions = RetrievalDataset({asking.query_id: query.query_str})
     with Journal(path, {"a": "b"}) as journal:
-        assert journal.finished == {Asking("q\u2029"): ranking}
+        assert answers_to(questions, journal.rows) == {asking: ranking}
 
 
 def test_one_run_at_a_time(path: Path) -> None:
-    with Journal(path, {"a": "b"}), pytest.raises(JournalBusy, match="by this process"):
+    with Journal(path, {"a": "b"}), pytest.raises(JournalBusy, match="by another run"):
         Journal(path, {"a": "b"})
 
 
@@ -541,7 +326,7 @@ def test_a_ranking_with_an_empty_id_is_kept(dataset: RetrievalDataset, path: Pat
         calls.append(query)
         return [TextNode(text=name, metadata={"file": name}) for name in ("x", "")]
 
-    options: dict[str, Any] = {"match_on": "file", "journal": path, "retriever_id": "files"}
+    options: dict[str, Any] = {"match_on": "file", "journal": path}
     first = evaluate(retrieve, dataset, ["mrr"], **options)
     again = evaluate(retrieve, dataset, ["mrr"], **options)
     assert len(calls) == len(dataset.queries)
@@ -553,10 +338,10 @@ def test_a_call_whose_error_is_masked_anew_is_kept(
 ) -> None:
     call = Call(["x"], query="?", error="no entry for zz-secret-zz")
     with Journal(path, {"a": "b"}) as journal:
-        journal.record(Asking("q1"), Ranking(["x"], calls=[call]))
+        journal.record(Asking("q1"), Query("?"), None, Ranking(["x"], calls=[call]))
     monkeypatch.setenv("SOME_API_KEY", "zz-secret-zz")
     with Journal(path, {"a": "b"}) as journal:
-        (kept,) = journal.finished[Asking("q1")].calls or ()
+        (kept,) = journal.rows[0].ranking.calls or ()
     assert kept.error is not None
     assert "zz-secret-zz" not in kept.error
 
@@ -574,7 +359,7 @@ def test_an_index_by_a_name_of_ones_own_is_asked_for_more_by_a_deeper_metric(
     nodes = [TextNode(id_=f"d{n}", text=f"{n}") for n in range(12)]
     index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
     dataset = RetrievalDataset({"q1": "x?"}, {"q1": ["d1"]})
-    options: dict[str, Any] = {"journal": tmp_path / "journal.jsonl", "retriever_id": "mine"}
+    options: dict[str, Any] = {"journal": tmp_path / "journal.jsonl", "run": "mine"}
     assert len(evaluated(index, dataset, ["recall@3"], **options).run["q1"].ids) == 3
     with pytest.raises(JournalMismatch, match="depth is '12', but the journal has '3'"):
         evaluated(index, dataset, ["recall@12"], **options)

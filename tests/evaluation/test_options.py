@@ -56,7 +56,7 @@ evaluate_stages(retrieve, [], "beir", journal="run.jsonl")  # refused
 evaluator.evaluate_dataset("beir", worker=8)  # refused
 sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", worker=8)  # refused
 sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", timeout="3 s")  # refused
-sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", retriever_id="mine")  # refused
+sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", run="mine")
 """
 
 

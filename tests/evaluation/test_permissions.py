@@ -34,7 +34,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput, JournalMismatch
+from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput
 
 TENANTS: dict[str, Any] = {"n1": "acme", "n2": "blue", "n3": ["acme", "blue"], "n4": None}
 METRICS = ["recall@4", "leak@2", "leaked@4", "permitted_recall@4"]
@@ -277,26 +277,6 @@ def test_the_stage_that_stops_a_leak() -> None:
     )
     leaks = {name: results.scores.by_query("leaked@4") for name, results in stages.items()}
     assert leaks == {"retriever": {"q1": 1, "q2": 1}, "cutoff": {"q1": 0, "q2": 1}}
-
-
-def test_another_key_is_another_run(tmp_path: Path) -> None:
-    journal = tmp_path / "run.jsonl"
-    evaluate(retrieve, dataset(), ["leaked@4"], forbidden="tenant", journal=journal)
-    with pytest.raises(JournalMismatch, match="forbidden"):
-        evaluate(retrieve, dataset(), ["leaked@4"], forbidden=by_function, journal=journal)
-
-
-@pytest.mark.parametrize("forbidden", ["tenant", by_function])
-def test_a_journal_of_other_tenants_is_another_run(forbidden: Any, tmp_path: Path) -> None:
-    """What it keeps was decided by the metadata of then."""
-    options: Any = {"forbidden": forbidden, "journal": tmp_path / "run.jsonl"}
-    evaluate(retrieve, dataset(), ["leaked@4"], **options)
-    for part in ("metadata", "document_metadata"):
-        known = getattr(dataset(), part)
-        first = next(iter(known))
-        changed = dataset(**{part: {**known, first: {"tenant": "coral"}}})
-        with pytest.raises(JournalMismatch, match="forbidden"):
-            evaluate(retrieve, changed, ["leaked@4"], **options)
 
 
 def test_what_can_not_be() -> None:

@@ -16,7 +16,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from support.retrievers import Asynchronous, Postprocessor, Scripted, Sleeping, node
+from support.retrievers import Asynchronous, Postprocessor, Scripted, node
 
 from llama_index_rag_metrics import (
     HitRate,
@@ -333,23 +333,7 @@ def _second(hit: NodeWithScore) -> str:
 
 class TestJournalKnowsItsRun:
     @pytest.mark.parametrize(
-        ("first", "other"),
-        [(lambda query: ["a"], lambda query: ["b"]), (Sleeping({}, seconds=0), Scripted({}))],
-    )
-    def test_another_retriever_is_refused(self, tmp_path: Any, first: Any, other: Any) -> None:
-        dataset = RetrievalDataset(queries={}, relevance={})
-        evaluate(first, dataset, ["mrr"], journal=tmp_path / "j")
-        evaluate(first, dataset, ["mrr"], journal=tmp_path / "j")
-        with pytest.raises(ValueError, match="retriever is"):
-            evaluate(other, dataset, ["mrr"], journal=tmp_path / "j")
-
-    @pytest.mark.parametrize(
-        ("first", "other"),
-        [
-            (_first, _second),
-            (lambda hit: hit.node.node_id, lambda hit: hit.node.ref_doc_id),
-            (functools.partial(_first), functools.partial(_second)),
-        ],
+        ("first", "other"), [(_first, _second), (_first, "file"), ("file", "node_id")]
     )
     def test_another_match_on_is_refused(self, tmp_path: Any, first: Any, other: Any) -> None:
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["a"]})

@@ -14,7 +14,7 @@ from support.processes import Forked
 from support.question_llms import PROMPT, ScriptedLLM, nodes, two
 
 from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
-from llama_index_rag_metrics.runtime.errors import JournalDamaged, JournalMismatch, RowsDropped
+from llama_index_rag_metrics.runtime.errors import JournalDamaged, JournalMismatch
 
 
 @pytest.fixture(autouse=True)
@@ -106,15 +106,6 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, text: str) -> N
     assert llm.asked == []
 
 
-def test_answers_of_an_llm_with_other_settings_never_come_back(tmp_path: Path) -> None:
-    path = tmp_path / "questions.jsonl"
-    generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
-    with pytest.raises(JournalMismatch, match="settings"):
-        generate_question_context_pairs(
-            nodes(2), ScriptedLLM(two, seconds=0.001), PROMPT, journal=path
-        )
-
-
 @pytest.mark.parametrize(
     "row",
     [{}, {"node_id": "n0"}, {"node_id": ["n0"], "answer": "A?"}, {"node_id": "n0", "answer": 1}],
@@ -124,10 +115,8 @@ def test_a_row_that_is_no_answer_names_its_line(tmp_path: Path, row: dict[str, A
     generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:2], json.dumps(row), ""]))
-    llm = ScriptedLLM(two)
-    with pytest.warns(RowsDropped, match="line 3"):
-        generate_question_context_pairs(nodes(2), llm, PROMPT, journal=path)
-    assert len(llm.asked) == 1
+    with pytest.raises(JournalDamaged, match="line 3"):
+        generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
 
 
 def test_a_damaged_journal_names_the_line(tmp_path: Path) -> None:
@@ -135,7 +124,7 @@ def test_a_damaged_journal_names_the_line(tmp_path: Path) -> None:
     generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], "{broken", lines[2], ""]))
-    with pytest.warns(RowsDropped, match="line 2"):
+    with pytest.raises(JournalDamaged, match="line 2"):
         generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
     path.write_text("a file of another kind\n")
     with pytest.raises(JournalDamaged, match="line 1"):

@@ -49,7 +49,6 @@ from llama_index_rag_metrics.runtime.errors import (
     NotScored,
     QueryTimeout,
     RetrievalFailed,
-    RowsDropped,
     ScorerFailed,
     StrayError,
     TooManyCalls,
@@ -91,8 +90,8 @@ ONE_OF_EACH = [
     BadAnswer("reranker", "no scores"),
     RetrievalFailed("q1", "timeout"),
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
-    JournalDamaged("run.jsonl"),
-    JournalBusy("run.jsonl", "another process"),
+    JournalDamaged("run.jsonl", 1),
+    JournalBusy("run.jsonl"),
     BaselineMismatch({"new": ["q1"]}, 2),
     GateFailed("a table"),
     WorkersFailed(2, "ValueError: no index"),
@@ -122,7 +121,6 @@ def test_errors_survive_pickling(error: RagMetricsError) -> None:
     "warning",
     [
         LinesSkipped.of(["run.jsonl, line 1: expected an id", "run.jsonl, line 2: expected an id"]),
-        RowsDropped.of("run.jsonl", [2, 3]),
         *(
             kind("a message")
             for kind in vars(package_errors).values()

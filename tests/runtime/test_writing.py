@@ -207,7 +207,7 @@ def test_a_full_device_is_named(tmp_path: Path) -> None:
 
 
 def open_journal(path: Path) -> None:
-    JsonLinesJournal(path, "a format, version 1", {}, lambda row: row).close()
+    JsonLinesJournal(path, {"format": "a format, version 1"}, lambda row: row).close()
 
 
 def open_cache(path: Path) -> None:

@@ -369,7 +369,7 @@ def test_another_threshold_asks_nothing_again(tmp_path: Path) -> None:
     for min_score, abstained in ((0.5, 0.5), (None, 0.0), (0.6, 1.0)):
         journal = tmp_path / "journal.jsonl"
         results = evaluate(
-            noting, DATASET, ["abstained"], min_score=min_score, journal=journal, retriever_id="r"
+            noting, DATASET, ["abstained"], min_score=min_score, journal=journal, run="r"
         )
         assert results.scores.means["abstained"] == abstained
     assert sorted(asked) == ["how?", "who?", "why?"]

@@ -25,7 +25,8 @@ from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.comparison.comparison import margin_of
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
-from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED, Asking, read_finished
+from llama_index_rag_metrics.evaluation.asking.journal import Asking, answers_to, read_answers
+from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,
     StageOptions,
@@ -34,13 +35,12 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     shows,
 )
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_callable
 from llama_index_rag_metrics.evaluation.source import (
     AsyncCallableRetriever,
     CallableRetriever,
     Source,
-    retrieval_depth,
 )
+from llama_index_rag_metrics.evaluation.who_asks import Told
 from llama_index_rag_metrics.files.dataset_content import labels_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import check_passes
@@ -52,14 +52,12 @@ from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
-from llama_index_rag_metrics.runtime.digests import Opaque, digest, short_hash
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     JournalBusy,
     JournalDamaged,
     JournalMismatch,
 )
-from llama_index_rag_metrics.runtime.journal import read_fingerprint
 from llama_index_rag_metrics.runtime.masking import (
     MASK,
     describe_error,
@@ -92,6 +90,7 @@ class SweepOptions(StageOptions, total=False):
     combine: Combine | None
     min_score: float | None
     max_calls: int | None
+    run: str
 
 
 @shows(SweepOptions)
@@ -121,7 +120,7 @@ async def asweep(
             query engine or a callable from query text to ids; it may be asynchronous.
         grid: parameter to its values, of which every combination is evaluated, or a list of
             configurations, {parameter: value} each. {"embed": {"small": model, ...}} gives values
-            names. Objects without a name, and secrets such as an api_key, are shown as digests.
+            names, which objects need. Secrets such as an api_key are shown as digests.
             Unless `build` takes a `min_score` of its own, it is that of `evaluate`: configurations
             that differ in it alone are asked once.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
@@ -140,8 +139,8 @@ async def asweep(
             their metadata, or query id to cluster; None for the conversations that they are of.
         at_once: how many configurations are evaluated at once. With more than one, they disturb
             each other's latency, and p95 is left out.
-        journal: a folder with a journal for each configuration. A second call goes on where the
-            first ended, and builds only what it still has to ask.
+        journal: a folder with a journal for each configuration, named by its values. A second call
+            goes on where the first ended, and builds only what it still has to ask.
         count_tokens: whether the tokens that a model has to read are counted, by `tokenizer`. What
             was retrieved needs texts for that.
         node_postprocessors: applied to what every configuration retrieves, in this order.
@@ -156,7 +155,7 @@ async def asweep(
 
     Raises:
         InvalidInput: the grid or an option can't be used.
-        JournalMismatch: a journal is of another `build`, dataset or option.
+        JournalMismatch: a journal is of another `run` or option.
         JournalBusy: a journal is being written by another run.
 
     Examples:
@@ -176,7 +175,6 @@ async def asweep(
     check_options(confidence)
     named = combinations(grid)
     chosen = resolve(metrics)
-    depth = retrieval_depth(chosen)
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
@@ -190,16 +188,14 @@ async def asweep(
     room = asyncio.Semaphore(at_once)
     for point in named.values():
         register_secrets_of(point.params, *point.params.values())
-    identity = identify_callable(build)
     is_own = _takes(build, _CUT)
     asked = {name: point if is_own else point.without(_CUT) for name, point in named.items()}
     for name, point in named.items():
         if point.keys() != asked[name].keys():
             check_min_score(point[_CUT].held)
     # of all, before any is built
-    identities = {
-        name: point.name if journal is None else point.identity() for name, point in asked.items()
-    }
+    run = options.pop("run", "")
+    runs = {} if journal is None else {name: point.run(run) for name, point in asked.items()}
     shared = TemporaryDirectory() if journal is None and asked != named else nullcontext(journal)
     one_at_a_time = {point.name: asyncio.Lock() for point in asked.values()}
     failed: dict[str, dict[str, str]] = {}
@@ -212,11 +208,13 @@ async def asweep(
             cut = {_CUT: params[_CUT]} if len(built) < len(point) else {}
             try:
                 results = await aevaluate(
-                    await _source(build, built.params, path, askings, failed.get(built.name)),
+                    await _source(
+                        build, built.params, path, questions, askings, failed.get(built.name)
+                    ),
                     questions,
                     chosen,
                     name=name,
-                    retriever_id=_of_journal(f"{identity} with {identities[name]}", path, depth),
+                    run=runs.get(name, ""),
                     journal=path,
                     node_postprocessors=node_postprocessors,
                     **{**options, **cut},
@@ -248,10 +246,9 @@ sweep = synchronous(asweep)
 
 def _check(options: SweepOptions) -> None:
     """Refuse what every configuration would refuse, before any is built."""
-    for argument in ("name", "retriever_id"):
-        if argument in options:
-            sentence = f"sweep() has no argument {argument!r}: it sets that of every configuration."
-            raise InvalidInput(argument, options.get(argument), sentence=sentence)
+    if "name" in options:
+        sentence = "sweep() has no argument 'name': it sets that of every configuration."
+        raise InvalidInput("name", options.get("name"), sentence=sentence)
     check_known(asweep, options)
     _ = RunOptions.of({**options, "cache": None})
     if options.get("max_calls") is not None:
@@ -283,12 +280,16 @@ async def _source(
     build: Build,
     params: dict[str, Any],
     path: Path | None,
+    questions: RetrievalDataset,
     askings: set[Asking],
     failed: Mapping[str, str] | None,
 ) -> Source:
     """A configuration, built unless its journal has every answer, or all but those that failed."""
-    if path is not None and (failed or read_finished(path) >= askings):
-        return _never_asked_again(read_fingerprint(path), failed or {})
+    if path is not None:
+        header, answers = read_answers(path)
+        if failed or answers_to(questions, answers).keys() >= askings:
+            told = {answer.told for answer in answers}
+            return _never_asked_again(header, next(iter(told), None), failed or {})
     built: Any = (
         build(**params)
         if inspect.iscoroutinefunction(build)
@@ -298,13 +299,9 @@ async def _source(
     return source
 
 
-def _of_journal(name: str, path: Path | None, depth: int) -> str | RetrieverIdentity:
-    """The identity of a configuration, as that of an index if its journal is of one."""
-    known = {} if path is None else read_fingerprint(path)
-    return RetrieverIdentity(name, depth) if "depth" in known else name
-
-
-def _never_asked_again(journal: Mapping[str, str], failed: Mapping[str, str]) -> BaseRetriever:
+def _never_asked_again(
+    journal: Mapping[str, str], told: Told | None, failed: Mapping[str, str]
+) -> BaseRetriever:
     """Stands for a source whose journal has the answer to every question that didn't fail."""
 
     def fail(query: str, **who_asks: Any) -> list[str]:
@@ -314,9 +311,7 @@ def _never_asked_again(journal: Mapping[str, str], failed: Mapping[str, str]) ->
     # the journals of what captures calls say how these are combined
     kind = AsyncCallableRetriever if "combine" in journal else CallableRetriever
     retriever = kind(fail)
-    retriever.told = "metadata" if "metadata" in journal else None
-    if "history" in journal:
-        retriever.told = "history"
+    retriever.told, retriever.stands_for_index = told, "depth" in journal
     retriever.takes_filters = True
     return retriever
 
@@ -366,10 +361,9 @@ class Value:
 
     def is_same(self, other: Value) -> bool:
         """Whether two values of one text are surely one."""
-        try:
-            return self.held is other.held or digest(self.held) == digest(other.held)
-        except Opaque:
-            return False
+        if not (is_plain(self.held) and is_plain(other.held)):
+            return self.held is other.held
+        return type(self.held) is type(other.held) and repr(self.held) == repr(other.held)
 
 
 class Point(dict[str, Value]):
@@ -386,20 +380,18 @@ class Point(dict[str, Value]):
     def without(self, parameter: str) -> Point:
         return Point({name: value for name, value in self.items() if name != parameter})
 
-    def identity(self) -> str:
-        """The name, and a digest of all that the values hold, for a journal."""
-        digests = []
+    def run(self, name: str) -> str:
+        """The name of a configuration's run in its journal, in which a text has quotes."""
+        texts = [name] if name else []
         for parameter, value in self.items():
-            try:
-                content = value.text if MASK in value.text else value.held
-                digests.append(digest(content if value.name is None else value.name))
-            except Opaque as error:
-                kind = type(value.held).__qualname__
-                got = kind if kind == str(error) else f"{kind} that holds {error}"
-                expected = "values that a journal can tell apart by what they hold"
+            if value.name is None and not is_plain(value.held):
+                expected = "texts, numbers, True, False or None, if a journal is kept"
                 remedy = f'Name them: {{"{parameter}": {{"a name": value}}}}.'
-                raise InvalidInput(f"grid[{parameter!r}]", got, expected, remedy) from error
-        return f"{self.name} {short_hash(' '.join(digests))}"
+                kind = type(value.held).__qualname__
+                raise InvalidInput(f"grid[{parameter!r}]", kind, expected, remedy)
+            is_text = isinstance(value.held, str) and value.name is None
+            texts.append(f"{parameter}={value.text!r}" if is_text else f"{parameter}={value.text}")
+        return ", ".join(texts)
 
 
 def combinations(grid: Grid) -> dict[str, Point]:
@@ -435,7 +427,7 @@ def combinations(grid: Grid) -> dict[str, Point]:
 
 
 def shown(value: Any, parameter: str = "") -> str:
-    """A value as a text, with a digest of what isn't shown, so that texts stay apart."""
+    """A value as a text; an object is shown by its class, a function by its name."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, SecretStr):
@@ -444,11 +436,14 @@ def shown(value: Any, parameter: str = "") -> str:
         return _safe(parameter, str(value))
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(shown(item, parameter) for item in value)}]"
-    kind = str(getattr(value, "__qualname__", None) or type(value).__qualname__)
-    try:
-        return f"{kind} {digest(value)[:8]}"
-    except Opaque:
-        return kind
+    return str(getattr(value, "__qualname__", None) or type(value).__qualname__)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a text says all that a value holds."""
+    if isinstance(value, (list, tuple)):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, (bool, str, int, float, np.generic, SecretStr))
 
 
 def varied(rows: Sequence[Mapping[str, str]]) -> list[str]:

@@ -28,14 +28,14 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     shows,
 )
 from llama_index_rag_metrics.evaluation.evaluator import Plan, run_evaluation
-from llama_index_rag_metrics.evaluation.identity import (
-    RetrieverIdentity,
-    identify_retriever,
-    with_depth,
-)
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.evaluation.source import (
+    Source,
+    SourceInfo,
+    as_retriever,
+    retrieval_depth,
+)
 from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
@@ -71,9 +71,9 @@ class Job:
 
 
 class Built(NamedTuple):
-    """The identity of a retriever that a worker built, or the error."""
+    """What a worker built, or the error."""
 
-    retriever_id: str | RetrieverIdentity = ""
+    info: SourceInfo = SourceInfo()
     error: str | None = None
 
 
@@ -94,8 +94,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
         self._labels, self._with_nodes = job.labels, job.with_nodes
-        given = with_depth(job.plan.options.retriever_id, source, job.similarity_top_k)
-        return Built(self._asker.identity(given or identify_retriever(retriever)))
+        return Built(SourceInfo.of(source, retriever, job.similarity_top_k))
 
     async def ask(self, query: Query) -> Asked:
         """Retrieve for a query; of the names only those that are labels are returned."""
@@ -155,7 +154,7 @@ class WorkerPool:
         self._building: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
-        self._built: str | RetrieverIdentity | None = None
+        self._built: SourceInfo | None = None
         self._failure: str | None = None
         errors = self._ray.exceptions
         self._losses = (
@@ -166,8 +165,8 @@ class WorkerPool:
             errors.WorkerCrashedError,
         )
 
-    async def start(self) -> str | RetrieverIdentity:
-        """Start the workers; the retriever's identity, as soon as one is ready."""
+    async def start(self) -> SourceInfo:
+        """Start the workers; what the first one that is ready has built."""
         for _ in range(self._workers):
             self._launch()
         while self._built is None:
@@ -280,7 +279,7 @@ class WorkerPool:
                 raise
             break
         if built.error is None:
-            self._built = self._built or built.retriever_id
+            self._built = self._built or built.info
             self._members.append(member)
         else:
             self._kill(member)
@@ -353,7 +352,7 @@ async def aevaluate(
         InvalidInput: an argument can't be used.
         WorkersFailed: no worker could build its retriever or a metric, or none is left.
         RetrievalFailed: with `raise_on_error`.
-        JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
+        JournalMismatch: the journal's run, depth, match_on, tokenizer or postprocessors differ.
         MissingExtra: Ray isn't installed.
     """
     ray = sharing.import_ray("distributed.ray.evaluate()")
@@ -393,12 +392,10 @@ async def aevaluate(
     )
     serving = asyncio.create_task(limiters.serve())
     try:
-        retriever_id = await pool.start()
+        info = await pool.start()
         store = sharing.SharedStore(store_actor, "driver")
         return await run_evaluation(
-            pool,
-            replace(plan, options=replace(run_options, cache=Cache(store))),
-            retriever_id=retriever_id,
+            pool, replace(plan, options=replace(run_options, cache=Cache(store))), info=info
         )
     finally:
         pool.close()

@@ -20,7 +20,6 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, QueryType
 
 from llama_index_rag_metrics.evaluation.asking.dual import Answer, DualCall
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, with_told
 from llama_index_rag_metrics.evaluation.retrieved.nodes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever, QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.who_asks import Query, Told, check_filterable, with_filters
@@ -238,9 +237,6 @@ class LocalAsker:
     def uncounted_notes(self) -> list[str]:
         """The notes without their numbers, as one of several workers reports them."""
         return self.notes
-
-    def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
-        return with_told(retriever, self.pipeline.told)
 
     async def ask(self, query: Query) -> Asked:
         start = time.perf_counter()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -18,24 +17,21 @@ from llama_index.core.instrumentation.dispatcher import active_instrument_tags, 
 from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
+from llama_index_rag_metrics.evaluation.asking.journal import Asking, Journal, answers_to
 from llama_index_rag_metrics.evaluation.asking.query import Asked, Asker, Question
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     Matching,
     count_by_text,
     expected_texts,
 )
-from llama_index_rag_metrics.evaluation.who_asks import Query
-from llama_index_rag_metrics.files.fields import CALLS
-from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.runs.run_records import ranking_record, read_ranking, read_repeat
+from llama_index_rag_metrics.evaluation.who_asks import Query, Told
 from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.report.numbers import questions, whole_seconds
+from llama_index_rag_metrics.report.numbers import whole_seconds
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, RetrievalFailed
-from llama_index_rag_metrics.runtime.journal import UNREADABLE, JsonLinesJournal, read_rows
 from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.retries import refuses_key
@@ -44,52 +40,6 @@ from llama_index_rag_metrics.scores.scoring.batches import Cut
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.evaluator import Plan
-
-_FORMAT = "llama-index-rag-metrics journal, version 3"
-
-
-class Asking(NamedTuple):
-    """One time that a query is asked, numbered from 1 on."""
-
-    query_id: str
-    repeat: int = 1
-
-
-class Journal(JsonLinesJournal[tuple[Asking, Ranking]]):
-    """An append-only file of rankings; `finished` has those of earlier calls."""
-
-    def __init__(self, path: str | Path, fingerprint: Mapping[str, str]) -> None:
-        super().__init__(path, _FORMAT, fingerprint, _read)
-        self.finished: dict[Asking, Ranking] = dict(self.rows)
-
-    def record(self, asking: Asking, ranking: Ranking) -> None:
-        self.write(_row(asking, ranking))
-
-
-def read_finished(path: Path) -> set[Asking]:
-    finished = set()
-    for row in read_rows(path):
-        with suppress(*UNREADABLE):
-            finished.add(_read(row)[0])
-    return finished
-
-
-def _row(asking: Asking, ranking: Ranking) -> dict[str, Any]:
-    return {**ranking_record(*asking, ranking), "concurrency": ranking.concurrency}
-
-
-def _read(row: Mapping[str, Any]) -> tuple[Asking, Ranking]:
-    place = Place("journal", is_ours=True)
-    asking = Asking(row["query_id"], read_repeat(row, place))
-    ranking = replace(read_ranking(row, place), concurrency=row["concurrency"])
-    again = _row(asking, ranking)
-    for call, kept in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):
-        if type(kept.get("error")) is str:  # masked anew, by what is a secret now
-            call["error"] = kept["error"]
-    if type(asking.query_id) is not str or again != row:  # which no journal has written
-        raise ValueError(row)
-    return asking, ranking
-
 
 # the beginning of the error of a query that came after a run was given up
 NOT_ASKED = "not asked: "
@@ -189,18 +139,22 @@ class QueryRunner:
         by_id: bool = True,
         matchers: Sequence[Matcher[Any]] = (),
         journal: Journal | None = None,
+        told: Told | None = None,
         stored: Sequence[Mapping[str, Ranking]] = (),
     ) -> None:
         self.asker, self.plan = asker, plan
         self.dataset, self.options = dataset, options = plan.questions, plan.options
         self.counter, self.permissions = plan.counter, plan.permissions
         self.metrics = metrics
-        self.journal = journal
-        self.stored = {
-            Asking(query_id, time): ranking
-            for time, rankings in enumerate(stored, 1)
-            for query_id, ranking in rankings.items()
-        }
+        self.journal, self.told = journal, told
+        if journal is not None:
+            self._finished = answers_to(dataset, journal.rows)
+        else:
+            self._finished = {
+                Asking(query_id, time): ranking
+                for time, rankings in enumerate(stored, 1)
+                for query_id, ranking in rankings.items()
+            }
         self._n_identical, self._cut = 0, Cut()
         times = range(1, options.repeats + 1)
         self._askings = [Asking(query_id, time) for time in times for query_id in dataset.queries]
@@ -210,7 +164,7 @@ class QueryRunner:
         self._labels = LabelCheck(labels if by_id else (), options.match_on, dataset.corpus)
         self._rankings: dict[Asking, Ranking] = {}
         self._notes: dict[str, None] = {}
-        self._answered = bool(self.stored or (journal and journal.finished))
+        self._answered = bool(self._finished)
         self._at_once = 1
         self._stopping = False
         self._matchings = {time: [Matching(each, dataset) for each in matchers] for time in times}
@@ -226,7 +180,7 @@ class QueryRunner:
         """Ask every query; those whose latency is taken alone come first, one at a time."""
         options, askings = self.options, self._askings
         alone = 0 if options.latency == "load" else options.latency_sample or len(askings)
-        finished = self.stored if self.journal is None else self.journal.finished
+        finished = self._finished
         shown = progress(
             options.name or "evaluating",
             len(askings),
@@ -272,12 +226,7 @@ class QueryRunner:
             what = "retrieved a document with the question's own id, which is left out"
             self._notes[f"{of_all} {what}"] = None
         self._notes |= dict.fromkeys(self._cut.notes)
-        if self.plan.filters is not None and self.journal is not None:
-            read = {asking.query_id for asking in self._askings if asking in self.journal.finished}
-            if read:
-                whose = f"{questions(len(read))} whose answers come from the journal"
-                self._notes[f"whether passages fit the filters wasn't checked for {whose}"] = None
-        first.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
+        first.notes = (*self._resumed, *self._notes, *self._failures.notes, *self.asker.notes)
         by_matcher = {name: matched.usage for name, matched in first.matched.items()}
         first.usage |= {name: usage for name, usage in by_matcher.items() if usage is not None}
         is_lost = self._labels.are_strange
@@ -287,6 +236,14 @@ class QueryRunner:
         notes = [of_matcher[0] for of_matcher in zip(*said, strict=True) if all(of_matcher)]
         first.label_note = next(filter(None, [self._labels.note(came), *notes]), None)
         return every
+
+    @property
+    def _resumed(self) -> list[str]:
+        """How many answers the journal brought back, if any."""
+        n_kept = sum(asking in self._finished for asking in self._askings)
+        if self.journal is None or n_kept == 0:
+            return []
+        return [self.journal.resumed(n_kept, len(self._askings) - n_kept)]
 
     async def _work(
         self, todo: Iterator[Asking], finished: Mapping[Asking, Ranking], advance: Advance
@@ -340,7 +297,8 @@ class QueryRunner:
         if (unasked := self._failures.unasked(RETRIEVER)) is not None:
             return Ranking(error=unasked)
         query_id = asking.query_id
-        asked = await ask_traced(self.asker.ask, self.plan.query(query_id))
+        query = self.plan.query(query_id)
+        asked = await ask_traced(self.asker.ask, query)
         ranking = asked.ranking
         if ranking.error is not None:
             if asked.refusal is not None and not self._answered:
@@ -360,7 +318,7 @@ class QueryRunner:
         self._answered |= bool(ranking.ids)
         self._notes.update(dict.fromkeys(asked.notes))
         if self.journal is not None:
-            self.journal.record(asking, ranking)
+            self.journal.record(asking, query, self.told, ranking)
         return ranking
 
     def _with_texts(self, ranking: Ranking) -> Ranking:

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.who_asks import FiltersLike
 from llama_index_rag_metrics.files.lines import OnError
@@ -139,13 +138,13 @@ class EvaluateOptions(StageOptions, total=False):
     """What to call the retriever in reports."""
 
     journal: str | Path | None
-    """A file that keeps every finished query. A second call with it goes on where the first ended,
-    also after a kill, and may have other metrics."""
+    """A file that keeps every answer. A second call with it asks what has no answer yet, also after
+    a kill, and may have other metrics; a note says how many answers it brought back. It doesn't see
+    that the retriever or its index was changed: give what was changed another file, or `run`."""
 
-    retriever_id: str | RetrieverIdentity | None
-    """Says which retriever this is, for the journal. Change it whenever the retriever or its index
-    changes. By default its class and settings, or a function's name, code and what it is bound to;
-    these don't tell what an index holds."""
+    run: str
+    """Names the run in its journal, such as "k=20, index of 12 March"; a journal of another run is
+    refused."""
 
     combine: Combine | None
     """How the calls of an agent or a workflow become one ranking, by `combine_calls`; by default
@@ -188,7 +187,7 @@ class RunOptions:
     price_per_million: float | None = None
     name: str = ""
     journal: str | Path | None = None
-    retriever_id: str | RetrieverIdentity | None = None
+    run: str = ""
     combine: Combine | None = None
     min_score: float | None = None
     max_calls: int | None = 100
@@ -204,6 +203,8 @@ class RunOptions:
         check_count("repeats", self.repeats, "times to ask each question")
         if not isinstance(self.name, str):
             raise InvalidInput("name", self.name, "a text, what to call the system in reports")
+        if not isinstance(self.run, str):
+            raise InvalidInput("run", self.run, "a text, which names the run in its journal")
         check_min_score(self.min_score)
         _ = self.scoring  # checks what it is made of
         if self.timeout is not None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import matcher_of
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
@@ -107,9 +106,6 @@ class SessionAsker(LocalAsker):
         }
         modes = self._engine.modes.notes if self._engine else []
         return [*modes, *(f"{count(n, *noun)} {what}" for (*noun, what), n in counts.items() if n)]
-
-    def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
-        return RetrieverIdentity(str(retriever), combine=self.combine, told=self.pipeline.told)
 
     async def ask(self, query: Query) -> Asked:
         engine = None if self.pipeline.use_async is not None else self._engine

@@ -425,13 +425,13 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
         await SPARSE.aretrieve(question)
         return await engine(DENSE).aquery("mars")
 
-    first = evaluate(ask, dataset(4), ["recall"], journal=journal, retriever_id="mine")
-    again = evaluate(ask, dataset(4), ["calls"], journal=journal, retriever_id="mine")
+    first = evaluate(ask, dataset(4), ["recall"], journal=journal, run="mine")
+    again = evaluate(ask, dataset(4), ["calls"], journal=journal, run="mine")
     assert len(asked) == 4
     assert again.run == first.run
     assert again.run.calls == first.run.calls
     with pytest.raises(JournalMismatch, match="combine"):
-        evaluate(ask, dataset(4), journal=journal, retriever_id="mine", combine="last")
+        evaluate(ask, dataset(4), journal=journal, run="mine", combine="last")
 
 
 def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:

@@ -1,0 +1,111 @@
+"""The journal of an evaluation: a row for each answered question, which its text finds again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from llama_index_rag_metrics.evaluation.who_asks import Query, Told
+from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.files.runs.run_records import ranking_record, read_ranking, read_repeat
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.digests import short_hash
+from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
+
+_RESUMED = "{kept:,} of {all:,} answers come from {path}, of {day}; {asked}"
+_FORMAT = "llama-index-rag-metrics journal, version 1"
+
+
+class Asking(NamedTuple):
+    """One time that a query is asked, numbered from 1 on."""
+
+    query_id: str
+    repeat: int = 1
+
+
+class Answer(NamedTuple):
+    """A row of a journal: the ranking, and a digest of the question that it answers."""
+
+    asking: Asking
+    question: str
+    told: Told | None
+    ranking: Ranking
+
+
+class Journal(JsonLinesJournal[Answer]):
+    """An append-only file of answers, under a header that says what can be known exactly."""
+
+    def __init__(self, path: str | Path, header: Mapping[str, str]) -> None:
+        super().__init__(path, {"format": _FORMAT, **header}, _read)
+
+    def record(self, asking: Asking, query: Query, told: Told | None, ranking: Ranking) -> None:
+        question = question_digest(query.query_str, query.metadata, told)
+        self.write(_row(Answer(asking, question, told, ranking)))
+
+    def resumed(self, n_kept: int, n_asked: int) -> str:
+        """The sentence on how many answers came from the file, and from when they are."""
+        asked = {0: "none was asked", 1: "1 was asked"}.get(n_asked, f"{n_asked:,} were asked")
+        return _RESUMED.format(
+            kept=n_kept, all=n_kept + n_asked, path=self.path, day=_day(self.written), asked=asked
+        )
+
+
+def answers_to(dataset: RetrievalDataset, rows: Sequence[Answer]) -> dict[Asking, Ranking]:
+    """The rankings of those questions that are still what was asked."""
+    rankings = {}
+    for row in rows:
+        query_id = row.asking.query_id
+        if query_id not in dataset.queries:
+            continue
+        metadata = dataset.metadata.get(query_id, {})
+        if row.question == question_digest(dataset.queries[query_id], metadata, row.told):
+            rankings[row.asking] = row.ranking
+    return rankings
+
+
+def read_answers(path: Path) -> tuple[dict[str, str], list[Answer]]:
+    """Read the header and the answers of a journal, which isn't opened."""
+    return read_journal(path, _read)
+
+
+def question_digest(text: str, metadata: Mapping[str, Any], told: Told | None) -> str:
+    """Digest what was asked: the text, and what else was said, where the source takes it."""
+    parts: list[Any] = [text]
+    if told == "metadata":
+        parts.append(dict(metadata))
+    elif told == "history":
+        parts.append(metadata.get(HISTORY))
+    return short_hash(json.dumps(parts, sort_keys=True, default=str), 16)
+
+
+def _day(day: date) -> str:
+    if day.year == date.today().year:
+        return f"{day.day} {day:%B}"
+    return f"{day.day} {day:%B %Y}"
+
+
+def _row(answer: Answer) -> dict[str, Any]:
+    record = ranking_record(*answer.asking, answer.ranking)
+    row = {**record, "concurrency": answer.ranking.concurrency, "question": answer.question}
+    return row if answer.told is None else {**row, "told": answer.told}
+
+
+def _read(row: Mapping[str, Any]) -> Answer:
+    place = Place("journal", is_ours=True)
+    asking = Asking(row["query_id"], read_repeat(row, place))
+    ranking = replace(read_ranking(row, place), concurrency=row["concurrency"])
+    answer = Answer(asking, row["question"], row.get("told"), ranking)
+    again = _row(answer)
+    for call, kept in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):
+        if type(kept.get("error")) is str:  # masked anew, by what is a secret now
+            call["error"] = kept["error"]
+    if type(asking.query_id) is not str or again != row:  # which no journal has written
+        raise ValueError(row)
+    return answer
