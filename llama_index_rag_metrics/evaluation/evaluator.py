@@ -29,7 +29,7 @@ from pydantic import (
 )
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.evaluation.asking.journal import Journal
+from llama_index_rag_metrics.evaluation.asking.answers_kept import Journal
 from llama_index_rag_metrics.evaluation.asking.query import (
     UNTOLD,
     Asker,

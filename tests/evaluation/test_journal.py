@@ -23,7 +23,7 @@ from support.processes import Forked
 from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate
-from llama_index_rag_metrics.evaluation.asking.journal import Asking, Journal, answers_to
+from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, Journal, answers_to
 from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import (

@@ -25,7 +25,7 @@ from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.comparison.comparison import margin_of
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
-from llama_index_rag_metrics.evaluation.asking.journal import Asking, answers_to, read_answers
+from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, answers_to, read_answers
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,

@@ -17,7 +17,7 @@ from llama_index.core.instrumentation.dispatcher import active_instrument_tags, 
 from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
-from llama_index_rag_metrics.evaluation.asking.journal import Asking, Journal, answers_to
+from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, Journal, answers_to
 from llama_index_rag_metrics.evaluation.asking.query import Asked, Asker, Question
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     Matching,
