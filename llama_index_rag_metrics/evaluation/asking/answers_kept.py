@@ -106,6 +106,9 @@ def _read(row: Mapping[str, Any]) -> Answer:
     for call, kept in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):
         if type(kept.get("error")) is str:  # masked anew, by what is a secret now
             call["error"] = kept["error"]
-    if type(asking.query_id) is not str or again != row:  # which no journal has written
+    texts = (asking.query_id, answer.question)
+    is_told = answer.told in (None, "history", "metadata")
+    # which no journal has written
+    if not is_told or again != row or not all(type(text) is str for text in texts):
         raise ValueError(row)
     return answer
