@@ -82,10 +82,6 @@ if TYPE_CHECKING:
         EvaluationResults,
         plot,
     )
-    from llama_index_rag_metrics.evaluation.retrieved.match_explanation import (
-        MatchExplanation,
-        explain_match,
-    )
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
@@ -138,7 +134,6 @@ __all__ = [
     "GateReport",
     "GroupMatcher",
     "LabelFindings",
-    "MatchExplanation",
     "Matched",
     "Matcher",
     "MovedLabels",
@@ -180,7 +175,6 @@ __all__ = [
     "compare_reviewers",
     "evaluate",
     "evaluate_stages",
-    "explain_match",
     "fuse",
     "generate_question_context_pairs",
     "judgement_holes",
@@ -246,7 +240,6 @@ _LAZY = {
         "evaluate",
     ),
     "evaluation.results.evaluation_results": ("EvaluationResults", "plot"),
-    "evaluation.retrieved.match_explanation": ("MatchExplanation", "explain_match"),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
     "files.file_kinds": ("register_format", "unregister_format"),

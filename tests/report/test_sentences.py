@@ -16,7 +16,6 @@ from llama_index_rag_metrics import (
     compare,
     evaluate,
     evaluate_stages,
-    explain_match,
     move_labels,
     pool,
     sweep,
@@ -64,7 +63,6 @@ def results() -> dict[str, Any]:
             0
         ],
         "a change by a stage": stages.changes[0],
-        "an explanation": explain_match(GOOD.run, DATASET, "q1", "io"),
         "a ranking": GOOD.run["q1"],
         "results": GOOD,
         "scores": BAD.scores,

@@ -86,7 +86,7 @@ class Matcher(ABC, Generic[Passage]):
     ) -> FloatArray | None:
         """(retrieved, expected) how alike two items are, of which `threshold` is asked.
 
-        None where a matcher only says yes or no. `explain_match` shows it.
+        None where a matcher only says yes or no.
         """
         return None
 
