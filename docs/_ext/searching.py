@@ -109,8 +109,7 @@ KEYWORDS = {
         "cohere api key rerank embedding similarity cosine bm25 semantic without labels"
     ),
     "howto/token-budgets": (
-        "recall within 2000 tokens token limit context window prompt budget cost price latency "
-        "money"
+        "recall within 2000 tokens token limit context window prompt budget cost latency money"
     ),
     "howto/traces": (
         "production logs opentelemetry otel openinference phoenix langfuse langsmith "

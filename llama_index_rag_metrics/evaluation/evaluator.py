@@ -128,7 +128,7 @@ class Plan:
             metrics,
             options,
             postprocessors,
-            token_counter(metrics, options.tokenizer, options.price_per_million),
+            token_counter(metrics, options.tokenizer),
             permissions_for(
                 metrics, questions, options.forbidden, options.match_on, options.matcher
             ),
@@ -161,12 +161,10 @@ class Plan:
 
 
 def token_counter(
-    metrics: Sequence[BaseRetrievalMetric],
-    tokenizer: Tokenizer | None = None,
-    price_per_million: float | None = None,
+    metrics: Sequence[BaseRetrievalMetric], tokenizer: Tokenizer | None = None
 ) -> TokenCounter | None:
     needed = any({"tokens", "documents"} & getattr(metric, "needs", set()) for metric in metrics)
-    if tokenizer is None and price_per_million is None and not needed:
+    if tokenizer is None and not needed:
         return None
     return TokenCounter.of(tokenizer)
 

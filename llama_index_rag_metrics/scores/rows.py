@@ -127,12 +127,10 @@ def count_rows(counts: Sequence[Counts], *, of_runs: bool = False) -> Iterator[R
 
 
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
-    """Tokens a query and their price, where they are known."""
+    """Tokens a question, where they are known."""
     tokens = [Cell.of(system.run.mean_tokens, "count") for system in systems]
-    prices = [Cell.of(system.price, "score") for system in systems]
-    for label, cells in {"tokens a question": tokens, "price of 1,000 questions": prices}.items():
-        if any(cell.value is not None for cell in cells):
-            yield Row(label, cells)
+    if any(cell.value is not None for cell in tokens):
+        yield Row("tokens a question", tokens)
 
 
 def latency_rows(systems: Sequence[System]) -> Iterator[Row]:

@@ -177,7 +177,6 @@ class System(NamedTuple):
     relevance: Mapping[str, Relevance]  # query id to what is relevant, by id
     matched: Mapping[str, Matched]  # metric to what its matcher made of the run, unless by id
     about: Mapping[str, str]  # what was evaluated and how, label to value
-    price_per_million: float | None = None  # of tokens that a model reads, where it is known
     text_of: TextOf | None = None  # of passages that weren't retrieved
 
     @classmethod
@@ -221,13 +220,6 @@ class System(NamedTuple):
 
     def valid_by_query(self, metric: str) -> dict[str, float]:
         return {} if self.invalid(metric) else self.by_query(metric)
-
-    @property
-    def price(self) -> float | None:
-        tokens = self.run.mean_tokens
-        if tokens is None or self.price_per_million is None:
-            return None
-        return tokens * self.price_per_million / 1000
 
     def by_query(self, metric: str) -> dict[str, float]:
         """Query id to score; empty where nothing was measured by the metric."""

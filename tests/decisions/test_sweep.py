@@ -69,9 +69,7 @@ def split(text: str) -> list[str]:
 
 
 def test_quality_and_cost_of_every_configuration() -> None:
-    swept = sweep(
-        Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split, price_per_million=2.0
-    )
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
     assert [configuration.name for configuration in swept] == [
         "share=2, top_k=1",
         "share=2, top_k=3",
@@ -80,9 +78,8 @@ def test_quality_and_cost_of_every_configuration() -> None:
     ]
     alone = evaluate(Builder()(9, 3), DATASET, ["recall@3", "mrr"])
     assert swept["share=9, top_k=3"].mean("mrr") == alone.scores.means["mrr"]
-    # 10 words a document: 3 documents, 30 tokens; 1,000 queries at 2 a million tokens
+    # 10 words a document: 3 documents, 30 tokens
     assert [configuration.tokens for configuration in swept] == [10, 30, 10, 30]
-    assert [configuration.price for configuration in swept] == [0.02, 0.06, 0.02, 0.06]
     assert all(configuration.p95 is not None for configuration in swept)
     assert swept[0].params == {"share": 2, "top_k": 1}
 
@@ -474,7 +471,6 @@ def test_compared_with_one_of_them() -> None:
         ({"confidence": 95}, "between 0 and 1"),
         ({"tolerance": -0.1}, "a difference too small to matter"),
         ({"name": "x"}, "it sets that"),
-        ({"price_per_million": -1}, "a price from 0 on"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:

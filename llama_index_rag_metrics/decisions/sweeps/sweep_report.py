@@ -40,7 +40,6 @@ _CONFIGURATIONS, _FAILED = "Configurations", "Failed"
 _COSTS: Sequence[tuple[str, str, m.Form]] = (
     ("tokens a question", "tokens", "count"),
     ("p95", "p95", "seconds"),
-    ("price of 1,000 questions", "price", "score"),
 )
 
 
@@ -207,7 +206,6 @@ def _records(sweep: Sweep) -> m.Records:
             **{name: _exported(configuration, name) for name in _parameters(sweep)},
             **{metric: configuration.mean(metric) for metric in sweep.metric_names},
             "tokens": configuration.tokens,
-            "price_per_1000": configuration.price,
             "p95": configuration.p95 if sweep.is_timed else None,
             "at_most_worse": _bound(sweep, configuration),
             "recommended": configuration == sweep.recommended,

@@ -165,11 +165,6 @@ class Configuration(Sentence):
         return None if self.results is None else self.results.run.mean_tokens
 
     @cached_property
-    def price(self) -> float | None:
-        """The price of the tokens of 1,000 queries; None if no price was given."""
-        return None if self.results is None else system_of(self.results).price
-
-    @cached_property
     def p95(self) -> float | None:
         """The seconds in which 95 % of the queries were answered; None if they weren't timed."""
         latency = None if self.results is None else self.results.run.latency

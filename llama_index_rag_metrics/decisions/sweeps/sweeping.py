@@ -145,8 +145,8 @@ async def asweep(
             was retrieved needs texts for that.
         node_postprocessors: applied to what every configuration retrieves, in this order.
 
-    The further arguments are those of `evaluate`, such as `matcher`, `workers`, `forbidden`,
-    `tokenizer` and `price_per_million`. All configurations share the `cache`: by default, a file
+    The further arguments are those of `evaluate`, such as `matcher`, `workers`, `forbidden`
+    and `tokenizer`. All configurations share the `cache`: by default, a file
     beside the journal's folder; without one, memory, for this call only.
 
     Returns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -113,10 +112,6 @@ class StageOptions(TypedDict, total=False):
     agents and tools that are made of such retrievers alone; workflows get them where their start
     event has a field `filters`."""
 
-    price_per_million: float | None
-    """The price of a million tokens of input to a model, in any currency. Reports then show the
-    tokens per query and the price of 1,000 queries."""
-
 
 class EvaluateOptions(StageOptions, total=False):
     """Options of `evaluate`, of `RetrieverEvaluator.aevaluate_dataset`, and of the same on Ray.
@@ -184,7 +179,6 @@ class RunOptions:
     tokenizer: Tokenizer | None = None
     forbidden: ForbiddenLike | None = None
     filters: FiltersLike | None = None
-    price_per_million: float | None = None
     name: str = ""
     journal: str | Path | None = None
     run: str = ""
@@ -218,9 +212,6 @@ class RunOptions:
         if self.use_async is not None and not isinstance(self.use_async, bool):
             expected = "True, False, or None to find out which works"
             raise InvalidInput("use_async", self.use_async, expected)
-        if self.price_per_million is not None:
-            price, expected = self.price_per_million, "a price from 0 on"
-            check_amount("price_per_million", price, expected, lambda n: 0 <= n < math.inf)
         if self.latency not in ("load", "alone"):
             raise InvalidInput("latency", self.latency, "'load' or 'alone'")
         if self.latency_sample is None:

@@ -75,7 +75,6 @@ class EvaluationResults(Reportable, ListOfResults):
             scored; empty where only ids were compared. `run` has the ids that were retrieved.
         matched_by: metric's name to the name of its matcher; without metrics that compare ids.
         about: what was evaluated and how, label to value, for the head of a report.
-        price_per_million: of a model's input tokens, in any currency; None where none was given.
         text_of: the text of a passage of the dataset by its id; None where it isn't known.
 
     Examples:
@@ -100,7 +99,6 @@ class EvaluationResults(Reportable, ListOfResults):
         matched: Mapping[str, Matched] | None = None,
         matched_by: Mapping[str, str] | None = None,
         about: Mapping[str, str] | None = None,
-        price_per_million: float | None = None,
         text_of: TextOf | None = None,
     ) -> None:
         super().__init__(results)
@@ -108,7 +106,6 @@ class EvaluationResults(Reportable, ListOfResults):
         self.matched = dict(matched or {})
         self.matched_by = dict(matched_by or {})
         self.about = dict(about or {})
-        self.price_per_million = price_per_million
         self.text_of = text_of
 
     @property
@@ -169,7 +166,6 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
         scores=scores,
         matched=matched,
         matched_by=matcher_names(plan.wanted, plan.options.matcher, matched),
-        price_per_million=plan.options.price_per_million,
         text_of=PassageTexts(plan.questions),
     )
 
@@ -486,7 +482,6 @@ def system_of(reported: Reported, name: str = "") -> System:
         reported.relevance,
         {metric: reported.matched[matcher] for metric, matcher in reported.matched_by.items()},
         reported.about,
-        reported.price_per_million,
         reported.text_of,
     )
 
