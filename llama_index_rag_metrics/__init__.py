@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.metrics import base as _base
-from llama_index_rag_metrics.metrics import costs as _costs
 from llama_index_rag_metrics.metrics import gains as _gains
 from llama_index_rag_metrics.metrics import groups as _groups
 from llama_index_rag_metrics.metrics import leaks as _leaks
@@ -19,7 +18,6 @@ from llama_index_rag_metrics.metrics import sets as _sets
 from llama_index_rag_metrics.metrics import spans as _spans
 from llama_index_rag_metrics.metrics import texts as _texts
 from llama_index_rag_metrics.metrics.base import *
-from llama_index_rag_metrics.metrics.costs import *
 from llama_index_rag_metrics.metrics.gains import *
 from llama_index_rag_metrics.metrics.groups import *
 from llama_index_rag_metrics.metrics.leaks import *
@@ -209,7 +207,6 @@ __all__ = [
     "write_run",
 ]
 __all__ += _base.__all__
-__all__ += _costs.__all__
 __all__ += _gains.__all__
 __all__ += _groups.__all__
 __all__ += _leaks.__all__

@@ -19,7 +19,6 @@ from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredR
 from llama_index_rag_metrics.files.runs.write_runs import WHOLE
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 from llama_index_rag_metrics.files.traces.trace_sessions import Repeats
-from llama_index_rag_metrics.rankings.judging.columns import JudgedCalls, columns_for
 from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched, as_matcher
@@ -66,7 +65,7 @@ class ScoreRequest:
             self.tokenizer,
             self.documents,
         )
-        return any(needs) or JudgedCalls in columns_for(self.metrics)
+        return any(needs)
 
 
 def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -> list[Scores]:

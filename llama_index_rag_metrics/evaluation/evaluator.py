@@ -61,7 +61,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     matcher_of,
     places_for,
 )
-from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of, check_calls
+from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import (
     Source,
     SourceInfo,
@@ -118,7 +118,6 @@ class Plan:
         options: RunOptions,
         postprocessors: Sequence[BaseNodePostprocessor] = (),
     ) -> Plan:
-        check_calls(metrics, options)
         questions = RetrievalDataset.of(dataset, on_error=options.on_error)
         check_passes(metrics, options.repeats, labels_of(questions).values())
         options.scoring.check(questions.relevance)

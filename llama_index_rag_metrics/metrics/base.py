@@ -42,7 +42,7 @@ from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
 from llama_index_rag_metrics.rankings.judging.lists import judge, judge_one
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Call, Ranking
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import SpanLike, read_span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
@@ -100,10 +100,10 @@ class NamedMetric(BaseRetrievalMetric):
     Attributes:
         bounds: the lowest and the highest score that there can be.
         needs: what of the rankings it reads beside their ids: "tokens", "spans", "forbidden",
-            "calls", "scores", and the texts of "documents"; `reads` whatever its parameters are.
+            "scores", and the texts of "documents"; `reads` whatever its parameters are.
         needs_relevance: whether a query without relevance has no score.
         of_unanswerable: whether only judged queries with nothing relevant have a score.
-        lower_is_better: whether less is better, as of leaks and of tokens.
+        lower_is_better: whether less is better, as of leaks.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, ignored_types=(MetricName,))
@@ -205,7 +205,6 @@ class RankingMetric(NamedMetric):
         retrieved_tokens: Sequence[int] | None = None,
         retrieved_spans: Sequence[SpanLike | None] | None = None,
         forbidden_ids: Collection[str] | None = None,
-        retrieved_calls: Sequence[Call] | None = None,
         retrieved_scores: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
@@ -222,8 +221,6 @@ class RankingMetric(NamedMetric):
             retrieved_tokens: the length in tokens of each retrieved item.
             retrieved_spans: for span metrics, where each retrieved item is in its document.
             forbidden_ids: for metrics of leaks, what the asker may not see.
-            retrieved_calls: for metrics of calls, the calls that retrieved them; without, the
-                ranking is one call.
             retrieved_scores: the retriever's score of each retrieved item, for metrics of your own.
 
         Returns:
@@ -244,10 +241,6 @@ class RankingMetric(NamedMetric):
         if tokens is None and retrieved_texts is not None and TokenCounts in columns:
             tokens = TokenCounter().count(retrieved_texts)
         if self.recognises and self.match is not None and self.match != BY_ID:
-            retrieved_calls = retrieved_calls and [
-                _recognised(self.match, call, expected_ids, expected_texts)
-                for call in retrieved_calls
-            ]
             expected_ids, retrieved_ids, tokens = recognise(
                 self.match, expected_ids, retrieved_ids, expected_texts, retrieved_texts, tokens
             )
@@ -261,7 +254,6 @@ class RankingMetric(NamedMetric):
                 None if span is None else read_span("retrieved", span) for span in retrieved_spans
             ],
             "forbidden": forbidden_ids,
-            "calls": retrieved_calls,
             "scores": retrieved_scores,
         }
         beside = {kind: given[kind.name] for kind in columns if given[kind.name] is not None}
@@ -315,8 +307,8 @@ def check_passes(
 
 
 def _fraction(metric: RankingMetric, labels: Iterable[RelevanceLike]) -> float | None:
-    """A score other than 0 and 1, of a relevant item alone, or after a call for a forbidden one."""
-    if metric.needs - {"tokens", "spans", "forbidden", "calls"}:
+    """A score other than 0 and 1, of a relevant item alone, or after a forbidden one."""
+    if metric.needs - {"tokens", "spans", "forbidden"}:
         return None
     relevance, rankings = [], []
     for judged in map(Relevance.of, labels if metric.needs_relevance else [["a"]]):
@@ -326,21 +318,14 @@ def _fraction(metric: RankingMetric, labels: Iterable[RelevanceLike]) -> float |
                 continue
             half = span and span._replace(end=(span.start + span.end + 1) // 2)
             relevance += [judged, judged]
-            calls = Call([""]), Call([item])
             rankings += [
-                Ranking([item], spans=[half], tokens=[1], forbidden=(), calls=calls[1:]),
-                Ranking(["", item], spans=[None, half], tokens=[1, 1], forbidden=[""], calls=calls),
+                Ranking([item], spans=[half], tokens=[1], forbidden=()),
+                Ranking(["", item], spans=[None, half], tokens=[1, 1], forbidden=[""]),
             ]
     if not rankings:
         return None
     scores = metric.score_queries(judge(relevance, rankings, columns_for([metric])))
     return next((score for score in scores.tolist() if score not in (0.0, 1.0)), None)
-
-
-def _recognised(
-    match: str, call: Call, ids: RelevanceLike | None, texts: Sequence[str] | None
-) -> Call:
-    return Call(recognise(match, ids, call.ids, texts, call.texts or ())[1], query=call.query)
 
 
 class CutMetric(NamedMetric):

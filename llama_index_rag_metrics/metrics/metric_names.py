@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import costs, gains, groups, leaks, others, ranks, sets, spans
+from llama_index_rag_metrics.metrics import gains, groups, leaks, others, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
 from llama_index_rag_metrics.metrics.base import NamedMetric, RankingMetric, Variants
 from llama_index_rag_metrics.metrics.passes import Passes
@@ -213,11 +213,6 @@ METRICS = MetricTable(
         ranks.BPref,
         ranks.InfAP,
         sets.Judged,
-        costs.Tokens,
-        costs.Calls,
-        costs.NewRelevant,
-        costs.WastedCalls,
-        costs.RepeatedCalls,
         sets.Accuracy,
         groups.GroupRecall,
         groups.GroupF1,

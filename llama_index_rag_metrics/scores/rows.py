@@ -37,7 +37,6 @@ _USAGE = {
     "tokens read by an LLM": "tokens_in",
     "tokens written by it": "tokens_out",
 }
-_SHARES = {"wasted_calls": "share of calls"}
 _FEWEST_TIMED = {"p50": 1, "p95": 20, "p99": 100}
 _NOT_VALID = Cell("not valid", tone="quiet")
 _ALWAYS_SHOWN = ("requests", "fresh", "cached")
@@ -95,7 +94,7 @@ def mean_rows(
                 cells[number] = cell._replace(low=interval.low, high=interval.high)
             elif systems[number].invalid(metric):
                 cells[number] = _NOT_VALID
-        yield Row(f"{metric} ({_SHARES[metric]})" if metric in _SHARES else metric, cells)
+        yield Row(metric, cells)
 
 
 def mark_best(

@@ -331,7 +331,7 @@ def test_the_same_as_in_one_process(
 
 def test_the_calls_of_a_workflow_are_kept(cluster: Cluster, log: Path, tmp_path: Path) -> None:
     factory = partial(LooksTwice, Factory(log, fails=frozenset({5})))
-    few, metrics = questions(12), ["recall", "calls", "wasted_calls"]
+    few, metrics = questions(12), ["recall"]
     ours = distributed.evaluate(few, factory, metrics, workers=2, concurrency=3)
     theirs = evaluate(factory(), few, metrics)
     assert same(ours, theirs)

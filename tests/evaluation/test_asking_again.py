@@ -45,7 +45,7 @@ DATASET = RetrievalDataset(
     {f"d{n}": f"text of d{n}" for n in range(N)},
 )
 FEW = DATASET.select([f"q{n}" for n in range(20)])
-METRICS = ["mrr", "hit_rate@2", "calls", "pass@3 hit_rate@2", "pass^3 hit_rate@2"]
+METRICS = ["mrr", "hit_rate@2", "pass@3 hit_rate@2", "pass^3 hit_rate@2"]
 
 
 def searches(n: int, time: int) -> list[list[str]]:
@@ -98,7 +98,6 @@ def check_figures(results: EvaluationResults, n: int = N) -> None:
             {
                 "mrr": sum(1 / rank if rank else 0 for rank in ranks) / R,
                 "hit_rate@2": sum(hits) / R,
-                "calls": sum(map(len, found)) / R,
                 "pass@3 hit_rate@2": sum(map(any, choices)) / len(choices),
                 "pass^3 hit_rate@2": sum(map(all, choices)) / len(choices),
             },
@@ -117,7 +116,7 @@ def test_200_questions_5_times_at_once() -> None:
     assert len(results.repeats) == R
     assert results.repeats == results.scores.repeats
     for scores, run in zip(results.repeats, results.run.repeats, strict=True):
-        again = score_rankings(DATASET.relevance, run, ["mrr", "hit_rate@2", "calls"])
+        again = score_rankings(DATASET.relevance, run, ["mrr", "hit_rate@2"])
         assert again.means == scores.means
     assert [result.metric_dict["mrr"].score for result in results] == results.scores["mrr"].tolist()
     assert results.run.latency is not None
@@ -377,10 +376,6 @@ PLACED = RetrievalDataset({"q": "question 1"}, {"q": Relevance.of_spans([("d1", 
         ("returned@5", FEW, "2"),
         ("leak@2", FEW, "0.5"),  # of two passages one is forbidden
         ("permitted_recall", TWO, "0.5"),
-        ("calls", FEW, "2"),
-        ("repeated_calls", FEW, "0.5"),  # of two calls the second repeats the first
-        ("wasted_calls", FEW, "0.5"),
-        ("new_relevant", FEW, "0.5"),  # one passage in two calls
         ("span_recall", PLACED, "0.5"),  # the first half of a passage
     ],
 )
@@ -415,7 +410,7 @@ def test_what_can_be_a_fraction_is_refused_before_anything_is_asked(
 def test_what_is_0_or_1_with_these_labels_is_asked(name: str, dataset: RetrievalDataset) -> None:
     forbidden = {"q1": ["x"]} if name[0] in "lp" else None
     results = evaluate(
-        asked_by(Agent()), dataset, ["calls", f"pass^2 {name}"], repeats=2, forbidden=forbidden
+        asked_by(Agent()), dataset, ["mrr", f"pass^2 {name}"], repeats=2, forbidden=forbidden
     )
     assert not any("isn't always 0 or 1" in note for note in results.scores.notes)
 

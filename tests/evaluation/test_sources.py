@@ -257,7 +257,7 @@ def test_what_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: 
 @pytest.mark.parametrize("method", ["look", "search"])
 def test_a_program_may_have_methods_that_retrieve(method: str) -> None:
     retrieved = {query_id: [query] for query_id, query in DATASET.queries.items()}
-    results = evaluate(getattr(Searching(), method), DATASET, ["calls"])
+    results = evaluate(getattr(Searching(), method), DATASET, ["recall"])
     assert {query_id: ranking.ids for query_id, ranking in results.run.items()} == retrieved
 
 
@@ -327,12 +327,6 @@ def test_a_decorator_supplies_arguments(function: Any) -> None:
     dataset = {"queries": {"q1": "kiln"}, "relevance": {"q1": ["a kiln"]}}
     results = evaluate(function, RetrievalDataset(**dataset), ["mrr"])  # type: ignore[arg-type]
     assert results.scores.means["mrr"] == 1.0
-
-
-def test_metrics_without_relevance_need_no_labels() -> None:
-    dataset = RetrievalDataset({"q1": "kiln"}, {}, metadata={"q1": {"role": "guest"}})
-    results = evaluate(scripted(), dataset, ["calls"])
-    assert not any("no question has labels" in note for note in results.scores.notes)
 
 
 def test_a_score_of_nan_counts_as_none_and_is_noted() -> None:

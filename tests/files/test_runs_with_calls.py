@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
-from support.telemetry import request, retrieval, write_lines
 
 from llama_index_rag_metrics import (
     Call,
@@ -18,18 +17,16 @@ from llama_index_rag_metrics import (
     Span,
     combine_calls,
     read_run,
-    score_files,
     score_rankings,
-    score_table,
     write_run,
 )
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
 pl = pytest.importorskip("polars", reason="the extra batch isn't installed")
 
 WHOLE = ("jsonl", "jsonl.gz", "parquet", "arrow")
-CALL_METRICS = ["calls", "new_relevant", "wasted_calls", "repeated_calls", "recall"]
+METRICS = ["recall", "mrr"]
 
 FOUND = Call(
     ["d1", "d2", "d1"],
@@ -92,10 +89,14 @@ def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
     assert again == SESSIONS
     assert again.calls.keys() == SESSIONS.calls.keys()
     relevance = {query_id: ["d2", "d9"] for query_id in SESSIONS}
-    scores, expected = (score_rankings(relevance, run, CALL_METRICS) for run in (again, SESSIONS))
-    for metric in CALL_METRICS:
+    scores, expected = (score_rankings(relevance, run, METRICS) for run in (again, SESSIONS))
+    for metric in METRICS:
         assert scores[metric].tobytes() == expected[metric].tobytes()
-    assert scores.by_query("calls") == {"two calls": 3.0, "no call": 0.0, "plain": 1.0}
+    assert {name: len(calls) for name, calls in again.calls.items()} == {
+        "two calls": 3,
+        "no call": 0,
+        "failed": 1,
+    }
     whole = again.select(["two calls"])
     session = whole["two calls"]
     assert list(combine_calls(session.calls or (), "context", session.context).ids) == ["d2"]
@@ -145,27 +146,3 @@ def test_what_is_no_session(tmp_path: Path, field: str, wording: str) -> None:
     with pytest.raises(FileFormatError) as caught:
         read_run(path)
     assert str(caught.value).startswith(f"{path}, line 1: expected {wording}")
-
-
-def test_tables_refuse_metrics_of_calls_where_there_are_calls(tmp_path: Path) -> None:
-    qrels = {"two calls": ["d2"]}
-    spans = [retrieval("r1", "x", ["a"], begin=1), retrieval("r2", "y", ["b"], begin=2)]
-    stored = [write_lines(tmp_path / "traces.jsonl", request(*spans))]
-    for form in WHOLE:
-        stored.append(tmp_path / f"run.{form}")
-        write_run(SESSIONS, stored[-1])
-    for path in stored:
-        with pytest.raises(InvalidInput, match=r"score_rankings\(qrels, read_run\(path\)"):
-            score_files(path, qrels, "wasted_calls")
-    with pytest.raises(InvalidInput, match="score_rankings"):
-        score_table(pl.read_parquet(tmp_path / "run.parquet"), "calls")
-    assert score_files(tmp_path / "run.parquet", qrels, "recall").means == {"recall": 1.0}
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    write_run({"q": ["d1"]}, folder / "1.parquet")
-    write_run(SESSIONS, folder / "2.parquet")
-    with pytest.raises(InvalidInput, match="score_rankings"):
-        score_files(folder, qrels, "calls")
-    write_run({"q": ["d1"]}, tmp_path / "plain.parquet")
-    plain = score_files(tmp_path / "plain.parquet", {"q": ["d1"]}, "calls")
-    assert plain.means == {"calls": 1.0}

@@ -73,9 +73,6 @@ def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
         ("precision@5tokens", 1 / 2),  # of the two that fit
         ("precision@2tokens", 0.0),  # none fits
         ("ndcg@5tokens", 1 / (1 + 0.630930)),  # the ideal of two items: 1 + 1/log2(3)
-        ("tokens@5tokens", 5.0),
-        ("tokens@3", 9.0),
-        ("tokens", 10.0),
     ],
 )
 def test_by_hand(name: str, value: float) -> None:
@@ -86,12 +83,13 @@ def test_by_hand(name: str, value: float) -> None:
 
 def test_texts_are_counted_where_counts_are_missing() -> None:
     ranking = Ranking(["a", "b"], texts=["three words here", "two words"])
-    names = ["recall@4tokens", "tokens"]
-    by_texts = score_rankings([["a", "b"]], [ranking], names, tokenizer=str.split)
-    assert [by_texts[name].tolist() for name in names] == [[0.5], [5.0]]
+    by_texts = score_rankings([["a", "b"]], [ranking], "recall@4tokens", tokenizer=str.split)
+    assert by_texts["recall@4tokens"].tolist() == [0.5]
     texts = ["three words here", "two words"]
-    result = metric("tokens").compute("", None, ["a", "b"], None, texts)
-    assert result.score == sum(TokenCounter().count(texts))
+    total = sum(TokenCounter().count(texts))
+    for budget, recall in ((total, 1.0), (total - 1, 0.5)):
+        chosen = metric(f"recall@{budget}tokens")
+        assert chosen.compute("", ["a", "b"], ["a", "b"], None, texts).score == recall
 
 
 def test_counts_from_a_table() -> None:
@@ -184,4 +182,6 @@ def test_each_text_is_counted_once() -> None:
 
 def test_counts_in_an_array_of_numpy() -> None:
     ranking = Ranking(["b", "a"], tokens=np.array([3, 4]))  # type: ignore[arg-type]
-    assert score_rankings({"q": ["a"]}, {"q": ranking}, "tokens").means == {"tokens": 7.0}
+    assert score_rankings({"q": ["a"]}, {"q": ranking}, "recall@6tokens").means == {
+        "recall@6tokens": 0.0
+    }

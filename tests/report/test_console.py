@@ -431,7 +431,7 @@ def test_scores_of_a_question_that_differ_look_different() -> None:
 
 
 def test_counts_are_not_drawn_on_the_axis_of_shares() -> None:
-    scores = Scores(["q1", "q2"], {"recall": [1.0, 0.5], "calls": [2.0, 7.0]})
+    scores = Scores(["q1", "q2"], {"recall": [1.0, 0.5], "returned": [2.0, 7.0]})
     figure = systems_report([System.of(scores)]).figures["means"](None)
     assert figure is not None
     assert list(figure.series[0].y) == ["recall"]

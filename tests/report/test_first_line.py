@@ -85,7 +85,7 @@ def test_why_nothing_was_measured_is_said_once() -> None:
     assert len(scores.notes) == 1
     assert "has a value" not in str(scores)
     # a metric that needs no labels has a value: then the note is needed
-    own = scores.join({"calls": {"q1": 1.0, "q2": 3.0}}, order=["mrr", "calls"])
+    own = scores.join({"returned": {"q1": 1.0, "q2": 3.0}}, order=["mrr", "returned"])
     assert "no ranking metric has a value: of 2 questions" in str(own)
 
 

@@ -139,7 +139,7 @@ def test_few_questions_are_too_few() -> None:
     ("metric", "sentence"),
     [
         ("mrr", "Interval approximate: all questions have the same score."),
-        ("calls", "No interval: all questions have the same score."),
+        ("returned", "No interval: all questions have the same score."),
     ],
 )
 def test_scores_that_are_all_the_same(metric: str, sentence: str) -> None:

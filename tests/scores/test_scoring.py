@@ -19,7 +19,6 @@ from llama_index_rag_metrics import (
     ERR,
     NDCG,
     Accuracy,
-    Calls,
     FScore,
     Judged,
     Precision,
@@ -28,7 +27,6 @@ from llama_index_rag_metrics import (
     Recall,
     Relevance,
     Run,
-    WastedCalls,
     metric,
     metrics,
     score_rankings,
@@ -230,9 +228,8 @@ class TestBatchesOfNothing:
     @each_metric
     def test_nothing_retrieved(self, metric: RankingMetric) -> None:
         scores = score_rankings([["a"], {"b": 2}], [[], []], metric)
-        # accuracy: all but one of a million items are rightly left alone; the call was in vain
-        in_vain = isinstance(metric, (Calls, WastedCalls))
-        expected = 1 - 1e-6 if isinstance(metric, Accuracy) else float(in_vain)
+        # accuracy: all but one of a million items are rightly left alone
+        expected = 1 - 1e-6 if isinstance(metric, Accuracy) else 0.0
         assert scores[metric.metric_name].tolist() == [expected, expected]
         assert metric.compute("", ["a"], []).score == expected
         assert scores.counts.empty == 2
@@ -240,8 +237,7 @@ class TestBatchesOfNothing:
     @each_metric
     def test_no_hits(self, metric: RankingMetric) -> None:
         # accuracy: three of a million items are on the wrong side, one at 5 as well
-        in_vain = isinstance(metric, (Calls, WastedCalls))
-        expected = pytest.approx(1 - 3e-6) if isinstance(metric, Accuracy) else float(in_vain)
+        expected = pytest.approx(1 - 3e-6) if isinstance(metric, Accuracy) else 0.0
         scores = score_rankings([["a"]], [["x", "y"]], metric)
         assert scores[metric.metric_name].tolist() == [expected]
 

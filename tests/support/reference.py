@@ -372,11 +372,6 @@ def err_ia(
     return ratio(gained, len(groups) * best)
 
 
-def new_relevant(grades: Grades, ranking: Sequence[str], *, min_grade: float = 1) -> float:
-    """A ranking without calls is one call."""
-    return float(len(hit_ranks(relevant(grades, min_grade), ranking, None)))
-
-
 REFERENCE: dict[str, Callable[..., float]] = {
     "hit_rate": hit_rate,
     "granular_hit_rate": granular_hit_rate,
@@ -404,8 +399,4 @@ REFERENCE: dict[str, Callable[..., float]] = {
     "facet_recall": facet_recall,
     "alpha_ndcg": alpha_ndcg,
     "err_ia": err_ia,
-    "calls": lambda grades, ranking: 1.0,
-    "new_relevant": new_relevant,
-    "wasted_calls": lambda *query, **parameters: float(new_relevant(*query, **parameters) == 0),
-    "repeated_calls": lambda grades, ranking: 0.0,
 }

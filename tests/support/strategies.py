@@ -18,7 +18,7 @@ CORPUS = 200
 OF_LEAKS = {"leak", "leaked", "permitted_recall"}
 """Metrics that need to know what is forbidden."""
 
-BESIDE_IDS = {"tokens", "span_recall", "span_precision", "span_f1", "span_iou", *OF_LEAKS}
+BESIDE_IDS = {"span_recall", "span_precision", "span_f1", "span_iou", *OF_LEAKS}
 """Metrics that need more than ids: token counts, places in documents, what is forbidden."""
 
 OF_UNANSWERABLE = {"abstained", "returned"}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.columns import JudgedCalls
-from llama_index_rag_metrics.rankings.judging.judged_column import Batch
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, place_of
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
@@ -108,11 +108,59 @@ class Sessions(Sequence[SessionCall]):
         return f"<Sessions: {len(self)} calls for {len(self._run)} questions{self._of_first}>"
 
 
+@dataclass(frozen=True, eq=False)
+class JudgedCalls:
+    """The calls of a batch of queries, by query, then in order.
+
+    Attributes:
+        query: (calls,) position of the query of every call.
+        depth: (calls,) how many distinct items its query had retrieved when it ended.
+        is_repeated: (calls,) whether an earlier call of the query asked the same retriever, or the
+            same tool where that isn't known, the same.
+        judged: what all calls of a query retrieved, one after another, copies dropped.
+    """
+
+    query: IntArray
+    depth: IntArray
+    is_repeated: BoolArray
+    judged: JudgedRankings
+
+    @classmethod
+    def of(cls, relevance: Sequence[Relevance | None], rankings: Sequence[Ranking]) -> JudgedCalls:
+        """The calls of rankings; one without calls is one call of its own."""
+        rows: list[tuple[int, int, bool]] = []
+        retrieved: list[list[str]] = []
+        for number, ranking in enumerate(rankings):
+            calls = ranking.calls
+            seen: dict[str, None] = {}
+            asked: set[tuple[str, str]] = set()
+            for call in (Call(ranking.ids),) if calls is None else calls:
+                words = call.retriever or call.asked_by, " ".join(call.query.casefold().split())
+                seen.update(dict.fromkeys(call.ids))
+                rows.append((number, len(seen), words in asked))
+                asked.add(words)
+            retrieved.append(list(seen))
+        query, depth, is_repeated = np.array(rows, np.int64).reshape(-1, 3).T
+        return cls(query, depth, is_repeated.astype(np.bool_), judge(relevance, retrieved))
+
+    @property
+    def count(self) -> IntArray:
+        """(queries,) how many calls the query made."""
+        return np.bincount(self.query, minlength=len(self.judged))
+
+    def new_relevant(self, min_grade: float) -> IntArray:
+        """(calls,) how many relevant items no earlier call had."""
+        hits = self.judged.at(None, min_grade)
+        ends = place_of(self.query, self.depth)
+        first = np.searchsorted(ends, place_of(hits.query, hits.rank))
+        return np.bincount(first, minlength=len(ends))
+
+
 def recall_by_call(
     relevance: Sequence[Relevance], rankings: Sequence[Ranking], most: int
 ) -> FloatArray:
     """(queries, calls) recall after each call up to `most`; sessions that ended keep theirs."""
-    calls = JudgedCalls.of_rankings(Batch(relevance, rankings))
+    calls = JudgedCalls.of(relevance, rankings)
     n_new = np.zeros((len(rankings), most))
     number = np.arange(len(calls.query)) - (np.cumsum(calls.count) - calls.count)[calls.query]
     kept = number < most
@@ -126,7 +174,7 @@ def _judged(
     run: Mapping[str, Ranking], relevance: Mapping[str, Relevance]
 ) -> Iterator[SessionCall]:
     judged = [relevance.get(query_id) for query_id in run]
-    calls = JudgedCalls.of_rankings(Batch(judged, list(run.values())))
+    calls = JudgedCalls.of(judged, list(run.values()))
     n_relevant = dict(zip(run, calls.judged.count_judgements(1.0).tolist(), strict=True))
     rows = iter(zip(calls.new_relevant(1.0).tolist(), calls.is_repeated.tolist(), strict=True))
     for query_id, ranking in run.items():

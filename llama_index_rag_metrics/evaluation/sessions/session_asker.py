@@ -13,7 +13,6 @@ from pydantic import BaseModel
 
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import matcher_of
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
     RECORDER,
     CapturedSession,
@@ -29,7 +28,6 @@ from llama_index_rag_metrics.evaluation.source import (
     answer_nodes,
 )
 from llama_index_rag_metrics.evaluation.who_asks import Query
-from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
     from llama_index.core.schema import NodeWithScore
 
-    from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
     from llama_index_rag_metrics.evaluation.evaluator import Plan
 
 _WITHOUT = (
@@ -200,20 +197,6 @@ class SessionAsker(LocalAsker):
 
     def _calls(self, session: CapturedSession) -> tuple[Call, ...]:
         return tuple(as_call(retrieval, self.ranking) for retrieval in session.retrievals)
-
-
-def check_calls(metrics: Sequence[BaseRetrievalMetric], options: RunOptions) -> None:
-    """Refuse rankings that lack some calls' items, where metrics of calls match all of them."""
-    if options.combine not in ("last", "context"):
-        return
-    for metric in metrics:
-        if (
-            isinstance(metric, RankingMetric)
-            and "calls" in metric.needs
-            and matcher_of(metric, options.matcher) is not None
-        ):
-            remedy = f"{metric.metric_name} needs all that the calls retrieved to be matched."
-            raise InvalidInput("combine", options.combine, "'first_seen' or 'rrf'", remedy)
 
 
 def asker_of(

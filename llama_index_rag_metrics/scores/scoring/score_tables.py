@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from llama_index_rag_metrics.files.fields import CALLS, REPEAT
-from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out, repeats_left_out
+from llama_index_rag_metrics.files.fields import REPEAT
+from llama_index_rag_metrics.files.runs.stored_runs import repeats_left_out
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import (
     GRADES,
@@ -154,8 +154,6 @@ def _score(
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
     further = [field for column in options.columns(metrics) for field in column.fields]
-    if CALLS in names and CALLS in further:
-        raise calls_left_out("a table")
     if REPEAT in names and REPEAT not in keep:
         times = to_polars(table[[REPEAT]] if _is_pandas(table) else table.select([REPEAT]))[REPEAT]
         if times.dtype.is_numeric() and (times > 1).any():

@@ -18,8 +18,9 @@ from llama_index.core.tools import RetrieverTool
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.retrievers.bm25 import BM25Retriever
 
-from llama_index_rag_metrics import capture, record_retrieval, score_rankings
+from llama_index_rag_metrics import Relevance, Run, capture, record_retrieval
 from llama_index_rag_metrics.evaluation.sessions.capturing import RECORDER
+from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.runtime.errors import CaptureDamaged
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon"]
@@ -335,5 +336,5 @@ def test_calls_say_which_retriever_was_asked() -> None:
         "",
     ]
     # one of five asks the same of the same: the fourth
-    scores = score_rankings({"q": ["saturn"]}, {"q": session.ranking()}, "repeated_calls")
-    assert scores.means == {"repeated_calls": 1 / 5}
+    calls = Sessions(Run({"q": session.ranking()}), {"q": Relevance(["saturn"])})
+    assert [call.is_repeated for call in calls] == [False, False, False, True, False]

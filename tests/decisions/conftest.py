@@ -1,0 +1,44 @@
+"""Metrics of one's own for the tests of decisions: costs, without a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from llama_index_rag_metrics.metrics import metric_names
+from llama_index_rag_metrics.metrics.base import CutMetric, LabelFreeMetric
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+
+
+class Cost(CutMetric, LabelFreeMetric):
+    """How many passages were retrieved."""
+
+    bounds = (0.0, float("inf"))
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return judged.at(self.cutoff).depth.astype(float)
+
+
+class Calls(Cost):
+    """How many passages were retrieved, as if each took a call."""
+
+    name = "calls"
+
+
+class Tokens(Cost):
+    """How many passages were retrieved, as if each had one token."""
+
+    name = "tokens"
+
+
+@pytest.fixture(autouse=True)
+def costs() -> Iterator[None]:
+    for metric_class in (Calls, Tokens):
+        metric_names.METRICS.add(metric_class)
+    metric_names._class_of.cache_clear()
+    yield
+    for metric_class in (Calls, Tokens):
+        metric_names.METRICS.remove(metric_class)
+    metric_names._class_of.cache_clear()
