@@ -309,7 +309,7 @@ def test_the_numbers_are_those_of_score_rankings(folder: Path) -> None:
     result = score("bm25.run", "-m", "ndcg@10", "--format", "json")
     expected = {"q1": {"a": 2, "z": 0}, "q2": ["x"], "q3": ["y"], "q4": {"a": 0}}
     rankings = {"q1": ["b", "a", "c"], "q2": ["a"], "q9": ["a"]}
-    scores = score_rankings(expected, rankings, ["ndcg@10"], name="bm25")
+    scores = score_rankings(expected, Run(rankings), ["ndcg@10"], name="bm25")
     printed = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
     assert printed.replace(answers={}) == scores
 
