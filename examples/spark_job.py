@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from llama_index_rag_metrics import score_schema, score_table, table_totals
+from llama_index_rag_metrics import score_schema, score_table
 
 METRICS = ["ndcg@10", "mrr", "recall@1"]
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -36,5 +36,5 @@ rankings = spark.createDataFrame(
 schema = score_schema(to_arrow_schema(rankings.schema), METRICS)
 scores = rankings.mapInArrow(score, from_arrow_schema(schema))
 scores.show()
-print(table_totals(scores.toPandas(), name="on Spark"))
+scores.select(METRICS).summary("count", "mean").show()
 spark.stop()

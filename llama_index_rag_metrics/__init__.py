@@ -105,14 +105,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.repeats import Spread
-    from llama_index_rag_metrics.scores.scoring.score_files import score_files
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
-    from llama_index_rag_metrics.scores.scoring.score_tables import (
-        score_schema,
-        score_table,
-        table_totals,
-    )
-    from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
+    from llama_index_rag_metrics.scores.scoring.score_tables import score_schema, score_table
 
 __version__ = "0.1.0"
 
@@ -149,7 +143,6 @@ __all__ = [
     "Rule",
     "Run",
     "SQLiteKVStore",
-    "ScoreTotals",
     "Scores",
     "Span",
     "SpanMatcher",
@@ -192,12 +185,10 @@ __all__ = [
     "register",
     "register_format",
     "register_matcher",
-    "score_files",
     "score_rankings",
     "score_schema",
     "score_table",
     "sweep",
-    "table_totals",
     "unregister",
     "unregister_format",
     "unregister_matcher",
@@ -258,10 +249,8 @@ _LAZY = {
     "runtime.cache.stores": ("SQLiteKVStore",),
     "scores": ("Scores",),
     "scores.repeats": ("Spread",),
-    "scores.scoring.score_files": ("score_files",),
     "scores.scoring.score_rankings": ("score_rankings",),
-    "scores.scoring.score_tables": ("score_schema", "score_table", "table_totals"),
-    "scores.scoring.totals": ("ScoreTotals",),
+    "scores.scoring.score_tables": ("score_schema", "score_table"),
 }
 """Modules that cost time to import, and the names that are taken from there when first used."""
 

@@ -51,7 +51,6 @@ STABLE = {
     "read_qrels",
     "read_run",
     "register",
-    "score_files",
     "score_rankings",
     "score_table",
     "unregister",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
-from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
+from llama_index_rag_metrics.files.lines import LacksField, OnError
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
-from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.files.runs.write_runs import WHOLE
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 from llama_index_rag_metrics.files.traces.trace_sessions import Repeats
@@ -28,7 +25,6 @@ from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped, MistakenFile
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Cut, no_common_query
-from llama_index_rag_metrics.scores.scoring.score_files import score_files
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
 from llama_index_rag_metrics.scores.stories import with_answers
 from llama_index_rag_metrics.scores.systems import System
@@ -37,9 +33,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
-_STREAMED = ("trec", "parquet", "arrow")
-_LARGE = 1 << 25
-"""A file of this many bytes or more is read as a stream."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +70,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
     systems = []
     for run in runs:
         _check_labelled(run, relevance, request)
-        is_streamed = not request.needs_whole and _is_large(run)
-        systems.append((_score_large if is_streamed else _score_small)(run, relevance, request))
+        systems.append(_scored(run, relevance, request))
     return systems
 
 
@@ -94,7 +86,7 @@ def _check_labelled(
     """Refuse a run without labels whose file can't have any."""
     run.stat()  # what isn't there has no kind
     is_beside = relevance is None and request.asked.matcher is None
-    if is_beside and not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
+    if is_beside and kind_of(run) not in _WITH_RELEVANCE:
         expected = "a kind of file that has expected_ids beside its rankings"
         remedy = "Or give the labels with --qrels FILE."
         raise InvalidInput("RUN", str(run), expected, remedy)
@@ -199,35 +191,7 @@ def named_apart(names: Sequence[str], runs: Sequence[Path]) -> Sequence[str]:
     return next(apart, names)
 
 
-def _is_large(run: Path) -> bool:
-    """Whether to read it as a stream of tables."""
-    if run.is_dir():
-        return any(file.suffix in FOLDER_FILES for file in run.rglob("*"))
-    if not (run.is_file() and all(map(find_spec, ("polars", "pyarrow")))):
-        return False
-    return text_size(run, _LARGE) >= _LARGE and format_of(run, "run") in _STREAMED
-
-
-def _score_large(
-    path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
-) -> Scores:
-    with _report_skipped():
-        StoredRun(path, request.on_error).check_not_empty()
-        return score_files(
-            path,
-            relevance,
-            request.metrics,
-            on_error=request.on_error,
-            max_retrieved=request.selection.max_retrieved,
-            judged_only=request.selection.judged_only,
-            min_score=request.selection.min_score,
-            show_progress=sys.stderr.isatty(),
-        )
-
-
-def _score_small(
-    path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
-) -> Scores:
+def _scored(path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest) -> Scores:
     system = _read_system(path, relevance, request)
     if replace(request.selection, min_score=None) != ALL_RETRIEVED:
         return system.scores  # a ranking has other ranks then

@@ -55,7 +55,7 @@ def run_score(
 
     Args:
         runs (RUN): Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}},
-            Parquet or Arrow, or a folder of these two; traces as OTLP/JSON; .gz works, too.
+            Parquet or Arrow; traces as OTLP/JSON; .gz works, too.
             Several are compared.
         qrels: What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. Default:
             the expected_ids beside the rankings of each RUN.
@@ -71,8 +71,8 @@ def run_score(
             Repeat the option, or use commas.
         repeats: If RUN is a file of traces: of a question that was asked several times the last
             answer counts, or all are kept, and its score is their mean. If it is of JSON lines,
-            Parquet or Arrow and numbers the runs of a question, all count by either; Parquet and
-            Arrow of 32 MB and more then need keep. Other files are refused with keep.
+            Parquet or Arrow and numbers the runs of a question, all count by either. Other files
+            are refused with keep.
         questions (DATASET): A dataset with the questions' metadata, for rules over slices, and the
             labels, unless --qrels has them. If RUN is a file of traces, it also finds their
             questions by their text; with --matcher, it has the labels' texts.

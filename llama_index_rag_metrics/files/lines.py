@@ -22,7 +22,7 @@ T = TypeVar("T")
 OnError: TypeAlias = Literal["raise", "skip"]
 
 LONGEST_LINE = 1 << 26
-"""Bytes of a line in a .gz file, or of a run that is streamed: more is a bomb."""
+"""Bytes of a line in a .gz file, or of a file that is read by lines: more is a bomb."""
 
 MOST_UNPACKED = 32
 """A .gz file that is read whole may unpack to so many times its size, or to a line's bytes."""
@@ -140,36 +140,6 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
     except _BROKEN_GZIP as error:
         raise Place(str(path), number + 1).wrong("a whole gzip file", str(error)) from error
-
-
-def read_blocks(
-    path: Path, size: int, on_read: Callable[[int], object]
-) -> Iterator[tuple[int, bytes]]:
-    """Blocks of whole lines, and how many lines come before each; `on_read` gets the bytes read."""
-    n_before = 0
-    try:
-        with open_bytes(path) as file:
-            stored = getattr(file, "fileobj", file)  # gzip's own position is that in the text
-            while block := file.read(size):
-                if not block.endswith(b"\n"):
-                    block += _line(file, path, n_before + block.count(b"\n") + 1)
-                yield n_before, block if n_before else block.removeprefix(codecs.BOM_UTF8)
-                n_before += block.count(b"\n")
-                on_read(stored.tell())
-    except _BROKEN_GZIP as error:
-        raise Place(str(path), n_before + 1).wrong("a whole gzip file", str(error)) from error
-
-
-def text_size(path: Path, enough: int | None = None) -> int:
-    """How many bytes of text a file holds, unpacked if it is .gz; counting stops at `enough`."""
-    if path.suffix != ".gz":
-        return path.stat().st_size
-    size = 0
-    for _, block in read_blocks(path, _STEP, bool):
-        size += len(block)
-        if enough is not None and size >= enough:
-            break
-    return size
 
 
 def _line(file: IO[bytes], path: Path, number: int) -> bytes:

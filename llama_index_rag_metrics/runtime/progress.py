@@ -54,16 +54,6 @@ def progress(
 
 
 @contextmanager
-def byte_progress(description: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    if not show:
-        yield lambda done: None
-        return
-    columns = [bars.DownloadColumn(), bars.TransferSpeedColumn()]
-    with _bar(description, total, 0, columns, transient=True) as draw:
-        yield lambda done: draw(done, "")
-
-
-@contextmanager
 def _bar(
     description: str,
     total: int,

@@ -32,12 +32,9 @@ q9 Q0 a 1 1.0 bm25
 QRELS = "q1 0 a 2\nq1 0 z 0\nq2 0 x 1\nq3 0 y 1\nq4 0 a 0\n"
 
 
-@pytest.fixture(params=["small", "large"])
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    """Two runs and their qrels, read whole or as a stream of tables."""
-    if request.param == "large":
-        pytest.importorskip("polars", reason="the extra batch isn't installed")
-        monkeypatch.setattr("llama_index_rag_metrics.cli.run_files._LARGE", 1)
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs and their qrels."""
     (tmp_path / "bm25.run").write_text(BM25)
     (tmp_path / "dense.run").write_text(BM25.replace("a 1 3.0", "a 1 9").replace("bm25", "dense"))
     (tmp_path / "qrels").write_text(QRELS)
@@ -128,20 +125,6 @@ def test_output_never_replaces_what_is_read(folder: Path) -> None:
         message = refusal(score("run.csv", "-m", "mrr", "-o", output, qrels="qrels.json"))
         assert message.startswith("--output: expected a file that the command doesn't read")
         assert Path(output).read_bytes() == before
-
-
-@pytest.mark.parametrize("qrels", ["", "qrels"])
-def test_a_folder_of_parquet_files(folder: Path, qrels: str) -> None:
-    """q1 finds a at rank 2; q2 nothing; q3 isn't asked, which only the qrels know."""
-    polars = pytest.importorskip("polars", reason="the extra batch isn't installed")
-    Path("log").mkdir()
-    for query_id, ids, expected in (("q1", ["b", "a"], ["a"]), ("q2", ["a"], ["x"])):
-        row = {"query_id": [query_id], "retrieved_ids": [ids], "expected_ids": [expected]}
-        polars.DataFrame(row).write_parquet(f"log/{query_id}.parquet")
-    values = rows(score("log", "-m", "mrr", qrels=qrels))
-    assert values["mrr"] == (["0.17"] if qrels else ["0.25"])
-    Path("log/note.txt").touch()
-    assert rows(score("log", "-m", "mrr", qrels=qrels)) == values
 
 
 def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
@@ -314,9 +297,7 @@ def test_the_numbers_are_those_of_score_rankings(folder: Path) -> None:
     assert printed.replace(answers={}) == scores
 
 
-@pytest.mark.parametrize("folder", ["small"], indirect=True)
 def test_what_is_written_tells_why_a_question_failed(folder: Path) -> None:
-    """Of runs that aren't streamed."""
     result = score("bm25.run", "-m", "recall@1", "--format", "json")
     kept = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
     # q1 wants a, the second of b, a, c

@@ -11,7 +11,6 @@ from support.command_line import refusal, run
 from support.evaluate_command import current_folder, evaluate
 
 from llama_index_rag_metrics import Run, read_run, write_run
-from llama_index_rag_metrics.cli import run_files
 
 TIMES = """
     from collections import Counter
@@ -65,10 +64,8 @@ def test_questions_are_asked_several_times(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow"])
-def test_numbered_runs_of_a_file_all_count(
-    folder: Path, ending: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of ranks 1 and 2 the mean; what would be streamed needs keep."""
+def test_numbered_runs_of_a_file_all_count(folder: Path, ending: str) -> None:
+    """Of ranks 1 and 2 the mean."""
     times = Run(repeats=[Run({"q": ["a"]}), Run({"q": ["b", "a"]})])
     write_run(times, f"run.{ending}")
     Path("qrels.tsv").write_text("q\t0\ta\t1\n", encoding="utf-8")
@@ -76,9 +73,6 @@ def test_numbered_runs_of_a_file_all_count(
     for repeats in ((), ("--repeats", "last"), ("--repeats", "keep")):
         shown = run(*command, *repeats)
         assert json.loads(shown.stdout)["run"]["means"] == {"mrr": 0.75}
-    monkeypatch.setattr(run_files, "_LARGE", 1)
-    assert run(*command, "--repeats", "keep").exit_code == 0
-    assert run(*command).exit_code == (0 if ending == "jsonl" else 2)
     write_run(times.repeats[0], "run.csv")
     refused = run("score", "run.csv", "--qrels", "qrels.tsv", "-m", "mrr", "--repeats", "keep")
     assert "--repeats: expected a file of traces, or one that keeps repeats" in refusal(refused)

@@ -9,16 +9,7 @@ from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics import (
-    Baseline,
-    Run,
-    Scores,
-    check_rules,
-    compare,
-    score_files,
-    score_rankings,
-    write_run,
-)
+from llama_index_rag_metrics import Baseline, Run, Scores, check_rules, compare, score_rankings
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 
@@ -137,9 +128,6 @@ def test_that_other_passages_count_is_noted(
 ) -> None:
     """The same rankings, with a hit at rank 1: recall is the same, which proves nothing here."""
     whole, cut = (score_rankings(EXPECTED, RUN, ["recall"], **each) for each in ({}, options))
-    write_run(RUN, tmp_path / "run.jsonl")
-    streamed = score_files(tmp_path / "run.jsonl", EXPECTED, ["recall"], name="bm25", **options)
-    assert streamed == cut
     cut = Scores.from_json(cut.to_json())
     of_two = said.format("old", "new")
     assert (

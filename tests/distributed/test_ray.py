@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 import signal
@@ -42,7 +41,6 @@ from llama_index_rag_metrics import (
     SQLiteKVStore,
     evaluate,
     score_table,
-    table_totals,
 )
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
@@ -50,8 +48,6 @@ from llama_index_rag_metrics.runtime.errors import (
     RetrievalFailed,
     WorkersFailed,
 )
-from llama_index_rag_metrics.scores.scoring.batches import ScoringOptions
-from llama_index_rag_metrics.scores.scoring.score_tables import score_totals
 
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -212,26 +208,14 @@ def test_what_is_no_postprocessor_is_refused_before_there_is_a_cluster(
     assert not ray.is_initialized()
 
 
-@pytest.mark.parametrize("blocks", [1, 7])
-def test_totals_are_those_of_one_machine(cluster: Cluster, blocks: int) -> None:
-    table = stored(2_000)
-    rows = ray.data.from_arrow(table).repartition(blocks)
-    options: Any = {"no_relevant": "zero", "failed": "exclude"}
-    ours = distributed.score_dataset(rows, STORED_METRICS, name="bm25", **options)
-    theirs = score_totals(table, STORED_METRICS, ScoringOptions(**options))
-    assert (ours.sums, ours.counts, ours.notes) == (theirs.sums, theirs.counts, theirs.notes)
-    assert ours.notes
-    assert ours.name == "bm25"
-    assert ours.means == table_totals(score_table(table, STORED_METRICS, **options)).means
-
-
 def test_scores_of_each_query_stay_on_the_cluster_until_they_are_wanted(cluster: Cluster) -> None:
     table = stored(500)
     blocks = ray.data.from_arrow(table).repartition(3)
-    ours = distributed.score_dataset(blocks, STORED_METRICS, per_query=True)
+    options: Any = {"no_relevant": "zero", "failed": "exclude"}
+    ours = distributed.score_dataset(blocks, STORED_METRICS, **options)
     assert isinstance(ours, ray.data.Dataset)
     rows = sorted(ours.take_all(), key=lambda row: int(row["query_id"][1:]))
-    assert rows == score_table(table, STORED_METRICS).to_pylist()
+    assert rows == score_table(table, STORED_METRICS, **options).to_pylist()
 
 
 def test_a_threshold_on_the_score_is_that_of_one_machine(cluster: Cluster) -> None:
@@ -241,16 +225,11 @@ def test_a_threshold_on_the_score_is_that_of_one_machine(cluster: Cluster) -> No
     scored = table.append_column("scores", pa.array(scores, pa.list_(pa.float64())))
     rows = ray.data.from_arrow(scored).repartition(3)
     metrics = ["mrr", "abstained", "returned@5"]
-    ours = distributed.score_dataset(rows, metrics, min_score=0.4)
-    theirs = table_totals(score_table(scored, metrics, min_score=0.4))
-    assert ours.means == theirs.means
-    assert ours.means["abstained"] > distributed.score_dataset(rows, metrics).means["abstained"]
-
-
-def test_an_empty_dataset_has_no_queries(cluster: Cluster) -> None:
-    totals = distributed.score_dataset(ray.data.from_arrow(stored(3).slice(0, 0)), "mrr")
-    assert totals.counts.queries == 0
-    assert math.isnan(totals.means["mrr"])
+    ours = distributed.score_dataset(rows, metrics, min_score=0.4).materialize()
+    by_query = sorted(ours.take_all(), key=lambda row: int(row["query_id"][1:]))
+    assert by_query == score_table(scored, metrics, min_score=0.4).to_pylist()
+    uncut = distributed.score_dataset(rows, metrics)
+    assert ours.mean("abstained") > uncut.mean("abstained")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +248,7 @@ def test_an_error_in_a_row_is_that_of_score_table(cluster: Cluster) -> None:
     table = pa.table({"query_id": ["q1"], "retrieved_ids": [["a"]], "expected_ids": [[""]]})
     rows = ray.data.from_arrow(table.drop_columns(["expected_ids"]))
     with pytest.raises(Exception, match="expected_ids"):
-        distributed.score_dataset(rows, "mrr")
+        distributed.score_dataset(rows, "mrr").materialize()
 
 
 def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: Path) -> None:
@@ -300,11 +279,11 @@ def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: P
 
     thread = threading.Thread(target=lose)
     thread.start()
-    totals = distributed.score_dataset(slowed, STORED_METRICS)
+    scores = distributed.score_dataset(slowed, STORED_METRICS).take_all()
     thread.join()
     assert 0.3 * n_blocks <= lost_at[0] <= 0.7 * n_blocks
-    whole = score_totals(table, STORED_METRICS, ScoringOptions())
-    assert (totals.sums, totals.counts) == (whole.sums, whole.counts)
+    scores.sort(key=lambda row: int(row["query_id"][1:]))
+    assert scores == score_table(table, STORED_METRICS).to_pylist()
 
 
 # Live retrieval

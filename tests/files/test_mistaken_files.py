@@ -16,7 +16,6 @@ from llama_index_rag_metrics import (
     read_judgements,
     read_qrels,
     read_run,
-    score_files,
     write_qrels,
     write_review_page,
     write_run,
@@ -268,16 +267,3 @@ def test_a_dataset_without_questions_has_no_judgements(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     RetrievalDataset({}, {}).save(path)
     assert read_qrels(path) == {}
-
-
-def test_the_size_of_a_file_changes_nothing(tmp_path: Path) -> None:
-    for package in ("polars", "pyarrow"):
-        pytest.importorskip(package, reason="streaming needs the extra batch")
-    path = tmp_path / "q.txt"
-    write_qrels(DATASET.relevance, path)
-    said = []
-    for read in (read_run, lambda path: score_files(path, DATASET.relevance, ["mrr"])):
-        with pytest.raises(MistakenFile, match="isn't a run but qrels") as caught:
-            read(path)
-        said.append(str(caught.value))
-    assert said[0] == said[1]

@@ -17,7 +17,6 @@ from llama_index_rag_metrics import (
     read_qrels,
     read_run,
     read_traces,
-    score_files,
     score_rankings,
     score_table,
     write_run,
@@ -161,14 +160,6 @@ def test_skipped_lines_leave_the_other_times(tmp_path: Path) -> None:
     with pytest.warns(LinesSkipped):
         asked = read_run(path, on_error="skip")
     assert (list(asked["q1"].ids), asked.repeats) == (["b"], ())
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_tables_refuse_repeats_rather_than_score_some(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"run.{ending}"
-    write_run(THRICE, path)
-    with pytest.raises(InvalidInput, match="tables don't hold repeats"):
-        score_files(path, JUDGED, ["mrr"])
 
 
 @pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])

@@ -24,10 +24,8 @@ from llama_index_rag_metrics import (
     Run,
     metric,
     read_run,
-    score_files,
     score_rankings,
     score_table,
-    table_totals,
     write_run,
 )
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -214,10 +212,6 @@ def test_tables_and_their_totals() -> None:
     for row in scored.to_pylist():
         known = {name: row[name] for name in names if row[name] is not None}
         assert known == scores.per_query[row["query_id"]]
-    totals = table_totals(scored)
-    halves = [table_totals(scored.slice(start, 2)) for start in (0, 2)]
-    for added in (totals, halves[0] + halves[1], type(totals).from_state(totals.state())):
-        assert dict(added.means) == dict(scores.means)
 
 
 def test_files(tmp_path: Path) -> None:
@@ -234,10 +228,8 @@ def test_files(tmp_path: Path) -> None:
         write_run(run, path)
         kept = {query_id: ranking.forbidden for query_id, ranking in read_run(path).items()}
         assert kept == {query_id: FORBIDDEN.get(query_id) for query_id in RETRIEVED}, ending
-        streamed = score_files(path, EXPECTED, names)
-        assert dict(streamed.means) == dict(scores.means), ending
-        totals = score_files(path, EXPECTED, names, per_query=False)
-        assert dict(totals.means) == dict(scores.means), ending
+        read = score_rankings(EXPECTED, read_run(path), names)
+        assert dict(read.means) == dict(scores.means), ending
 
 
 def test_a_failed_query_has_kept_nothing_back() -> None:
@@ -288,17 +280,13 @@ def test_the_ids_of_leaks_go_through_json() -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_what_nobody_knows_is_noted_where_rankings_are_streamed(
-    ending: str, tmp_path: Path
-) -> None:
+def test_what_nobody_knows_is_noted_where_rankings_are_read(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"run.{ending}"
     write_run(Run({"q": Ranking(["a", "b"], forbidden=["b"], forbidden_unknown=["a"])}), path)
-    for per_query in (True, False):
-        scored: Any = score_files(path, {"q": ["a"]}, "leak@2", per_query=per_query)
-        assert any(
-            "leak@2: 1 retrieved passage is unknown, such as 'a'" in note for note in scored.notes
-        )
-        assert not score_files(path, {"q": ["a"]}, "mrr").notes
+    scored = score_rankings({"q": ["a"]}, read_run(path), "leak@2")
+    assert any(
+        "leak@2: 1 retrieved passage is unknown, such as 'a'" in note for note in scored.notes
+    )
     table = pa.table(
         {
             "query_id": ["q"],

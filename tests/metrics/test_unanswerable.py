@@ -24,7 +24,6 @@ from llama_index_rag_metrics import (
     evaluate,
     score_rankings,
     score_table,
-    table_totals,
 )
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotJudged
 
@@ -92,7 +91,6 @@ def test_a_table_gives_the_same() -> None:
     for name in METRICS:
         known = scored.filter(pl.col(name).is_not_null())
         assert dict(zip(known["query_id"], known[name], strict=True)) == scores.by_query(name)
-    assert dict(table_totals(scored).means) == dict(scores.means)
 
 
 @given(st.lists(queries(), min_size=1, max_size=8), st.none() | st.integers(1, 12))

@@ -94,7 +94,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
         effect=effect, n=n, deviation=deviation, changed=changed, **options
     ),
     "record_retrieval": lambda **options: package.record_retrieval("x", ["d1"], **options),
-    "score_files": lambda **options: package.score_files("x.run", RELEVANT, ["mrr"], **options),
     "score_rankings": lambda **options: package.score_rankings(RELEVANT, RUN, ["mrr"], **options),
     "score_table": lambda **options: package.score_table(
         {"expected_ids": [["d1"]], "retrieved_ids": [["d1", "d2"]]}, ["mrr"], **options

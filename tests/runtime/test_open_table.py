@@ -73,8 +73,6 @@ class TestFormat:
         qrels = rag.read_qrels(tmp_path / "qrels.mine.gz")
         assert (run.name, run["q"].ids) == ("bm25", ["a", "b"])
         assert rag.score_rankings(qrels, run, ["mrr"]).means["mrr"] == 0.5  # 1 / rank 2
-        scores = rag.score_files(tmp_path / "bm25.mine", tmp_path / "qrels.mine.gz", ["mrr"])
-        assert scores.means["mrr"] == 0.5
 
     def test_datasets_too(self, tmp_path: Path) -> None:
         path = tmp_path / "questions.mine"

@@ -22,7 +22,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import write_scores
-from llama_index_rag_metrics.scores.scoring.score_files import score_files
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, limits and modes as POSIX has them")
 
@@ -39,13 +38,6 @@ def comparison() -> Comparison:
     return compare({"one": scores(), "other": other}, "one")
 
 
-def stream_scores(path: Path) -> None:
-    run = path.with_name("run.trec")
-    if not run.exists():
-        write_run(RUN, run)
-    score_files(run, QRELS, ["mrr"], per_query=path)
-
-
 OUTPUTS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "run, TREC": ("out.run", lambda path: write_run(RUN, path)),
     "run, JSONL.gz": ("out.jsonl.gz", lambda path: write_run(RUN, path)),
@@ -56,7 +48,6 @@ OUTPUTS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "--output, JSON": ("out.json", lambda path: write_scores(path, [scores()])),
     "--output, CSV": ("out.csv", lambda path: write_scores(path, [scores()])),
     "--output, Parquet": ("out.parquet", lambda path: write_scores(path, [scores()])),
-    "scores, streamed": ("out.parquet", stream_scores),
     "scores, JSON": ("out.json", lambda path: scores().to_json(path)),
     "baseline": ("out.json", lambda path: Baseline.of(scores()).save(path)),
     "comparison, JSON": ("out.json", lambda path: comparison().to_json(path)),

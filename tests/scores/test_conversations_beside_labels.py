@@ -18,7 +18,6 @@ from llama_index_rag_metrics import (
     Scores,
     read_qrels,
     read_run,
-    score_files,
     score_rankings,
     write_run,
 )
@@ -78,7 +77,6 @@ def test_conversations_are_clusters(tmp_path: Path, ending: str) -> None:
     scored: list[Scores] = [
         score_rankings(read_qrels(labels), read_run(run), "hit_rate"),
         score_rankings(read_qrels(labels), twice, "hit_rate"),
-        score_files(run, labels, "hit_rate"),
     ]
     for scores in scored:
         interval = scores.intervals()["hit_rate"]

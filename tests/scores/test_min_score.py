@@ -29,10 +29,8 @@ from llama_index_rag_metrics import (
     evaluate_stages,
     match_run,
     read_run,
-    score_files,
     score_rankings,
     score_table,
-    table_totals,
     write_run,
 )
 from llama_index_rag_metrics.cli import app
@@ -119,14 +117,11 @@ def test_stored_runs_give_the_same(tmp_path: Path, ending: str, min_score: float
     path = tmp_path / f"run{ending}"
     write_run(RUN, path, lossy=True)
     wanted = score_rankings(EXPECTED, RUN, METRICS, min_score=min_score)
-    streamed = score_files(path, EXPECTED, METRICS, min_score=min_score)
     read = score_rankings(EXPECTED, read_run(path), METRICS, min_score=min_score)
-    assert streamed.per_query == read.per_query == wanted.per_query
+    assert read.per_query == wanted.per_query
     left = RUN if min_score is None else RUN.at_least(min_score)
     of_left = score_rankings(EXPECTED, left, METRICS).rankings
-    assert wanted.rankings == streamed.rankings == read.rankings == of_left
-    totals = score_files(path, EXPECTED, METRICS, min_score=min_score, per_query=False)
-    assert dict(totals.means) == dict(wanted.means)
+    assert wanted.rankings == read.rankings == of_left
 
 
 def test_forbidden_passages_are_named_by_the_ranks_that_are_left() -> None:
@@ -155,7 +150,7 @@ def test_scores_that_are_missing_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text('{"query_id": "q1", "retrieved_ids": ["a"]}\n')
     with pytest.raises(ValueError, match="scores"):
-        score_files(path, {"q1": ["a"]}, "mrr", min_score=0.1)
+        score_rankings({"q1": ["a"]}, read_run(path), "mrr", min_score=0.1)
 
 
 def test_distances_are_said_wherever_a_threshold_applies(tmp_path: Path) -> None:
@@ -170,8 +165,7 @@ def test_distances_are_said_wherever_a_threshold_applies(tmp_path: Path) -> None
     path = tmp_path / "run.jsonl"
     write_run(run, path)
     assert said in score_rankings(labels, run, "mrr", min_score=0.5).notes
-    for per_query in (True, False):
-        assert said in score_files(path, labels, "mrr", min_score=0.5, per_query=per_query).notes
+    assert said in score_rankings(labels, read_run(path), "mrr", min_score=0.5).notes
     table = pl.DataFrame(
         {"retrieved_ids": [["a", "b"]], "scores": [[0.1, 0.9]], "expected_ids": [["a"]]}
     )
@@ -192,9 +186,8 @@ def test_a_threshold_above_next_to_all_scores_is_said_with_the_highest(tmp_path:
     dataset = RetrievalDataset({query_id: query_id for query_id in labels}, labels)
     for min_score, n in ((70, 10), (0.85, 9)):
         assert said.format(n) in score_rankings(labels, run, "mrr", min_score=min_score).notes
-        for per_query in (True, False):
-            kept = score_files(path, labels, "mrr", min_score=min_score, per_query=per_query)
-            assert said.format(n) in kept.notes
+        kept = score_rankings(labels, read_run(path), "mrr", min_score=min_score)
+        assert said.format(n) in kept.notes
 
         def asked(query: str) -> list[NodeWithScore]:
             ranking = run[query]
@@ -241,7 +234,7 @@ def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Pa
     assert run.at_least(0.5).at_least(0.3).min_score == 0.5
     for each in (
         Scores.from_json(stored.to_json()),
-        score_files(path, labels, "recall", min_score=0.5),
+        score_rankings(labels, read_run(path), "recall", min_score=0.5),
     ):
         assert each.min_score == of_cut.min_score == 0.5
     command = ["score", str(path), "--qrels", str(qrels), "-m", "recall", "--min-score", "0.5"]
@@ -264,12 +257,11 @@ def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_pat
     write_run(run, path)
     for min_score, empty in ((None, 1), (0.25, 2), (0.5, 3), (1.0, 4)):
         scores = score_rankings(labels, run, "recall", min_score=min_score)
-        streamed = score_files(path, labels, "recall", min_score=min_score)
-        totals = score_files(path, labels, "recall", min_score=min_score, per_query=False)
+        read = score_rankings(labels, read_run(path), "recall", min_score=min_score)
         cut = run if min_score is None else run.at_least(min_score)
         wanted = score_rankings(labels, cut, "recall").counts
         assert wanted.empty == empty
-        assert scores.counts == streamed.counts == totals.counts == wanted
+        assert scores.counts == read.counts == wanted
     condensed = score_rankings(labels, run, "recall", min_score=0.25, judged_only=True)
     assert condensed.counts.empty == 2  # q2 retrieved what isn't labelled
 
@@ -417,21 +409,14 @@ def read(query: str) -> Ranking:
     )
 
 
-def test_totals_of_tables_are_those_of_rankings() -> None:
-    table = pl.DataFrame(
-        {"retrieved_ids": [["a", "b"]], "scores": [[0.9, 0.5]], "expected_ids": [["b"]]}
-    )
-    scored = score_table(table, "recall", min_score=0.7)
-    assert dict(table_totals(scored).means) == {"recall": 0.0}
-
-
 def test_what_is_cut_to_nothing_is_empty_wherever_rankings_come_from(tmp_path: Path) -> None:
     labels = {"q1": {"a": 1}, "q2": {"a": 1, "b": 0}}
     run = Run({"q1": Ranking(["a"], scores=[0.5]), "q2": Ranking(["x", "b"], scores=[0.9, 0.8])})
     write_run(run, tmp_path / "run.jsonl")
     stored = score_rankings(labels, run, "mrr", min_score=0.7)
     assert [*stored.empty] == run.at_least(0.7).empty == ["q1"]
-    assert score_files(tmp_path / "run.jsonl", labels, "mrr", min_score=0.7).counts == stored.counts
+    read = read_run(tmp_path / "run.jsonl")
+    assert score_rankings(labels, read, "mrr", min_score=0.7).counts == stored.counts
     # x isn't judged, but it is left by the threshold
     q2 = {"q2": ["a"]}, run.select(["q2"])
     both = score_rankings(*q2, "mrr", min_score=0.7, judged_only=True)

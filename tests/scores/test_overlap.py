@@ -8,16 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from llama_index_rag_metrics import (
-    evaluate,
-    read_traces,
-    score_files,
-    score_rankings,
-    score_table,
-    write_run,
-)
+from llama_index_rag_metrics import evaluate, read_traces, score_rankings, score_table, write_run
 from llama_index_rag_metrics.runtime.errors import LabelWarning
-from llama_index_rag_metrics.scores.scoring.batches import Remarks
 
 ALIKE = "write them alike on both sides"
 BY_TEXT = "match by text with match_run()"
@@ -26,12 +18,9 @@ BY_TEXT = "match by text with match_run()"
 def notes_of_doors(
     tmp_path: Path, expected: Mapping[str, Any], retrieved: Mapping[str, Any]
 ) -> list[tuple[str, ...]]:
-    """What score_rankings, score_files and score_table say of the same rankings."""
+    """What score_rankings and score_table say of the same rankings."""
     write_run(retrieved, tmp_path / "run.jsonl")
     notes = [score_rankings(expected, retrieved, "mrr").notes]
-    for per_query in (True, False):
-        scored: Any = score_files(tmp_path / "run.jsonl", expected, "mrr", per_query=per_query)
-        notes.append(tuple(scored.notes))
     rows = [*{**expected, **retrieved}]
     table = pl.DataFrame(
         {
@@ -104,14 +93,6 @@ def test_metrics_that_compare_no_ids_need_none_in_common() -> None:
 def test_condensed_lists_are_judged_as_they_were_retrieved() -> None:
     (note,) = score_rankings({"q1": ["d1"]}, {"q1": ["D1"]}, "mrr", judged_only=True).notes
     assert BY_TEXT in note
-
-
-def test_totals_survive_the_way_to_another_process(tmp_path: Path) -> None:
-    write_run({"q1": ["D1"]}, tmp_path / "run.jsonl")
-    totals = score_files(tmp_path / "run.jsonl", {"q1": ["d1"]}, "mrr", per_query=False)
-    state = json.loads(json.dumps(totals.remarks.state()))
-    assert Remarks.from_state(state) == totals.remarks
-    assert (totals + totals).notes[0].startswith("0 of 2 labels")
 
 
 def test_an_evaluation_says_it_once() -> None:

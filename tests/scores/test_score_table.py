@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,9 @@ from hypothesis import strategies as st
 from support.frames import frame_of
 from support.strategies import Query, plain_metrics, queries
 
-from llama_index_rag_metrics import (
-    EmbeddingSimilarity,
-    score_rankings,
-    score_schema,
-    score_table,
-    table_totals,
-)
+from llama_index_rag_metrics import EmbeddingSimilarity, score_rankings, score_schema, score_table
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores.scoring import score_tables as tables
-from llama_index_rag_metrics.scores.scoring.totals import ExactSum
 
 MIXED = pa.table(
     {
@@ -86,21 +78,9 @@ def row(
     }
 
 
-def test_totals_count_like_scores() -> None:
-    """recall: (0.5 + 0 + 0 + 0) / 4, the failed query scored 0."""
-    totals = table_totals(score_table(MIXED, "recall"), name="bm25")
-    assert dict(totals.means) == {"recall": 0.125}
-    counts = totals.counts
-    assert (counts.queries, counts.scored, counts.failed, counts.empty) == (6, 4, 1, 1)
-    assert (counts.no_relevant, counts.unjudged) == (1, 1)
-    assert repr(totals) == "<ScoreTotals bm25: 4 questions; recall: 0.1250>"
-
-
 def test_failed_and_barren_queries_by_choice() -> None:
     scored = score_table(MIXED, "recall", no_relevant="zero", failed="exclude")
     assert scored["excluded"].to_pylist() == [None, None, "unjudged", None, None, "failed"]
-    counts = table_totals(scored).counts
-    assert (counts.scored, counts.no_relevant, counts.failed) == (4, 1, 1)
 
 
 def test_nothing_relevant_as_an_error() -> None:
@@ -142,31 +122,12 @@ def test_a_sliced_batch() -> None:
     assert score_table(part, "recall")["query_id"].to_pylist() == ["missed", "unjudged"]
 
 
-def test_totals_of_parts_add_up() -> None:
-    names = ["recall", "ndcg"]
-    whole = table_totals(score_table(MIXED, names))
-    halves = [table_totals(score_table(MIXED.slice(start, 3), names)) for start in (3, 0)]
-    assert halves[0] + halves[1] == whole
-
-
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.randoms())
-def test_exact_sums_in_any_order(numbers: list[float], rng: Any) -> None:
-    cut = rng.randint(0, len(numbers))
-    total = ExactSum.of(numbers[cut:]) + ExactSum.of(numbers[:cut])
-    assert total.units == sum(map(Fraction, numbers)) * 2**1074
-
-
-@given(st.lists(st.floats(-1e200, 1e200)))
-def test_sums_are_rounded_as_by_fsum(numbers: list[float]) -> None:
-    assert ExactSum.of(numbers).value == math.fsum(numbers)
-
-
 def test_columns_to_keep() -> None:
     table = MIXED.append_column("language", pa.array(["en"] * 5 + ["ja"]))
     scored = score_table(table, "recall", keep=["language"])
     assert scored.schema == score_schema(table.schema, "recall", keep=["language"])
     assert scored["language"].to_pylist() == table["language"].to_pylist()
-    assert table_totals(scored) == table_totals(score_table(MIXED, "recall"))
+    assert scored["recall"] == score_table(MIXED, "recall")["recall"]
 
 
 def test_columns_that_dont_matter() -> None:
@@ -222,8 +183,6 @@ def test_what_cant_be_scored() -> None:
         score_table(MIXED, [EmbeddingSimilarity()])
     with pytest.raises(UnknownMetric):
         score_table(MIXED, "recal")
-    with pytest.raises(InvalidInput, match="scored: expected what score_table returned"):
-        table_totals(MIXED)
     with pytest.raises(InvalidInput, match="failed: expected 'zero' or 'exclude'"):
         score_table(MIXED, "recall", failed="skip")  # type: ignore[arg-type]
 

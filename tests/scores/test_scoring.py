@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -30,8 +28,6 @@ from llama_index_rag_metrics import (
     metric,
     metrics,
     score_rankings,
-    score_table,
-    table_totals,
 )
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
@@ -153,15 +149,6 @@ class TestWhatTheMeansLeaveOut:
     ) -> None:
         scores = score_rankings(expected, {key: ["a"] for key in expected}, "mrr")
         assert scores.notes == (f"no ranking metric has a value: {note}",)
-        ids = pl.List(pl.String)
-        table = pl.DataFrame(
-            {"retrieved_ids": [["a"] for _ in expected], "expected_ids": [*expected.values()]},
-            schema={"retrieved_ids": ids, "expected_ids": ids},
-        )
-        totals = table_totals(score_table(table, ["mrr"]))
-        assert totals.notes == list(scores.notes)
-        assert math.isnan(totals.means["mrr"])
-        assert json.loads(totals.to_json())["means"] == {"mrr": None}
 
     def test_nothing_relevant_as_zero(self) -> None:
         scores = score_rankings(self.EXPECTED, self.RETRIEVED, "mrr", no_relevant="zero")

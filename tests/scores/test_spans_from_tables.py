@@ -24,7 +24,6 @@ from llama_index_rag_metrics import (
     metric,
     read_qrels,
     read_run,
-    score_files,
     score_rankings,
     score_table,
     write_qrels,
@@ -189,10 +188,11 @@ def test_files_hold_places_and_tokens(tmp_path: Path, ending: str) -> None:
         "span_recall@2tokens": 0.0,
         "recall@3tokens": 0.0,
     }
-    assert dict(score_files(path, None, names).means) == expected
+    own = read_qrels(path)
+    assert dict(score_rankings(own, read_run(path), names).means) == expected
     qrels = tmp_path / f"qrels{ending}"
     write_qrels({"q1": WANTED, "q2": WANTED}, qrels)
-    scores = score_files(path, qrels, names)
+    scores = score_rankings(read_qrels(qrels), read_run(path), names)
     assert scores["span_recall"].tolist() == [0.5, 0.0]  # nothing was retrieved for the second
     result = CliRunner().invoke(app, ["score", str(path), "--format", "json", "-m", "span_recall"])
     assert result.exit_code == 0, result.output
@@ -208,7 +208,8 @@ def test_places_in_csv(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert read_run(path)["q1"].spans == [Span("m", 0, 9), None]
-    assert score_files(path, None, "span_recall").means["span_recall"] == 0.5
+    scores = score_rankings(read_qrels(path), read_run(path), "span_recall")
+    assert scores.means["span_recall"] == 0.5
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -223,8 +224,8 @@ def test_labels_by_place_alone_in_files(tmp_path: Path, ending: str) -> None:
         frame.write_parquet(path)
     else:
         feather.write_feather(frame.to_arrow(), path, compression="uncompressed")
-    assert score_files(path, None, "span_recall").means["span_recall"] == 0.5
-    assert score_files(path, None, "recall").means["recall"] == 0.0
+    scores = score_rankings(read_qrels(path), read_run(path), ["span_recall", "recall"])
+    assert dict(scores.means) == {"span_recall": 0.5, "recall": 0.0}
 
 
 def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
-    ScoreTotals,
     check_labels,
     check_rules,
     compare_reviewers,
@@ -25,9 +24,6 @@ from llama_index_rag_metrics import (
     sweep,
 )
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.scores import Counts
-from llama_index_rag_metrics.scores.scoring.batches import Remarks
-from llama_index_rag_metrics.scores.scoring.totals import ExactSum
 from support.reported import EVIL, METRICS, baseline, comparison, results
 from support.retrievers import Scripted, node
 
@@ -45,11 +41,6 @@ def stages(*, is_down: bool = False) -> Reportable:
     dataset = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["b"]}}
     drop = {EVIL: SimilarityPostprocessor(similarity_cutoff=0.0)}
     return evaluate_stages(Scripted(script), drop, dataset, ["mrr"])
-
-
-def totals(**counts: int) -> Reportable:
-    sums = {"mrr": ExactSum.of([0.5, 0.25])}
-    return ScoreTotals(sums, Counts(queries=2, scored=2, **counts), Remarks(), name=EVIL)
 
 
 def swept(top_k: Sequence[int] = (1, 2)) -> Reportable:
@@ -84,7 +75,6 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
     ],
     "Comparison": [comparison],
     "StageResults": [stages],
-    "ScoreTotals": [totals, lambda: totals(failed=1, empty=1)],
     "GateReport": [
         lambda: check_rules(baseline(), "mrr >= 0.1"),
         lambda: check_rules(baseline(), ["mrr >= 0.1", "mrr >= 0.99"]),
@@ -121,6 +111,5 @@ ALL_FAILED: Mapping[str, Callable[[], Reportable]] = {
     "Scores": lambda: Scores(["a", "b"], {"mrr": [0, 0]}, failed=dict.fromkeys("ab", REFUSED)),
     "EvaluationResults": down,
     "StageResults": lambda: stages(is_down=True),
-    "ScoreTotals": lambda: totals(failed=2),
 }
 """Results of systems that failed on every question."""

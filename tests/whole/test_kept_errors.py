@@ -25,7 +25,6 @@ from llama_index_rag_metrics import (
     read_run,
     read_traces,
     record_retrieval,
-    score_files,
     score_rankings,
     score_table,
     sweep,
@@ -140,7 +139,7 @@ def test_errors_of_a_table(tmp_path: Path) -> None:
     assert scored["error"].null_count() == 1
     assert KEY not in str(scored["error"].to_list())
     table.write_parquet(tmp_path / "run.parquet")
-    scores = score_files(tmp_path / "run.parquet", RELEVANT, "mrr")
+    scores = score_rankings(RELEVANT, read_run(tmp_path / "run.parquet"), "mrr")
     assert scores.failed["q1"].startswith("401: Incorrect API key provided: ***")
 
 

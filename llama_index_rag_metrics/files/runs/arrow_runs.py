@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from llama_index_rag_metrics.files.fields import CALLS, KNOWN, MODEL_CONTEXT, REPEAT
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.runs.run_records import ASKED
-from llama_index_rag_metrics.rankings.judging.judged_column import RETRIEVED
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
 from llama_index_rag_metrics.runtime.lazy import Lazy
@@ -25,23 +24,19 @@ else:
 ArrowForm: TypeAlias = Literal["parquet", "arrow"]
 
 _ROWS_AT_ONCE = 16_384
-_SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 1_024
-"""What tells about how many ids a row of a Parquet file has."""
 
 
 def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
-    rows = (row for batch in read_batches(path, form) for row in batch.to_pylist())
+    rows = (row for batch in _read_batches(path, form) for row in batch.to_pylist())
     for place, row in Place(str(path)).numbered(rows, "row"):
         yield place, {name: value for name, value in row.items() if value is not None}
 
 
-def read_batches(
-    path: Path, form: ArrowForm, *, rows: int = _ROWS_AT_ONCE, columns: Collection[str] = KNOWN
-) -> Iterator[pa.RecordBatch]:
+def _read_batches(path: Path, form: ArrowForm) -> Iterator[pa.RecordBatch]:
     if not path.stat().st_size:
         return
     with _reading(path, form):
-        for batch in (_parquet if form == "parquet" else _ipc)(path, rows, columns):
+        for batch in (_parquet if form == "parquet" else _ipc)(path):
             # whoever follows offsets that were damaged reads beside the buffers, and dies of it
             batch.validate(full=True)
             yield batch
@@ -102,50 +97,21 @@ def column_names(path: Path, form: ArrowForm) -> list[str]:
             return list(_ipc_reader(file).schema.names)
 
 
-def count_ids(path: Path, form: ArrowForm) -> tuple[int, int]:
-    """How many rows a file has, and about how many ids were retrieved in all of them."""
-    if not path.stat().st_size:
-        return 0, 0
-    with _reading(path, form) as pa:
-        if form == "parquet":
-            return _count_parquet(path)
-        with pa.memory_map(str(path)) as file:
-            counts = [(len(batch), _n_values(batch)) for batch in _ipc_batches(file)]
-        return sum(rows for rows, _ in counts), sum(ids for _, ids in counts)
-
-
-def _count_parquet(path: Path) -> tuple[int, int]:
-    # the metadata of a column would say it exactly, but pyarrow dies of damaged ones
-    with parquet.ParquetFile(path, pre_buffer=False) as file:
-        names = file.schema_arrow.names
-        column = RETRIEVED if RETRIEVED in names else names[0]
-        n_groups = file.num_row_groups
-        rows = ids = 0
-        for group in range(0, n_groups, max(1, n_groups // _SAMPLED_GROUPS)):
-            for batch in islice(file.iter_batches(_SAMPLED_ROWS, [group], [column]), 1):
-                rows, ids = rows + len(batch), ids + _n_values(batch)
-        n_rows = file.metadata.num_rows
-        return n_rows, n_rows * ids // max(1, rows)
-
-
-def _n_values(batch: pa.RecordBatch) -> int:
-    ids = batch.column(RETRIEVED) if RETRIEVED in batch.schema.names else batch.column(0)
-    return len(getattr(ids, "values", ids))
-
-
-def _parquet(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
     # a buffer would hold the whole file in memory
     with parquet.ParquetFile(path, pre_buffer=False) as file:
-        names = [name for name in file.schema_arrow.names if name in columns]
-        yield from file.iter_batches(rows, columns=names or None)
+        names = [name for name in file.schema_arrow.names if name in KNOWN]
+        yield from file.iter_batches(_ROWS_AT_ONCE, columns=names or None)
 
 
-def _ipc(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+def _ipc(path: Path) -> Iterator[pa.RecordBatch]:
     with _pyarrow().memory_map(str(path)) as file:
         for batch in _ipc_batches(file):
-            names = [name for name in batch.schema.names if name in columns]
+            names = [name for name in batch.schema.names if name in KNOWN]
             whole = batch.select(names or batch.schema.names)
-            yield from (whole.slice(start, rows) for start in range(0, len(whole), rows))
+            yield from (
+                whole.slice(start, _ROWS_AT_ONCE) for start in range(0, len(whole), _ROWS_AT_ONCE)
+            )
 
 
 def _ipc_batches(file: Any) -> Iterator[pa.RecordBatch]:

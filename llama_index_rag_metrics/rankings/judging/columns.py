@@ -214,11 +214,6 @@ def place_rows(frame: pl.DataFrame, column: str) -> list[list[Span | None]]:
     return [spans[end - n : end] for end, n in zip(ends, counts.tolist(), strict=True)]
 
 
-def span_series(column: str, spans: Iterable[Sequence[Span | None] | None]) -> pl.Series:
-    rows = [None if row is None else [span and span._asdict() for span in row] for row in spans]
-    return pl.Series(column, rows, _dtype())
-
-
 def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
     """The place of every item of the lists of ids, copies included; null where it isn't known."""
     items_of = "the expected ids" if column == EXPECTED_SPANS else "the retrieved ids"

@@ -1,1 +1,1 @@
-"""Scoring stored rankings: lists and mappings, tables, and files of any size."""
+"""Scoring stored rankings: lists, mappings and tables."""

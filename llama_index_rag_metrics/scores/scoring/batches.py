@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
@@ -223,17 +223,6 @@ class Remarks(Total):
     def __add__(self, other: Remarks) -> Remarks:
         return replace(super().__add__(other), deepest=max(self.deepest, other.deepest))
 
-    def state(self) -> dict[str, Any]:
-        below = sorted(self.below.items())
-        return {**asdict(self), "cutoffs": sorted(self.cutoffs), "below": below}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Remarks:
-        cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
-        overlap = Overlap(**{**state["overlap"], "example": tuple(state["overlap"]["example"])})
-        parts = {"overlap": overlap, "cut": Cut(**state["cut"])}
-        return cls(**{**state, "cutoffs": cutoffs, "below": below, **parts})
-
     def label_notes(self) -> list[str]:
         """Notes that a reader of a single table should have, too."""
         notes = [] if self.overlap.note is None else [self.overlap.note]
@@ -353,7 +342,6 @@ class ScoredBatch:
     details: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     own: dict[str, BoolArray] = field(default_factory=dict)  # who has a value, if not `is_scored`
     errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
-    digests: Sequence[str] = ()  # (queries,) of the rankings, where they were asked for
 
     def has_value(self, metric: str) -> BoolArray:
         """(queries,) whether the query counts in the mean of a metric."""

@@ -1,18 +1,14 @@
-"""Scoring tables of rankings, a row a query, and the means of what comes of it."""
+"""Scoring tables of rankings, a row a query."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from llama_index_rag_metrics.files.fields import REPEAT
-from llama_index_rag_metrics.files.runs.stored_runs import repeats_left_out
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import (
     GRADES,
@@ -22,20 +18,12 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     judge_table,
 )
 from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS, with_expected_ids
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, Selection
-from llama_index_rag_metrics.rankings.judging.judged_column import (
-    EXPECTED,
-    QUERY_ID,
-    RETRIEVED,
-    JudgedColumn,
-    RetrievalScores,
-)
-from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.judging.judged import Selection
+from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores.mappings import ranking_digest
 from llama_index_rag_metrics.scores.scoring.batches import (
     REASONS,
     Failed,
@@ -48,7 +36,6 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +48,8 @@ if TYPE_CHECKING:
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
 _COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, WEIGHTS, ERROR)
+
+_READS_ALL = "score_rankings(qrels, read_run(path), …) reads them."
 
 # so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
 _MOST_IDS = 1 << 20
@@ -101,15 +90,14 @@ def score_table(
         keep: further columns of the table to keep, such as a language, to group by. A table with a
             column `repeat` above 1 is refused unless it is kept: its rows aren't questions.
         validate: whether to check every offset and text of an Arrow table first, for tables from
-            senders that aren't trusted: a damaged one can end the process. Files that
-            `score_files` and `read_run` read are always checked.
+            senders that aren't trusted: a damaged one can end the process. Files that `read_run`
+            reads are always checked.
 
     Returns:
         The same kind of table, one row for each row of `table`: `query_id` where it was there, a
         column for each metric, null where the query is left out, `excluded`, which says why,
         `n_retrieved` (distinct items that `min_score` leaves), `n_relevant` (items with a grade
-        above 0), `error` where it was there, and the columns of `keep`. `table_totals` makes means
-        of it.
+        above 0), `error` where it was there, and the columns of `keep`.
 
     Raises:
         InvalidInput: a column is missing or can't be used; names the query.
@@ -133,13 +121,6 @@ def score_table(
     return result
 
 
-def score_totals(
-    table: Any, metrics: Metrics, options: ScoringOptions, *, validate: bool = False
-) -> ScoreTotals:
-    scored = _score(table, ranking_metrics(metrics), options, validate=validate)
-    return reduce(add, (ScoreTotals.of(batch) for _, batch in scored))
-
-
 def _score(
     table: Any,
     metrics: Sequence[RankingMetric],
@@ -157,7 +138,8 @@ def _score(
     if REPEAT in names and REPEAT not in keep:
         times = to_polars(table[[REPEAT]] if _is_pandas(table) else table.select([REPEAT]))[REPEAT]
         if times.dtype.is_numeric() and (times > 1).any():
-            raise repeats_left_out("a table with repeats")
+            expected = "a table in which each question was asked once: tables don't hold repeats"
+            raise InvalidInput("table", REPEAT, expected, _READS_ALL)
     if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
         own = [column for column in dict.fromkeys((*_COLUMNS, *further, *keep)) if column in names]
         columns = _columnar(table[own] if _is_pandas(table) else table.select(own))
@@ -165,34 +147,24 @@ def _score(
         columns = _columnar(table)
 
     def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
-        return score_part(part, metrics, options, keep)
+        return _score_part(part, metrics, options, keep)
 
     with ThreadPoolExecutor(workers()) as pool:
         return list(pool.map(score, parts(columns)))
 
 
-def judge_part(
-    part: pl.DataFrame | pa.Table | pa.RecordBatch, columns: Sequence[type[JudgedColumn]]
-) -> tuple[pl.DataFrame, JudgedRankings]:
-    """A part as a frame, and judged with these columns."""
-    frame = with_expected_ids(to_polars(part))
-    return frame, judge_table(frame, columns)
-
-
-def score_part(
+def _score_part(
     part: pl.DataFrame | pa.Table | pa.RecordBatch,
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
     keep: Sequence[str] = (),
-    *,
-    keep_digests: bool = False,
 ) -> tuple[pl.DataFrame, ScoredBatch]:
     """The scores of a part, as `score_table` returns them and as arrays."""
     import polars as pl
 
-    frame, judged = judge_part(part, options.columns(metrics))
+    frame = with_expected_ids(to_polars(part))
     scored = score_batch(
-        judged,
+        judge_table(frame, options.columns(metrics)),
         metrics,
         options,
         is_judged=frame[EXPECTED].is_not_null().to_numpy(),
@@ -202,12 +174,6 @@ def score_part(
             lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row].to_list()),
         ),
     )
-    if keep_digests:
-        lists = [ids or () for ids in frame[RETRIEVED].to_list()]
-        if (least := options.selection.min_score) is not None:
-            rows = zip(lists, frame[RetrievalScores.fields[0]].to_list(), strict=True)
-            lists = [Ranking(*row).at_least(least).ids for row in rows]
-        scored.digests = [*map(ranking_digest, lists)]
     columns: dict[str, Any] = {QUERY_ID: frame[QUERY_ID]} if QUERY_ID in frame.columns else {}
     for metric, column in scored.columns.items():
         series, has_value = pl.Series(metric, column), scored.has_value(metric)
@@ -357,37 +323,3 @@ def _like(
         return arrow
     batches = arrow.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], arrow.schema)
-
-
-def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
-    """Means and counts of one table that `score_table` returned, or of several put together.
-
-    Args:
-        scored: a table that `score_table` returned.
-        name: what to call the scored system in reports.
-
-    Examples:
-        >>> import pyarrow as pa
-        >>> from llama_index_rag_metrics import score_table
-        >>> table = pa.table({"retrieved_ids": [["a", "b"]] * 2, "expected_ids": [["b"], ["c"]]})
-        >>> dict(table_totals(score_table(table, ["mrr", "recall"])).means)
-        {'mrr': 0.25, 'recall': 0.5}
-    """
-    frame = to_polars(scored)
-    own = (EXCLUDED, N_RETRIEVED, N_RELEVANT)
-    if lacking := [column for column in own if column not in frame.columns]:
-        raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
-    metrics = frame.columns[: frame.columns.index(EXCLUDED)]
-    names = [column for column in metrics if column != QUERY_ID]
-    codes = frame[EXCLUDED].replace_strict(list(REASONS[1:]), [1, 2, 3], default=0)
-    reason = np.asarray(codes.to_numpy(), np.int64)
-    known = {metric: frame[metric].is_not_null().to_numpy() for metric in names}
-    batch = ScoredBatch(
-        {metric: frame[metric].fill_null(float("nan")).to_numpy() for metric in names},
-        reason,
-        depth=frame[N_RETRIEVED].to_numpy(),
-        n_relevant=frame[N_RELEVANT].to_numpy(),
-        is_failed=_is_failed(frame),
-        own={metric: has for metric, has in known.items() if not np.array_equal(has, reason == 0)},
-    )
-    return replace(ScoreTotals.of(batch), name=name)
