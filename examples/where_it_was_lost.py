@@ -1,11 +1,11 @@
-"""Where a pipeline loses relevant passages: two branches, their fusion, a reranker, the cutoff."""
+"""Where a pipeline loses relevant passages: the retriever, a reranker, the cutoff."""
 
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics import check_rules, evaluate_stages
+from llama_index_rag_metrics import compare, evaluate_stages
 from llama_index_rag_metrics.demo.collection import load_collection
 from llama_index_rag_metrics.demo.retrievers import LSAEmbedding, bm25, lsa
 
@@ -36,15 +36,12 @@ hybrid = QueryFusionRetriever(
     mode="relative_score",
     use_async=False,
 )
-stages = evaluate_stages(
-    hybrid, {"reranker": Reranker()}, dataset, ["recall@3", "ndcg@3"], corpus=nodes
-)
+stages = evaluate_stages(hybrid, {"reranker": Reranker()}, dataset, ["recall@3", "ndcg@3"])
 print(stages)
 
 for stage in stages.flow:
     print(f"{stage.stage}: {stage.kept} kept, {stage.lost} lost")
 print(*stages.lost("reranker")[:3], sep="\n")
-stages.plot("losses").write("losses.svg")
 stages.to_html("losses.html")
 
-print(check_rules(stages.scores, ["lost at reranker <= 0.05", "recall@3 >= 0.4"]))
+print(compare(stages, "retriever").decision)

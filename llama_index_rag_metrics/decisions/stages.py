@@ -6,34 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.decisions.comparison.comparing import compare
-from llama_index_rag_metrics.decisions.comparison.comparison_report import decisions
-from llama_index_rag_metrics.decisions.stage_asking import (
-    CorpusLike,
-    Postprocessors,
-    StageAsker,
-    check_labels_are_ids,
-    ids_of,
-    named_stages,
-)
+from llama_index_rag_metrics.decisions.stage_asking import Postprocessors, StageAsker, named_stages
 from llama_index_rag_metrics.decisions.stage_losses import (
-    BranchFlow,
     Change,
     StageChange,
     StageFlow,
     StageLosses,
     grouped_losses,
-    losses_figure,
     losses_section,
     losses_statement,
 )
 from llama_index_rag_metrics.evaluation.asking.query import LocalAsker, prepare
-from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, QueryRunner
+from llama_index_rag_metrics.evaluation.asking.query_runner import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,
     StageOptions,
@@ -59,7 +47,6 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.query_lines import wanted_item
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -67,8 +54,7 @@ from llama_index_rag_metrics.report.whereabouts import RETRIEVER
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.first_line import MEANS, first_lines, with_failures
+from llama_index_rag_metrics.scores.first_line import first_lines, with_failures
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.stories import query_answers
@@ -83,8 +69,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     A stage's results, and the latencies of its run, are those of the pipeline up to it.
 
     Attributes:
-        seconds: stage to the seconds that it took on each query it finished; if queries were asked
-            several times, the first time.
+        seconds: stage to the seconds that it took on each query it finished.
 
     Examples:
         >>> from llama_index_rag_metrics import evaluate_stages
@@ -128,19 +113,14 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     @cached_property
     def _losses(self) -> StageLosses:
         systems = [system_of(results, stage) for stage, results in self.items()]
-        times = zip(*(system.repeats or [system] for system in systems), strict=True)
-        runs = [
-            [system._replace(name=stage) for stage, system in zip(self, time, strict=True)]
-            for time in times
-        ]
         ranking = (metric for metric in self[RETRIEVER].scores if ranking_metric(metric))
-        return StageLosses(runs, next(ranking, self._metric))
+        return StageLosses(systems, next(ranking, self._metric))
 
     @property
     def changes(self) -> tuple[StageChange, ...]:
         """Changes of relevant items' ranks from one scored stage to the next, query by query.
 
-        They are of queries that neither stage failed on, of every time that these were asked.
+        They are of queries that neither stage failed on.
         """
         return tuple(self._losses.changes)
 
@@ -155,21 +135,8 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     @property
     def flow(self) -> list[StageFlow]:
-        """What each stage kept and lost, in order: those inside the retriever come first."""
+        """What each stage kept and lost, in order."""
         return self._losses.flow
-
-    @property
-    def branches(self) -> list[BranchFlow]:
-        """The retrievers that the retriever asks, with the relevant items that they returned."""
-        return self._losses.branches
-
-    @property
-    def scores(self) -> Scores:
-        """The scores of the whole pipeline, and "lost at …" for every stage, for gates.
-
-        Such a score is the share of a query's relevant items that the stage lost; less is better.
-        """
-        return self._losses.joined(self[next(reversed(self._results))].scores)
 
     def lost(self, stage: str) -> list[StageChange]:
         """The relevant items that a stage lost for good, the best placed first.
@@ -201,10 +168,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         systems = [system_of(results, stage) for stage, results in self.items()]
         losses = self._losses
         report = systems_report(
-            systems,
-            figures={"losses": lambda _: losses_figure(losses), **curve_figures(systems)},
-            stages=True,
-            decision=self._decisions,
+            systems, figures=curve_figures(systems), stages=True, decision=self._decisions
         )
         summary, *sections = report.sections
         first, *others = summary.tables
@@ -232,31 +196,14 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     @cached_property
     def _decisions(self) -> list[m.Statement]:
-        """Where passages were lost, what each stage changed, with 95 % for all, and what failed."""
+        """Where passages were lost, and what failed."""
         systems = [system_of(results, stage) for stage, results in self.items()]
         lost = losses_statement(self._losses)
-        if len(systems) == 1:
+        if len(systems) == 1 or not lost:
             return [*lost, *first_lines(systems, self._metric, [])]
         distinct = {tuple(system.scores.failed): system for system in reversed(systems)}
         of_each = [*reversed(distinct.values())]
-        columns = {system.name: system.by_query(self._metric) for system in systems}
-        known = [*pairwise(name for name, column in columns.items() if column)]
-        changing = sum(columns[before] != columns[after] for before, after in known)
-        confidence = 1 - _ALPHA / max(changing, 1)
-        verdicts = [*lost, *(self._verdict(*pair, confidence) for pair in known)]
-        unknown = m.Statement(f"{self._metric} has no value for any question.", "alarm")
-        return with_failures(verdicts, of_each, self._metric) or [unknown]
-
-    def _verdict(self, previous: str, stage: str, confidence: float) -> m.Statement:
-        """Whether a stage is better than the one before, and how much longer a question takes."""
-        two = {name: self[name] for name in (previous, stage)}
-        compared = compare(two, previous, metrics=[self._metric], confidence=confidence)
-        verdict = decisions(compared)[0]._replace(evidence=MEANS)
-        before, after = (results.run.latency for results in two.values())
-        if before is None or after is None:
-            return verdict
-        median = f"{numbers.seconds(after.p50)} instead of {numbers.seconds(before.p50)}"
-        return verdict._replace(text=f"{verdict.text} A question takes {median} (median).")
+        return with_failures(lost, of_each, self._metric)
 
 
 _MOVES: dict[Change, str] = {"raised": "relevant, moved up", "lowered": "relevant, moved down"}
@@ -287,25 +234,20 @@ def _latency_rows(stages: StageResults) -> list[m.Row]:
 def _listing(
     systems: Sequence[System], metric: str, stage: str, lost: Sequence[StageChange]
 ) -> m.Listing:
-    times = Counter((change.query_id, str(change)) for change in lost)
-    often = {key: f" ({n:,} times)" if n > 1 else "" for key, n in times.items()}
-    distinct = {(change.query_id, str(change)): change for change in lost}
-    shown = [*distinct.values()][:_LISTED_LOSSES]
-    n_shown = sum(times[change.query_id, str(change)] for change in shown)
-    queries = []
+    shown, queries = lost[:_LISTED_LOSSES], []
     for query_id in dict.fromkeys(change.query_id for change in shown):
         story = query_answers(query_id, systems, metric, stages=True)
         items = {item.id: item for need in story.wanted for item in need}
         remarks = [
-            plain(str(change)) + often[query_id, str(change)]
-            # what failed has no story, and that of repeats is of the first
-            if story.answers[-1].error or systems[-1].repeats
+            # what failed has no story
+            plain(str(change))
+            if story.answers[-1].error
             else wanted_item(story, items[change.item], len(systems) - 1)
             for change in shown
             if change.query_id == query_id
         ]
         queries.append(m.QueryAnswers(query_id, story.text, remarks=remarks))
-    return m.Listing(f"Lost at {stage}: {len(lost):,}", queries, more=len(lost) - n_shown)
+    return m.Listing(f"Lost at {stage}: {len(lost):,}", queries, more=len(lost) - len(shown))
 
 
 @shows(StageOptions)
@@ -315,8 +257,6 @@ async def aevaluate_stages(
     dataset: Any,
     metrics: Metrics = DEFAULT_METRICS,
     *,
-    corpus: CorpusLike | None = None,
-    compare_exact: Source | None = None,
     match_on: MatchOn = "node_id",
     matcher: MatcherLike | None = None,
     workers: int = WORKERS,
@@ -326,21 +266,13 @@ async def aevaluate_stages(
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
     Every relevant passage that is missing at the end gets the one stage that lost it, by the first
-    metric. What a fusion, router, recursive or auto-merging retriever, an engine or a function of
-    your own asks of other retrievers and postprocessors is seen through LlamaIndex's events: such
-    steps are stages, too. `aevaluate_stages` is awaited; `evaluate_stages` isn't. If a stage fails
-    on a query, that stage and those after it have failed on it.
+    metric. `aevaluate_stages` is awaited; `evaluate_stages` isn't. If a stage fails on a query,
+    that stage and those after it have failed on it.
 
     Args:
         retriever, dataset, metrics, match_on, matcher, workers, show_progress: as of `evaluate`.
         postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
-            name to postprocessor; unnamed ones are called by their class. Empty for a retriever
-            that has all its stages inside.
-        corpus: what the retriever can find: an index that keeps its nodes, nodes, or ids. Passages
-            that aren't there are lost at the stage "index". Labels have to be ids.
-        compare_exact: the same search, but exact, such as a flat index, or Qdrant's with
-            `exact=True`: what it finds and the retriever doesn't is lost at the stage "approximate
-            search".
+            name to postprocessor; unnamed ones are called by their class.
 
     The further arguments are those of `StageOptions`.
 
@@ -366,7 +298,6 @@ async def aevaluate_stages(
     """
     check_known(aevaluate_stages, options)
     named = named_stages(postprocessors)
-    in_corpus = None if corpus is None else ids_of(corpus, match_on)
     run_options = RunOptions.of(
         options,
         workers=workers,
@@ -378,18 +309,10 @@ async def aevaluate_stages(
     plan = Plan.of(dataset, resolve(metrics), run_options)
     prepared = await prepare(plan.computed, plan.questions, run_options.cache)
     await prepare_matchers(plan)
-    if in_corpus is not None:
-        check_labels_are_ids(plan)
-    depth = retrieval_depth(plan.metrics)
-    source = as_retriever(retriever, depth)
-    exact = None if compare_exact is None else as_retriever(compare_exact, depth)
-    once = replace(plan, options=replace(run_options, repeats=1))
-    askers, collected = list[StageAsker](), list[Collected]()
-    for _ in range(run_options.repeats):
-        before = askers[-1] if askers else None
-        askers.append(StageAsker(source, once, named, exact, in_corpus, before))
-        collected += await QueryRunner(askers[-1], once).collect()
-    warn_of(collected)
+    source = as_retriever(retriever, retrieval_depth(plan.metrics))
+    asker = StageAsker(source, plan, named)
+    (collected,) = await QueryRunner(asker, plan).collect()
+    warn_of([collected])
     stage_options = replace(
         run_options,
         show_progress=False,
@@ -399,19 +322,16 @@ async def aevaluate_stages(
         latency_sample=None,
     )
     results = {}
-    for stage in askers[0].outcomes:
+    for stage in asker.outcomes:
         results[stage] = evaluated = await run_evaluation(
             LocalAsker(source, plan, prepared),
             replace(plan, options=replace(stage_options, name=stage)),
-            stored=[
-                asker.rankings(stage, each.run)
-                for asker, each in zip(askers, collected, strict=True)
-            ],
+            stored=[asker.rankings(stage, collected.run)],
         )
         evaluated.run.stage = stage
-        notes = [*evaluated.scores.notes, *(note for each in collected for note in each.notes)]
+        notes = [*evaluated.scores.notes, *collected.notes]
         evaluated.scores = evaluated.scores.replace(notes=dict.fromkeys(notes))
-    return StageResults(results, askers[0].seconds_by_query_id())
+    return StageResults(results, asker.seconds_by_query_id())
 
 
 evaluate_stages = synchronous(aevaluate_stages)

@@ -313,29 +313,15 @@ def _ready(value: object) -> BaseRetrievalMetric:
     raise InvalidInput("metric", value, "a name such as 'ndcg@10' or a metric", remedy)
 
 
-_LOST_AT = "lost at "
-
-
-def lost_at(stage: str) -> str:
-    """The name of a score: the share of a question's relevant passages that a stage lost."""
-    return f"{_LOST_AT}{stage}"
-
-
-def is_loss(name: str) -> bool:
-    """Whether it is the name of what a stage lost, which is a score of failed questions, too."""
-    return name.startswith(_LOST_AT)
-
-
 def limits_of(name: str) -> tuple[float, float]:
     """The lowest and the highest score that a metric can give; infinite where unknown."""
     metric_class = _class_of(name)
-    unknown = (0.0, 1.0) if is_loss(name) else (-math.inf, math.inf)
-    return unknown if metric_class is None else metric_class.bounds
+    return (-math.inf, math.inf) if metric_class is None else metric_class.bounds
 
 
 def lower_is_better(name: str) -> bool:
     metric_class = _class_of(name)
-    return is_loss(name) if metric_class is None else metric_class.lower_is_better
+    return metric_class is not None and metric_class.lower_is_better
 
 
 def is_of_unanswerable(name: str) -> bool:

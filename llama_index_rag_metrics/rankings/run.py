@@ -119,9 +119,6 @@ class Ranking(Items):
         context: what finally went to the model, of a session or in a trace that shows it.
         forbidden: the ids that the asker may not see, as far as they are known; for leaks.
         forbidden_unknown: the retrieved ids of which nobody knows whether the asker may see them.
-        branches: what each step inside the retriever had, what survived furthest last: a call whose
-            `retriever` returned it, for the step that it was `asked_by`. None unless that was
-            recorded, as by `evaluate_stages`; runs that are written don't keep it.
 
     Examples:
         >>> from llama_index_rag_metrics import read_run
@@ -135,7 +132,6 @@ class Ranking(Items):
     context: Ranking | None = field(default=None, kw_only=True)
     forbidden: Collection[str] | None = field(default=None, kw_only=True)
     forbidden_unknown: Collection[str] | None = field(default=None, kw_only=True)
-    branches: Sequence[Call] | None = field(default=None, kw_only=True, compare=False)
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""

@@ -42,8 +42,8 @@ class Series:
 class Figure:
     """A figure as data."""
 
-    # of "flow", x is what a bar keeps, and that with what it loses; of "cells", x and y are texts
-    form: Literal["points", "lines", "bars", "boxes", "flow", "marks", "cells"]
+    # of "cells", x and y are texts
+    form: Literal["points", "lines", "bars", "boxes", "marks", "cells"]
     x: Axis
     y: Axis
     series: Sequence[Series]
@@ -66,11 +66,6 @@ class FigureKind(NamedTuple):
 
 # the kinds of figures, in the order of a page
 FIGURES: Mapping[str, FigureKind] = {
-    "losses": FigureKind(
-        "Where relevant passages are lost (red: lost at the stage)",
-        False,
-        "evaluate_stages() makes one.",
-    ),
     "means": FigureKind("Means with their intervals", False, "There are no scores."),
     "differences": FigureKind(
         "Differences from the baseline (hollow: the interval holds 0)",

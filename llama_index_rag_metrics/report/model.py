@@ -150,15 +150,6 @@ class Found(NamedTuple):
     tokens: int | None = None
 
 
-class Held(NamedTuple):
-    """A wanted item in the hands of a step before a ranking, and the stage that got it next."""
-
-    place: int  # that of the step among all; what a later one had survived further
-    held_by: str
-    rank: int  # 0 for nobody's, from where everything comes
-    handed_to: str
-
-
 class SameText(NamedTuple):
     """The rank and the id of a retrieved item that has the text of a wanted one."""
 
@@ -182,7 +173,6 @@ class Answer(NamedTuple):
     in_call: Mapping[str, int] = {}  # wanted id to the first call that alone had it
     known: Collection[str] | None = None  # of stored scores: the ids whose places are known
     is_stored: bool = False  # whether it has only the beginnings that scores keep
-    held: Mapping[str, Sequence[Held]] = {}  # wanted id to the inner steps that had it
     min_score: float | None = None  # below which passages are left out, where that is known
 
     @property

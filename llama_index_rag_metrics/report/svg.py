@@ -159,14 +159,6 @@ def _box(x: _Scale, series: Series, y: float) -> Iterator[Element]:
     yield _segment(x.across(median), y - 7, x.across(median), y + 7, **dark)
 
 
-def _flow(x: _Scale, series: Series, y: float) -> Iterator[Element]:
-    start = 100 * x.at(0.0)
-    for value, colour in zip(map(float, series.x), drawing.COLOURS, strict=False):
-        end = 100 * x.at(value)
-        yield _rect(start, y - 6, end - start, 12, fill=colour)
-        start = end
-
-
 def _rows(
     figure: Figure,
     x: _Scale,
@@ -323,7 +315,6 @@ _FORMS: Mapping[str, Callable[[Figure, Numbered], _Drawn]] = {
     "lines": _lines,
     "bars": _bars,
     "boxes": partial(_row_each, parts=_box),
-    "flow": partial(_row_each, parts=_flow),
     "marks": _marks,
     "cells": _cells,
 }

@@ -18,11 +18,10 @@ OVER = "over the token budget"
 OTHER_ID = "under another id"
 DROPPED = "dropped by a stage"
 IN_CALL = "in a call, not in the result"
-NOT_INDEXED = "not in the index"
 # the ways in which a relevant passage is lost
-LOSSES = (NOT_INDEXED, NEVER, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
-# stages of every pipeline: what a passage must be in, who retrieves it, and where metrics stop
-INDEX, RETRIEVER, CUT, BUDGET = "index", "retriever", "cut", "token budget"
+LOSSES = (NEVER, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
+# stages of every pipeline: who retrieves, and where metrics stop
+RETRIEVER, CUT, BUDGET = "retriever", "cut", "token budget"
 REMEDY = "Evaluate with matcher='text', or move the labels:"
 # what to do about passages under other ids: the command moves labels to the nodes of an index
 MOVE = "rag-metrics labels move dataset.json storage/ -o moved.json"
@@ -125,20 +124,11 @@ def _lost_after(query: QueryAnswers, number: int, need: Sequence[Item]) -> Where
     for earlier in range(number - 1 if query.stages else -1, -1, -1):
         previous = query.answers[earlier].system
         if (before := best_place(query.answers[earlier], need)) is not None:
-            return _dropped(query.answers[earlier + 1].system, previous, before.rank)
-    held = query.answers[0 if query.stages else number].held
-    last = max((held[item.id][-1] for item in need if item.id in held), default=None)
-    if last is None or last.handed_to == RETRIEVER:
-        least = query.answers[0 if query.stages else number].min_score
-        return Whereabouts(f"{NEVER}{reaching(least)}", NEVER, RETRIEVER)
-    if not last.rank:
-        return Whereabouts(NOT_INDEXED, NOT_INDEXED, INDEX)
-    return _dropped(last.handed_to, last.held_by, last.rank, f" in {plain(last.held_by)}")
-
-
-def _dropped(stage: str, held_by: str, rank: int, where: str = "") -> Whereabouts:
-    words = f"dropped by {plain(stage)} (was {rank:,}{where if held_by else ''})"
-    return Whereabouts(words, DROPPED, stage, (held_by, rank))
+            stage = query.answers[earlier + 1].system
+            words = f"dropped by {plain(stage)} (was {before.rank:,})"
+            return Whereabouts(words, DROPPED, stage, (previous, before.rank))
+    least = query.answers[0 if query.stages else number].min_score
+    return Whereabouts(f"{NEVER}{reaching(least)}", NEVER, RETRIEVER)
 
 
 def best_place(answer: Answer, need: Sequence[Item]) -> Found | None:

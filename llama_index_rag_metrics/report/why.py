@@ -58,7 +58,7 @@ class _Story:
             if self.n == 1:
                 return _sentence(how)
             return f"{self._count(len(dropped))} dropped, the first {how.removeprefix('dropped ')}."
-        parts = (self._best(), self._deep(), self._not_indexed(), self._never())
+        parts = (self._best(), self._deep(), self._never())
         return " ".join(filter(None, parts))
 
     def _of(self, *losses: str) -> list[tuple[Sequence[Item], w.Whereabouts]]:
@@ -103,12 +103,6 @@ class _Story:
         unit = f"only the first {cutoff.at:,}{'' if cutoff.unit == 'items' else ' tokens'} count"
         start = "Found" if self.n == 1 else self._count(len(ranks), "is are")
         return f"{start} {where}; {unit}."
-
-    def _not_indexed(self) -> str:
-        """Of what a corpus lacks."""
-        lacking = self._of(w.NOT_INDEXED)
-        which = "The relevant passage is" if self.n == 1 else self._count(len(lacking), "is are")
-        return f"{which} {w.NOT_INDEXED}." if lacking else ""
 
     def _calls(self, calls: Sequence[CallAnswer]) -> str:
         if not calls:

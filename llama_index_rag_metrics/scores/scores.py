@@ -16,7 +16,6 @@ import numpy as np
 
 from llama_index_rag_metrics.files.conversations import conversations_of, shortened
 from llama_index_rag_metrics.metrics.metric_names import (
-    is_loss,
     is_of_unanswerable,
     limits_of,
     lower_is_better,
@@ -196,7 +195,7 @@ class Scores(Reportable):
                 expected = f"{len(query_ids)} numbers"
                 raise InvalidInput(f"scores of {metric}", np.shape(column), expected)
             by_metric[metric] = np.array(column, np.float64)
-            if failed and lower_is_better(metric) and not is_loss(metric):
+            if failed and lower_is_better(metric):
                 by_metric[metric][[query_id in failed for query_id in query_ids]] = np.nan
             by_metric[metric].flags.writeable = False
         # past __setattr__: this alone writes into it

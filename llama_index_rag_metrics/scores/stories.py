@@ -19,7 +19,6 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import beginning
 from llama_index_rag_metrics.report.numbers import digits_apart, score
-from llama_index_rag_metrics.report.whereabouts import INDEX, RETRIEVER
 from llama_index_rag_metrics.scores.mappings import LazyMapping
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.systems import PLAIN, Labels, Reading, System, query_text
@@ -35,8 +34,7 @@ KeptAnswer: TypeAlias = Mapping[str, Any]
 
 "more" and "further" count what was left out of them. Of these items and some others, "found" has
 the ranks, and the tokens up to there; "same" what has the text of one that didn't come; "in_call"
-the call that alone had it; "held" who had it before which stage, and at which rank. "ranks" are
-those of "got", where copies are among them.
+the call that alone had it. "ranks" are those of "got", where copies are among them.
 """
 
 
@@ -102,7 +100,6 @@ def read_answer(
         more=kept.get("further", 0),
         ranks=kept.get("ranks"),
         in_call=kept.get("in_call", {}),
-        held={item: [m.Held(0, *last)] for item, last in kept.get("held", {}).items()},
         known={*(found or ()), *(item.id for need in needs for item in need)} if more else None,
         is_stored=True,
     )
@@ -325,8 +322,6 @@ def _sight(
     places = placed.places if is_known else None
     answer = m.Answer(system.name, cell, None, ranking.error, ranking.latency)
     answer = answer._replace(min_score=system.run.min_score)
-    if ranking.branches is not None and query_id not in matched.errors:
-        answer = answer._replace(held=_held(ranking.branches, wanted, judged, in_calls, reading))
     if brief:
         return _Sight(wanted, answer, parts, places)
     known = {name: m.Item(name, grade, passages.get(name)) for name, grade in judged.grades.items()}
@@ -338,25 +333,6 @@ def _sight(
         ranks=None if placed.ranks == list(range(1, n + 1)) else placed.ranks,
     )
     return _Sight(wanted, answer, parts, places)
-
-
-def _held(
-    branches: Sequence[Call],
-    wanted: Sequence[Sequence[m.Item]],
-    judged: Relevance,
-    known: Mapping[Hashable, Sequence[str]] | None,
-    reading: Reading,
-) -> dict[str, list[m.Held]]:
-    """The steps inside a retriever that had each wanted item, after the stage that all begin in."""
-    is_index_known = any(step.retriever == INDEX for step in branches)
-    begin = m.Held(-1, "", 0, INDEX if is_index_known else RETRIEVER)
-    held = {item.id: [begin] for need in wanted for item in need if item.grade}
-    for place, step in enumerate(branches):
-        names = reading.names(step, judged, known)
-        for name, found in reading.placed(step, names).places.items():
-            if name in held:
-                held[name].append(m.Held(place, step.retriever, found.rank, step.asked_by))
-    return held
 
 
 def _stored(

@@ -30,7 +30,6 @@ DOES = {  # what each command does with the files of `folder`, and how it ends
     "power": (["scores.json", "other.json"], 0),
     "score": (["a.jsonl", "b.jsonl", "--qrels", "qrels.txt", "-m", "mrr"], 0),
     "show": (["q1", "a.jsonl", "--qrels", "qrels.txt"], 0),
-    "stages": (["-d", "d.json", "-r", "bm25", "-m", "mrr", "--no-progress"], 0),
 }
 
 

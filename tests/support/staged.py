@@ -1,4 +1,4 @@
-"""Two branches to compose, and what stages lost, as tests count it."""
+"""Two retrievers, and what stages lost, as tests count it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,6 @@ def two() -> tuple[Scripted, Scripted]:
         Scripted({"one": first, "two": ["b", "x"]}),
         Scripted({"one": second, "two": ["x", "c"]}),
     )
-
-
-def flow_of(stages: StageResults) -> dict[str, tuple[int, int]]:
-    return {each.stage: (each.kept, each.lost) for each in stages.flow}
 
 
 def lost_of(stages: StageResults) -> Lost:

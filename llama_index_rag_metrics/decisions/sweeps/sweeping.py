@@ -86,6 +86,7 @@ class SweepOptions(StageOptions, total=False):
     match_on: MatchOn
     matcher: MatcherLike | None
     workers: int
+    repeats: int
     show_progress: bool
     combine: Combine | None
     min_score: float | None

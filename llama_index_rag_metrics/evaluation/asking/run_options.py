@@ -45,12 +45,6 @@ class StageOptions(TypedDict, total=False):
     one. By default, a file beside the journal, run.jsonl.cache; without one, memory, for this call
     only."""
 
-    repeats: int
-    """How many times every question is asked, of what answers differently each time, such as an
-    agent. A question's score is the mean of its runs, and what is compared or tested is the
-    question; `results.repeats` has each run. Every run begins anew; of `cache`, they share what
-    metrics and matchers paid for, which is no part of what is evaluated."""
-
     no_relevant: NoRelevant
     """Whether queries that have nothing relevant are left out of the means and counted ("exclude"),
     score "zero", or are an "error"."""
@@ -131,6 +125,12 @@ class EvaluateOptions(StageOptions, total=False):
 
     name: str
     """What to call the retriever in reports."""
+
+    repeats: int
+    """How many times every question is asked, of what answers differently each time, such as an
+    agent. A question's score is the mean of its runs, and what is compared or tested is the
+    question; `results.repeats` has each run. Every run begins anew; of `cache`, they share what
+    metrics and matchers paid for, which is no part of what is evaluated."""
 
     journal: str | Path | None
     """A file that keeps every answer. A second call with it asks what has no answer yet, also after

@@ -329,9 +329,9 @@ def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
 
 
 def _only_in_calls(ranking: Ranking) -> list[tuple[str, str | None, Span | None]]:
-    """What calls or branches had beside the ranking, each once, as far as texts or spans tell."""
-    calls = [*(ranking.branches or ()), *(ranking.calls or ())]
+    """What calls had beside the ranking, each once, as far as texts or spans tell."""
     known = {*ranking.passages}
+    calls = ranking.calls or ()
     rows = dict.fromkeys(passage for call in calls for passage in call.passages)
     return [row for row in rows if row not in known and row[1:] != (None, None)]
 
