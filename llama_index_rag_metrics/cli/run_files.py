@@ -48,18 +48,6 @@ class ScoreRequest:
     tokenizer: Tokenizer | None = None
     documents: Mapping[str, str] | None = None
 
-    @property
-    def needs_whole(self) -> bool:
-        """Whether a run can't be streamed."""
-        needs = (
-            self.columns,
-            self.ignore_identical_ids,
-            self.asked.is_given,
-            self.tokenizer,
-            self.documents,
-        )
-        return any(needs)
-
 
 def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -> list[Scores]:
     """Score each run, and report skipped lines on standard error."""
