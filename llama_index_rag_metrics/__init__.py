@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
-    from llama_index_rag_metrics.decisions.power import Power, power
     from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
     from llama_index_rag_metrics.decisions.stage_losses import StageChange
     from llama_index_rag_metrics.decisions.stages import (
@@ -132,7 +131,6 @@ __all__ = [
     "MultiModalRetrieverEvaluator",
     "Plot",
     "Pool",
-    "Power",
     "Qrels",
     "RagMetricsError",
     "Ranking",
@@ -175,7 +173,6 @@ __all__ = [
     "move_labels",
     "plot",
     "pool",
-    "power",
     "print_results",
     "read_judgements",
     "read_qrels",
@@ -214,7 +211,6 @@ _LAZY = {
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),
     "decisions.gate.verdicts": ("GateReport",),
-    "decisions.power": ("Power", "power"),
     "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stage_losses": ("StageChange",),
     "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),

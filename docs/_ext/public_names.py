@@ -47,7 +47,6 @@ PARTS = {
     "LabelFindings": ("Finding", "Coverage"),
     "MovedLabels": ("Move",),
     "Comparison": ("Difference", "SystemPair", "Holes", "MeanInterval"),
-    "Power": ("MetricPower",),
     "GateReport": ("Verdict", "WorstQuery"),
 }
 """What results hold, as the modules of their classes name it."""

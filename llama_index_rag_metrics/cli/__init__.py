@@ -15,7 +15,7 @@ import typer
 # the commands, in the order of the help
 # isort: off
 from llama_index_rag_metrics.cli import evaluate, score, show  # noqa: F401
-from llama_index_rag_metrics.cli import gate, power, labels, init  # noqa: F401
+from llama_index_rag_metrics.cli import gate, labels, init  # noqa: F401
 
 # isort: on
 from llama_index_rag_metrics.cli.commands import app, run_package, say

@@ -36,7 +36,6 @@ class Aim(NamedTuple):
     """What questions are to show, by the bound that decides it."""
 
     confidence: float  # of the bound on one side
-    power: float = POWER  # how often it is to be shown
     counted: int = 1  # as for `pseudo_queries`
     is_loss: bool = True  # whether a loss is ruled out where nothing changed, or 0 where it did
 
@@ -44,11 +43,6 @@ class Aim(NamedTuple):
 def to_be_better(alpha: float = ALPHA) -> Aim:
     """`compare` says better."""
     return Aim(1 - alpha / 2, is_loss=False)
-
-
-def to_be_alike(alpha: float = ALPHA) -> Aim:
-    """`compare` says alike: both ends must lie within, each missed half as often."""
-    return Aim(1 - alpha / 2, (1 + POWER) / 2)
 
 
 def to_be_kept(confidence: float = 1 - ALPHA) -> Aim:
@@ -86,10 +80,6 @@ class Changes:
             found.append(cls(math.sqrt(variance), share, reach, size, evenness))
         return found
 
-    @property
-    def size_of_change(self) -> float:
-        return math.sqrt(self.share) * self.deviation
-
     def questions(self, aim: Aim, distance: float) -> int | None:
         """How many questions show it; None where no number up to `MOST_QUESTIONS` does."""
         numbers = range(2, math.ceil(MOST_QUESTIONS / self.size))
@@ -109,7 +99,7 @@ class Changes:
         return high
 
     def _is_shown(self, aim: Aim, distance: float, n: float) -> bool:
-        """Whether n units show it in a share `aim.power` of cases."""
+        """Whether n units show it in a share `POWER` of cases."""
         from scipy.special import ndtri, stdtrit
 
         effect = 0.0 if aim.is_loss else distance
@@ -123,7 +113,7 @@ class Changes:
         error = math.sqrt(((squares + 2 * pseudo) / total - centre**2) / (total - 1))
         chance = math.sqrt(n) * self.deviation / total
         quantile = float(stdtrit(n * self.evenness + 1, aim.confidence))
-        reach = quantile * error + float(ndtri(aim.power)) * chance
+        reach = quantile * error + float(ndtri(POWER)) * chance
         return reach <= (distance if aim.is_loss else centre)
 
 

@@ -27,7 +27,6 @@ DOES = {  # what each command does with the files of `folder`, and how it ends
     "labels pool": (["a.jsonl", "b.jsonl", "-d", "d.json", "-o", "pool.jsonl"], 0),
     "labels review": (["items.jsonl", "-o", "reviewed.jsonl"], 0),
     "metrics": (["ndcg"], 0),
-    "power": (["scores.json", "other.json"], 0),
     "score": (["a.jsonl", "b.jsonl", "--qrels", "qrels.txt", "-m", "mrr"], 0),
     "show": (["q1", "a.jsonl", "--qrels", "qrels.txt"], 0),
 }

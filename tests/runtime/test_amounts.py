@@ -90,9 +90,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "judgement_holes": with_holes,
     "move_labels": lambda **options: package.move_labels(DATASET, {"n": "Lakes."}, **options),
     "pool": lambda **options: package.pool({"a": RUN, "b": OTHER}, RELEVANT, **options),
-    "power": lambda effect=0.1, n=50, deviation=0.3, changed=0.4, **options: package.power(
-        effect=effect, n=n, deviation=deviation, changed=changed, **options
-    ),
     "record_retrieval": lambda **options: package.record_retrieval("x", ["d1"], **options),
     "score_rankings": lambda **options: package.score_rankings(RELEVANT, RUN, ["mrr"], **options),
     "score_table": lambda **options: package.score_table(

@@ -19,7 +19,6 @@ from llama_index_rag_metrics import (
     judgement_holes,
     move_labels,
     pool,
-    power,
     score_rankings,
     sweep,
 )
@@ -84,10 +83,6 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
     "JudgementHoles": [
         lambda: judgement_holes(baseline()),
         lambda: judgement_holes(baseline(), []),
-    ],
-    "Power": [
-        lambda: power({"old": baseline(), EVIL: baseline()}, effect=0.1),
-        lambda: power(deviation=0.3, changed=0.4, n=200),
     ],
     "Sweep": [swept, lambda: swept([1])],
     "LabelFindings": [

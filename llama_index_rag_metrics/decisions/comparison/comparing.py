@@ -18,10 +18,8 @@ from llama_index_rag_metrics.decisions.comparison.comparison import (
     with_verdict,
 )
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair, scores_of
-from llama_index_rag_metrics.decisions.power import changes_of, easier_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
-from llama_index_rag_metrics.report.numbers import given
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
@@ -34,7 +32,7 @@ from llama_index_rag_metrics.statistics.differences import (
     wilcoxon_p,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.sample_size import detectable_differences, to_be_better
+from llama_index_rag_metrics.statistics.sample_size import detectable_differences
 
 
 def compare(
@@ -142,9 +140,7 @@ def compare(
     sliced = {value: compared(part) for value, part in parts.items()}
     decided = _with_verdicts([whole], paired)[0]
     return replace(
-        decided,
-        notes=(*decided.notes, *_easier(decided)),
-        slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
+        decided, slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True))
     )
 
 
@@ -236,20 +232,6 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
             "whole, t is cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)
-
-
-def _easier(comparison: Comparison) -> Iterator[str]:
-    """Which metric would decide with fewer questions, where the primary one can't tell."""
-    paired, primary = comparison.paired, comparison.settings.primary
-    margin = comparison.settings.margin(primary)
-    open_ones = [
-        each for each in comparison.measured if each.primary and each.outcome == "can't tell"
-    ]
-    for difference in open_ones[:1]:
-        changes = changes_of(paired, difference.system, difference.baseline)
-        aim = to_be_better(comparison.settings.alpha)
-        if easier := easier_metric(changes, primary, aim, margin, difference.n):
-            yield f"{easier} (to show a difference of {given(margin)} on {primary})"
 
 
 def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:

@@ -23,7 +23,6 @@ from llama_index_rag_metrics.decisions.gate.baseline import (
 )
 from llama_index_rag_metrics.decisions.gate.measuring import (
     Measured,
-    easier_for,
     measure_against,
     measure_alone,
     name_in,
@@ -142,7 +141,6 @@ def check_rules(
         failed = [Failure("", *pair) for pair in scores.failed.items()]
         notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
     notes += _remarks(verdicts, scores, sides)
-    notes += _easier(verdicts, scores, sides, clusters)
     notes += _notes_on({verdict.metric for verdict in verdicts}, scores)
     distinct = tuple(dict.fromkeys(notes))
     return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results))
@@ -362,20 +360,6 @@ def _unlike(scores: Scores, sides: Mapping[str, _Side]) -> str:
         if scored_otherwise({"": side.scores, "now": scores}):
             return ". Score both with the same max_retrieved and judged_only"
     return ""
-
-
-def _easier(
-    verdicts: Sequence[Verdict],
-    scores: Scores,
-    sides: Mapping[str, _Side],
-    clusters: Clusters | None,
-) -> Iterator[str]:
-    """Which metric would decide with fewer questions, where one says how many it needs."""
-    first = next((each for each in verdicts if each.needed and not each.parts), None)
-    if first is not None:
-        side = sides.get(first.rule.reference, sides["baseline"])
-        if easier := easier_for(first.rule, scores, *side, clusters):
-            yield easier
 
 
 def update_baseline(

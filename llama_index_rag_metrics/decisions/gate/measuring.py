@@ -30,7 +30,6 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
 )
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
 from llama_index_rag_metrics.decisions.gate.rules import CONFIDENCE, Rule
-from llama_index_rag_metrics.decisions.power import changes_of, easier_metric, is_quality
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
     limits_of,
@@ -38,7 +37,6 @@ from llama_index_rag_metrics.metrics.metric_names import (
 )
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
 from llama_index_rag_metrics.metrics.passes import Passes
-from llama_index_rag_metrics.report.numbers import given
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -285,20 +283,6 @@ def _against(
         paired.notes,
         of_runs=_of_runs(sides[_NOW], metric),
     )
-
-
-def easier_for(
-    rule: Rule, now: Scores, stored: Baseline, same: Sequence[str], clusters: Clusters | None
-) -> str:
-    """Which metric that both have would decide with fewer questions; "" where none would."""
-    sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
-    metric = name_in(now, rule.metric)
-    both = [name for name in stored.scores if name in now and (is_quality(name) or name == metric)]
-    paired = pair(sides, _BEFORE, metrics=both, clusters=clusters)
-    aim = to_be_kept(rule.confidence or CONFIDENCE)
-    n = len(paired.by_query(_NOW, metric, _BEFORE))
-    easier = easier_metric(changes_of(paired, _NOW, _BEFORE), metric, aim, rule.tolerance, n)
-    return f"{easier} (to rule out a loss of {given(rule.tolerance)} on {metric})" if easier else ""
 
 
 def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:

@@ -24,7 +24,6 @@ from llama_index_rag_metrics.decisions import better_and_worse
 from llama_index_rag_metrics.decisions.gate.gate_report import MOST_ITEMS, ORDER, gate_report
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
-from llama_index_rag_metrics.decisions.power import about
 from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.report.model import QueryAnswers, Report
 from llama_index_rag_metrics.report.numbers import (
@@ -36,6 +35,7 @@ from llama_index_rag_metrics.report.numbers import (
     questions,
     rounded_up,
     score,
+    two_digits_up,
 )
 from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
@@ -46,7 +46,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 _MOST_QUERIES = 100_000
-"""A slice that couldn't pass with so many isn't called too small."""
+"""A slice that couldn't pass with so many isn't called too small; no larger number is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -509,7 +509,14 @@ def _way_out(verdict: Verdict) -> str:
         open_question = f" A {loss}{size} can't be ruled out with {n}."
     allow = "" if verdict.decidable is None else f"allow {rounded_up(verdict.decidable, 2)}"
     if verdict.needed is not None:
-        return f"{open_question} Use {about(verdict.needed)}{f', or {allow}' if allow else ''}."
+        return f"{open_question} Use {_about(verdict.needed)}{f', or {allow}' if allow else ''}."
     if allow and not rule.tolerance and not rule.strict:
         return f"{open_question} No number of questions rules out every {loss}: {allow}."
     return open_question
+
+
+def _about(needed: int) -> str:
+    """A number of questions, such as "about 410"."""
+    if needed > _MOST_QUERIES:
+        return f"more than {_MOST_QUERIES:,}"
+    return f"about {two_digits_up(needed)}"
