@@ -91,11 +91,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.moving import MovedLabels, move_labels
     from llama_index_rag_metrics.labels.pooling import Pool, pool
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
-    from llama_index_rag_metrics.labels.review.reviewers import (
-        ReviewerAgreement,
-        agreement,
-        compare_reviewers,
-    )
+    from llama_index_rag_metrics.labels.review.reviewers import agreement
     from llama_index_rag_metrics.labels.review.reviews import read_judgements, write_review_page
     from llama_index_rag_metrics.rankings.fusion import fuse
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
@@ -137,7 +133,6 @@ __all__ = [
     "Relevance",
     "RetrievalDataset",
     "RetrieverEvaluator",
-    "ReviewerAgreement",
     "Rule",
     "Run",
     "SQLiteKVStore",
@@ -161,7 +156,6 @@ __all__ = [
     "check_rules",
     "combine_calls",
     "compare",
-    "compare_reviewers",
     "evaluate",
     "evaluate_stages",
     "fuse",
@@ -237,7 +231,7 @@ _LAZY = {
     "labels.pooling": ("Pool", "pool"),
     "labels.question_generation": ("generate_question_context_pairs",),
     "labels.review.reviews": ("read_judgements", "write_review_page"),
-    "labels.review.reviewers": ("ReviewerAgreement", "agreement", "compare_reviewers"),
+    "labels.review.reviewers": ("agreement",),
     "rankings.fusion": ("fuse",),
     "rankings.matching.matcher_names": ("Matched",),
     "report.plot": ("Plot",),

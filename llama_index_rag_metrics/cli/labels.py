@@ -208,32 +208,18 @@ def run_review(
 
 @command(labels, "agree", needs_llama_index=False)
 def run_agree(
-    first: Path,
-    second: Path,
-    *,
-    output: NewFile[Path | None] = None,
-    pool: Path | None = None,
-    form: Form = "table",
-    html: NewFile[Path | None] = None,
+    first: Path, second: Path, *, form: Form = "table", html: NewFile[Path | None] = None
 ) -> None:
     """Say how far two reviewers agree, and list where they don't.
 
     Args:
         first: Judgements of one reviewer.
         second: Judgements of another.
-        output (-o): Write a pool of what they grade differently, for a third reviewer: needs
-            --pool.
-        pool: The pool that both reviewed.
 
     Examples:
         rag-metrics labels agree anna.jsonl ben.jsonl
     """
-    from llama_index_rag_metrics import compare_reviewers
+    from llama_index_rag_metrics import agreement
 
-    check_files({"--output": output, "--html": html}, [first, second, pool])
-    if output is not None and pool is None:
-        raise InvalidInput("--pool", None, "the pool that both reviewed, for --output")
-    agreement = compare_reviewers(first, second)
-    if output is not None and pool is not None:
-        agreement.to_jsonl(output, pool)
-    show(agreement, form, html=html)
+    check_files({"--html": html}, [first, second])
+    show(agreement(first, second), form, html=html)

@@ -50,6 +50,7 @@ class Pool(Reportable):
         depth: how many of each ranking were looked at.
         n_judged: how many of the passages within the depth are labelled.
         n_unjudged: how many aren't.
+        systems: name of the system to how many of its own are labelled, and how many aren't.
         queries: query id to question, where it is known.
         texts: (query id, passage) to text, where it is known.
         file: where the items were written, for the command that comes next; "" for nowhere.
@@ -65,6 +66,7 @@ class Pool(Reportable):
     depth: int
     n_judged: int
     n_unjudged: int
+    systems: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     queries: Mapping[str, str] = field(default_factory=dict, repr=False)
     texts: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
     file: str = ""
@@ -135,17 +137,20 @@ def pool(
     check_integer("depth", depth, 1)
     if n is not None:
         check_integer("n", n, 1, "a number of passages, from 1 on, or None for all")
-    systems = list(_systems(runs).values())
+    by_name = _systems(runs)
+    systems = list(by_name.values())
     labelled = _labels(dataset if judgements is None else judgements)
     items: list[PoolItem] = []
     n_judged = 0
+    labels: dict[str, set[str]] = {}
     for query_id in dict.fromkeys(query_id for run in systems for query_id in run):
         grades = Relevance.of(labelled.get(query_id, ())).grades
+        labels[query_id] = {item for item, grade in grades.items() if grade >= 0}
         for item in _union(query_id, systems, depth):
-            if grades.get(item.id, -1) < 0:
-                items.append(item)
-            else:
+            if item.id in labels[query_id]:
                 n_judged += 1
+            else:
+                items.append(item)
     n_unjudged = len(items)
     items.sort(key=lambda item: (-item.spread, item.best_rank))
     chosen = items[:n]
@@ -155,7 +160,8 @@ def pool(
     if dataset is not None:
         queries.update(dataset.queries)
     texts = _texts(chosen, systems, dataset)
-    return Pool(chosen, depth, n_judged, n_unjudged, queries, texts)
+    counts = {name: _counts(run, labels, depth) for name, run in by_name.items()}
+    return Pool(chosen, depth, n_judged, n_unjudged, counts, queries, texts)
 
 
 def run_of(name: str, source: Any) -> Run:
@@ -192,8 +198,7 @@ def _union(query_id: str, systems: Sequence[Run], depth: int) -> list[PoolItem]:
     ranks: dict[str, list[int]] = {}
     for run in systems:
         if query_id in run:
-            distinct = dict.fromkeys(run[query_id].ids)
-            for rank, item in enumerate(list(distinct)[:depth], 1):
+            for rank, item in enumerate(_first(run[query_id].ids, depth), 1):
                 ranks.setdefault(item, []).append(rank)
     items = []
     for item, of_item in ranks.items():
@@ -201,6 +206,21 @@ def _union(query_id: str, systems: Sequence[Run], depth: int) -> list[PoolItem]:
         worst = 1 / max(of_item) if len(of_item) == len(systems) else 0.0
         items.append(PoolItem(query_id, item, best, 1 / best - worst))
     return items
+
+
+def _first(ids: Sequence[str], depth: int) -> list[str]:
+    """The first passages of a ranking, each once."""
+    return list(dict.fromkeys(ids))[:depth]
+
+
+def _counts(run: Run, labels: Mapping[str, set[str]], depth: int) -> tuple[int, int]:
+    """How many of the first passages of a system are labelled, and how many aren't."""
+    n_judged = n_passages = 0
+    for query_id, ranking in run.items():
+        first = _first(ranking.ids, depth)
+        n_passages += len(first)
+        n_judged += len(labels[query_id].intersection(first))
+    return n_judged, n_passages - n_judged
 
 
 def _texts(
@@ -219,7 +239,7 @@ def _texts(
     return texts
 
 
-_LISTING = "To label next"
+_PASSAGES, _LISTING = "Passages", "To label next"
 _MOST_SHOWN = 5
 
 
@@ -229,12 +249,17 @@ def _report(pool: Pool) -> m.Report:
         for item in pool.records()
     ]
     columns = {"query_id": "query_id", "doc_id": "id", "best_rank": "best_rank", "spread": "spread"}
+    rows = [
+        m.Row(name, [m.Cell(n, "count") for n in counts]) for name, counts in pool.systems.items()
+    ]
+    table = m.Table("", ("labelled", "unlabelled"), [rows], "system")
     is_done = not pool.n_unjudged
     return m.Report(
         title=f"Labels for the first {pool.depth:,}",
         lead=f"{pool.n_judged:,} labelled, {pool.n_unjudged:,} unlabelled passages retrieved",
         outcome=m.Cell("complete", "outcome", "best") if is_done else None,
         decision=[_decision(pool)],
+        sections=[m.Section(_PASSAGES, [table], f"Of the first {pool.depth:,} of each ranking.")],
         listings=[m.Listing.of(_LISTING, remarks, _MOST_SHOWN)],
         records=m.Records(
             {name: [getattr(item, of) for item in pool.items] for name, of in columns.items()}
@@ -245,7 +270,7 @@ def _report(pool: Pool) -> m.Report:
 def _decision(pool: Pool) -> m.Statement:
     if not pool.n_unjudged:
         text = f"Every passage within the first {pool.depth:,} of a system is labelled."
-        return m.Statement(text, "best")
+        return m.Statement(text, "best", evidence=_PASSAGES)
     passages = counted(len(pool), "passage", "passages")
     text, command = f"Label these {passages}: to_jsonl() writes them.", ""
     if len(pool) == 1:

@@ -20,8 +20,6 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.statistics.intervals import mean_interval, units_of, wilson_ends
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
-# from here on agreement is moderate; below it is fair, slight or poor (Landis and Koch 1977)
-MODERATE = 0.41
 _IMAGINED = 0.5
 
 # a disagreement counts by its distance, or by that squared
@@ -36,13 +34,6 @@ class Kappa:
     low: float | None
     high: float | None
     n: int
-
-    @property
-    def is_moderate(self) -> bool | None:
-        """Whether the interval lies above, or below, `MODERATE`; None if neither."""
-        if self.low is None or self.high is None:
-            return None
-        return True if self.low >= MODERATE else False if self.high < MODERATE else None
 
 
 def cohens_kappa(

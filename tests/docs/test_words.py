@@ -36,10 +36,8 @@ KEPT = re.compile(
 
 ELSEWHERE = {
     "labels/question_parsing.py": "patterns of what an LLM writes",
-    "labels/review": "an item to review is a passage or a nugget",
     "metrics/texts/llm_judge.py": "a prompt",
     "docs/architecture.md": "for those who change the code",
-    "docs/howto/review.md": "an item to review is a passage or a nugget",
     "docs/speed.md": "written by the benchmarks, like the table in the README",
 }
 CODE = re.compile(

@@ -312,27 +312,6 @@ class TestKeeping:
         again = open_page().begin()
         assert again.grades() == ["3", "0", "1", None, None]
 
-    def test_two_tabs_keep_what_the_other_has(self, open_page: Opener) -> None:
-        first, second = open_page().begin(), open_page().begin()
-        first.press("3")
-        first.stored()
-        second.page.wait_for_selector("#count:text('1 of 5')")  # told by the other tab
-        second.press("f", "2")
-        second.stored()
-        first.page.wait_for_selector("#count:text('2 of 5')")
-        assert first.grades() == second.grades() == ["3", "2", None, None, None]
-
-    def test_undo_leaves_what_another_tab_said(self, open_page: Opener) -> None:
-        first, second = open_page().begin(), open_page().begin()
-        first.press("3")
-        first.stored()
-        second.page.wait_for_selector("#count:text('1 of 5')")
-        second.press("ArrowLeft", "ArrowLeft", "1")
-        second.stored()
-        first.press("u")
-        first.page.wait_for_selector("#kept:text('Changed in another tab')")
-        assert first.grades()[0] == "1"
-
     def test_two_people_at_one_browser(self, open_page: Opener) -> None:
         desk = open_page().begin("anna")
         desk.press("3")
@@ -469,7 +448,7 @@ class TestInAndOut:
         )
         desk = open_page(path)
         desk.page.wait_for_selector("#start:not([hidden])")
-        assert desk.text("#extent") == "5 items of 2 questions, 1 judged already."
+        assert desk.text("#extent") == "5 passages of 2 questions, 1 judged already."
         desk.begin()
         assert desk.text("#count") == "1 of 5"
         desk.judge_all()
@@ -478,111 +457,6 @@ class TestInAndOut:
 
         first = Relevance({**JUDGED["q1"].grades, "id-a": 1})
         assert exported == {**JUDGED, "q1": first, "q9": Relevance({"elsewhere": 2})}
-
-    def test_import(self, open_page: Opener, tmp_path: Path) -> None:
-        desk = open_page().begin()
-        desk.page.locator("#more summary").click()
-        lines = [
-            {"query_id": "q1", "doc_id": "id-a", "grade": 3, "reviewer": "ben", "note": "n"},
-            {"query_id": "q2", "doc_id": "id-d", "grade": None, "skipped": True},
-            {"query_id": "q9", "doc_id": "x", "grade": 1},
-        ]
-        desk.page.set_input_files("#import", write_pool(tmp_path / "some.jsonl", lines))  # type: ignore[arg-type]
-        desk.page.wait_for_selector("#imported:text('2 imported.')")
-        assert "1 are of another pool" in desk.text("#imported")
-        desk.page.reload()
-        desk.page.wait_for_selector(OPEN)
-
-        exported = desk.export(tmp_path / "out.jsonl")
-
-        assert [
-            (
-                judgement.key.doc_id,
-                judgement.grade,
-                judgement.skipped,
-                judgement.reviewer,
-                judgement.note,
-            )
-            for judgement in exported
-        ] == [("id-a", 3, False, "ben", "n"), ("id-d", None, True, "anna", "")]
-
-    def test_import_leaves_what_is_later(self, open_page: Opener, tmp_path: Path) -> None:
-        desk = open_page().begin()
-        desk.judge_all()
-        desk.page.locator("#more summary").click()
-        lines = [
-            {"query_id": "q1", "doc_id": "id-a", "grade": 0, "judged_at": "2020-01-01T00:00:00Z"},
-            {"query_id": "q1", "doc_id": "id-b", "grade": 1, "judged_at": "2099-01-01T00:00:00Z"},
-        ]
-        desk.page.set_input_files("#import", write_pool(tmp_path / "some.jsonl", lines))
-        desk.page.wait_for_selector("#imported:text('2 imported.')")
-
-        exported = read_judgements(desk.export(tmp_path / "out.jsonl"))
-
-        assert exported == {**JUDGED, "q1": Relevance({**JUDGED["q1"].grades, "id-b": 1})}
-
-    @pytest.mark.parametrize(
-        ("line", "reason"),
-        [
-            ("{", "Line 2: not JSON"),
-            ("7", "Line 2: not a judgement"),
-            ('{"query_id": "q1", "doc_id": "id-a", "grade": 7}', "Line 2: the grade 7 isn't of"),
-            (
-                '{"query_id": "q1", "doc_id": "id-a", "grade": 1, "scale": "own rubric"}',
-                'Line 2: the grade is of the scale "own rubric", not "relevance"',
-            ),
-        ],
-    )
-    def test_a_bad_line_imports_nothing(
-        self, open_page: Opener, tmp_path: Path, line: str, reason: str
-    ) -> None:
-        path = tmp_path / "bad.jsonl"
-        path.write_text('{"query_id": "q1", "doc_id": "id-b", "grade": 1}\n' + line)
-        desk = open_page().begin()
-        desk.page.locator("#more summary").click()
-        desk.page.set_input_files("#import", path)
-        desk.page.wait_for_selector("#imported:not(:empty)")
-        assert reason in desk.text("#imported")
-        assert desk.text("#count") == "0 of 5"
-
-    def test_nuggets_have_scales_of_their_own(self, open_page: Opener, tmp_path: Path) -> None:
-        nugget = {"query_id": "q", "query": "Which?", "nugget_id": "n", "nugget": "It is so."}
-        own = {
-            "name": "tone",
-            "choices": [
-                {"grade": "kind", "key": "7", "label": "Kind"},
-                {"grade": "rude", "key": "8", "label": "Rude"},
-            ],
-        }
-        lines = [
-            {**nugget, "scale": "importance"},
-            {**nugget, "doc_id": "d", "text": "A passage.", "scale": "support"},
-            {**nugget, "nugget_id": "m", "scale": own},
-        ]
-        path = write_review_page(write_pool(tmp_path / "n.jsonl", lines), tmp_path / "n.html")  # type: ignore[arg-type]
-        desk = open_page(path).begin()
-        seen = {}
-        for _ in lines:
-            asked = desk.text("#nugget") if desk.page.locator("#nugget").is_visible() else None
-            label = desk.page.locator(".choice b").first.inner_text()
-            seen[label] = desk.text("#passage"), asked
-            desk.press("0" if label != "Kind" else "8")
-        desk.stored()
-
-        assert seen == {
-            "Vital": ("It is so.", None),
-            "Full": ("A passage.", "It is so."),
-            "Kind": ("It is so.", None),
-        }
-        exported = desk.export(tmp_path / "out.jsonl")
-        assert {
-            (judgement.key.doc_id, judgement.key.nugget_id, judgement.scale, judgement.grade)
-            for judgement in exported
-        } == {
-            (None, "n", "importance", "drop"),
-            ("d", "n", "support", "none"),
-            (None, "m", "tone", "rude"),
-        }
 
     def test_nobody_sees_where_a_passage_comes_from(
         self, open_page: Opener, tmp_path: Path
@@ -606,19 +480,13 @@ class TestInAndOut:
 class TestSight:
     def test_hostile_texts_are_texts(self, open_page: Opener, tmp_path: Path) -> None:
         fields = {name: f"{name} {EVIL}" for name in POOL[0]}
-        nugget = {"nugget_id": EVIL, "nugget": EVIL}
-        own = {
-            "name": EVIL,
-            "intro": EVIL,
-            "choices": [
-                {"grade": EVIL, "key": "1", "label": EVIL, "rubric": EVIL},
-                {"grade": 0, "key": "0", "label": EVIL, "rubric": EVIL},
-            ],
-        }
+        rubric = tmp_path / "rubric.txt"
+        rubric.write_text(f"{EVIL}\n1: {EVIL}\n0: {EVIL}\n".replace("\u2028\u2029", ""))
         path = write_review_page(
-            write_pool(tmp_path / "evil.jsonl", [{**fields, **nugget, "scale": own}]),
+            write_pool(tmp_path / "evil.jsonl", [fields]),
             tmp_path / "evil.html",
             judgements=[],
+            rubric=rubric,
             title=EVIL,
         )
         dialogs: list[str] = []
@@ -627,8 +495,7 @@ class TestSight:
         desk.begin(EVIL)
         assert desk.page.locator("#query").text_content() == fields["query"]
         assert desk.page.locator("#passage").text_content() == fields["text"]
-        assert desk.page.locator("#nugget").text_content() == EVIL
-        assert desk.page.locator("#intro").text_content() == EVIL
+        assert desk.page.locator("#intro").text_content() == EVIL.replace("\u2028\u2029", "")
         assert desk.page.locator("#me").text_content() == EVIL.strip()
         desk.press("n")
         desk.page.locator("#note").fill(EVIL)
@@ -638,21 +505,17 @@ class TestSight:
 
         (judged,) = desk.export(tmp_path / "out.jsonl")
 
-        assert judged.key == (fields["query_id"], fields["doc_id"], EVIL)
-        assert (judged.grade, judged.scale, judged.reviewer, judged.note) == (
-            EVIL,
-            EVIL,
-            EVIL.strip(),
-            EVIL,
-        )
+        assert judged.key == (fields["query_id"], fields["doc_id"])
+        assert (judged.grade, judged.reviewer, judged.note) == (1, EVIL.strip(), EVIL)
+        assert judged.scale.startswith("own rubric ")
         assert dialogs == []
 
     @pytest.mark.parametrize("width", [375, 821, 1280])
     def test_no_width_scrolls_sideways(self, open_page: Opener, tmp_path: Path, width: int) -> None:
         line = {**POOL[0], "query": "Why" + "y" * 300, "text": "a" * 900}
-        nugget = {"nugget_id": "n", "nugget": "n" * 300, "scale": "support"}
         path = write_review_page(
-            write_pool(tmp_path / "wide.jsonl", [line, {**line, **nugget}]), tmp_path / "wide.html"
+            write_pool(tmp_path / "wide.jsonl", [line, {**line, "doc_id": "n" * 300}]),
+            tmp_path / "wide.html",
         )
         desk = open_page(path, viewport={"width": width, "height": 700})
         sideways = "document.documentElement.scrollWidth"

@@ -10,7 +10,6 @@ from llama_index.core.postprocessor import SimilarityPostprocessor
 import llama_index_rag_metrics
 from llama_index_rag_metrics import (
     RetrievalDataset,
-    agreement,
     check_labels,
     check_rules,
     compare,
@@ -44,7 +43,6 @@ def results() -> dict[str, Any]:
     stages = evaluate_stages(
         lambda query: ["io", "rhea"], [SimilarityPostprocessor(similarity_cutoff=2)], DATASET
     )
-    graded = {"q1": {"io": 2, "rhea": 0}, "q2": {"rhea": 1, "io": 1}}
     moved = move_labels(DATASET, NODES)
     return {
         "a comparison": compared,
@@ -53,7 +51,6 @@ def results() -> dict[str, Any]:
         "a gate": gate,
         "a verdict": gate.verdicts[0],
         "an interval": GOOD.scores.intervals()["mrr"],
-        "an agreement": agreement(graded, {"q1": {"io": 2}, "q2": {"rhea": 1, "io": 0}}),
         "findings": check_labels(labels, NODES),
         "a finding": check_labels(labels, NODES).findings[0],
         "labels moved": moved,

@@ -39,7 +39,6 @@ RUN = Run({query_id: Ranking(["d2", "d1"], texts=["Lakes.", "Geysers."]) for que
 SCORED = Run({query_id: Ranking(["d2", "d1"], scores=[0.7, 0.5]) for query_id in QUERIES})
 OTHER = Run({query_id: ["d2", "d3"] for query_id in QUERIES})
 SCORES = Scores(list(QUERIES), {"mrr": [1.0, 0.5, 0.5, 0.25]})
-REVIEWS = {"q0": {"d1": 1.0, "d2": 0.0}}
 
 
 def retrieve(query: str) -> list[str]:
@@ -78,7 +77,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "check_labels": lambda **options: package.check_labels(DATASET, **options),
     "check_rules": lambda **options: package.check_rules(SCORES, ["mrr > 0"], **options),
     "compare": lambda **options: package.compare({"a": SCORES, "b": SCORES}, "a", **options),
-    "compare_reviewers": lambda **options: package.compare_reviewers(REVIEWS, REVIEWS, **options),
     "evaluate": lambda **options: package.evaluate(retrieve, DATASET, ["mrr"], **options),
     "evaluate_stages": lambda **options: package.evaluate_stages(
         retrieve, [SimilarityPostprocessor()], DATASET, ["mrr"], **options

@@ -12,9 +12,9 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
+    agreement,
     check_labels,
     check_rules,
-    compare_reviewers,
     evaluate_stages,
     judgement_holes,
     move_labels,
@@ -95,9 +95,9 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
         lambda: move_labels(MOONS, {"n": "something else altogether"}),
     ],
     "Pool": [lambda: pool(RUNS), lambda: pool(RUNS, {"q": {"a": 1, "b": 0}})],
-    "ReviewerAgreement": [
-        lambda: compare_reviewers({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1}}),
-        lambda: compare_reviewers({"q": {"a": 3}}, {"q": {"a": 3}}),
+    "Agreement": [
+        lambda: agreement({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1}}),
+        lambda: agreement({"q": {"a": 3}}, {"q": {"a": 3}}),
     ],
 }
 """Name of the class to what makes results of it."""

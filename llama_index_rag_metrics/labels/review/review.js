@@ -1,25 +1,20 @@
 // ---- one item after the other: shown, judged, kept, exported
 const review = async () => {
   const data = JSON.parse(await unpack("review"));
-  const keyOf = (judged) =>
-    JSON.stringify([judged.query_id, judged.doc_id ?? null, judged.nugget_id ?? null]);
+  const keyOf = (judged) => JSON.stringify([judged.query_id, judged.doc_id]);
   const items = data.items.map((item) => ({ ...item, key: keyOf(item) }));
-  const byKey = new Map(items.map((item) => [item.key, item]));
   const given = new Map(data.judgements.map((record) => [keyOf(record), record]));
-  const scaleOf = (item) => data.scales[item.scale];
+  const { choices, intro } = data.scale;
 
-  let store;
+  let store = null;
   let me = "";
   let stored = new Map();
   let shown = 0;
   let undoable = [];
   let noteTimer = 0;
   let storing = 0;
-  let changes = 0;
   let isExported = true;
-  const tab = `${Date.now()} ${Math.random()}`;
-  const channel = "BroadcastChannel" in window
-    ? new BroadcastChannel(`rag-metrics review ${data.pool}`) : null;
+  let isLost = false;
 
   // a page that is opened anew in the same tab goes on without asking again
   const memory = `rag-metrics review ${data.pool}`;
@@ -33,8 +28,7 @@ const review = async () => {
   };
   const isDone = (record) => Boolean(record && (record.grade !== null || record.skipped));
   const isOpen = (item) => !isDone(judgementOf(item));
-  const choiceOf = (item, record) =>
-    scaleOf(item).choices.find((choice) => record && choice.grade === record.grade);
+  const choiceOf = (record) => choices.find((choice) => record && choice.grade === record.grade);
   const nextOpen = (start) => {
     for (let step = 0; step < items.length; step += 1) {
       const place = (start + step) % items.length;
@@ -50,6 +44,7 @@ const review = async () => {
   };
   const refused = (reason) => {
     byId("refused").hidden = false;
+    byId("leave").hidden = true;  // whoever comes next would take these grades away
     byId("refused").textContent =
       `This browser keeps nothing (${reason}). Grades are lost when the page is closed: export first.`;
   };
@@ -80,44 +75,40 @@ const review = async () => {
       ? `That was the last one: ${n - skipped} judged, ${skipped} skipped.` : `All ${n} are judged.`;
     byId("done-skipped").hidden = !skipped;
   };
-  const showChoices = (item, record) => {
-    const scale = scaleOf(item);
-    byId("intro").textContent = scale.intro;
-    byId("choices").replaceChildren(...scale.choices.map((choice) => {
+  const showChoices = (record) => {
+    byId("intro").textContent = intro;
+    byId("choices").replaceChildren(...choices.map((choice) => {
       const button = make(
         "button",
         {
-          type: "button", class: "choice", "data-grade": choice.key,
-          "aria-keyshortcuts": choice.key,
-          "aria-pressed": String(choiceOf(item, record) === choice),
+          type: "button", class: "choice", "data-grade": choice.grade,
+          "aria-keyshortcuts": choice.grade,
+          "aria-pressed": String(choiceOf(record) === choice),
         },
-        make("kbd", {}, choice.key),
+        make("kbd", {}, String(choice.grade)),
         make("span", {}, choice.label && make("b", {}, choice.label),
           make("span", { class: "rubric" }, choice.rubric)),
       );
       button.addEventListener("click", () => grade(choice));
       return button;
     }));
-    byId("rubric").replaceChildren(...scale.choices.flatMap((choice) => [
-      make("dt", {}, `${choice.key} ${choice.label}`.trim()), make("dd", {}, choice.rubric),
+    byId("rubric").replaceChildren(...choices.flatMap((choice) => [
+      make("dt", {}, `${choice.grade} ${choice.label}`.trim()), make("dd", {}, choice.rubric),
     ]));
   };
   const show = (isNew) => {
     const item = items[shown];
     const record = judgementOf(item);
     const ofQuery = items.filter((other) => other.query_id === item.query_id);
-    const isPassage = item.doc_id !== undefined;
     byId("query").textContent = data.queries[item.query_id];
-    byId("nugget").hidden = !isPassage || item.nugget_id === undefined;
-    byId("nugget").textContent = item.nugget || "";
     byId("place").textContent =
       `${ofQuery.indexOf(item) + 1} of ${ofQuery.length} for this question`;
-    byId("passage").textContent = isPassage ? item.text || "This passage is empty." : item.nugget;
+    byId("passage").textContent = item.text || "This passage is empty.";
     byId("skip").setAttribute("aria-pressed", String(Boolean(record?.skipped)));
     byId("previous").disabled = shown === 0;
     byId("next").disabled = shown === items.length - 1;
     byId("undo").disabled = !undoable.length;
-    showChoices(item, record);
+    showChoices(record);
     if (isNew || document.activeElement !== byId("note")) byId("note").value = record?.note || "";
     if (isNew) {
       window.scrollTo(0, 0);
@@ -134,43 +125,35 @@ const review = async () => {
   };
 
   // ---- what is kept: seen at once, called stored when the disk has it
-  const kept = async (keys, changed, told) => {
+  const kept = async (item, record, told) => {
+    if (record) stored.set(item.key, record);
+    else stored.delete(item.key);
     storing += 1;
-    changes += 1;
     isExported = false;
     said("Storing…");
-    let made = new Map();
+    let isStored = false;
     try {
-      made = await store.change(me, keys, changed);
+      await store.put(me, item.key, record);
+      isStored = true;
     } catch (error) {
-      if (store.keeps) store = new PageStore(new Map([[me, stored]]));
-      refused(error?.message || error);
-      made = await store.change(me, keys, changed);
+      if (store) refused(error?.message || error);
     }
     storing -= 1;
-    channel?.postMessage(me);
-    if (!storing) {
-      if (store.keeps) said(made.size ? `${told} · stored` : "Changed in another tab: left as it is", !made.size);
-      else said(`${told} · not stored`, true);
-    }
-    return made;
+    if (!isStored) isLost = true;
+    if (!storing) said(isStored ? `${told} · stored` : `${told} · not stored`, !isStored);
   };
-  const put = async (item, part, told) => {
+  const put = (item, part, told) => {
     const older = judgementOf(item);
-    const record = {
+    return kept(item, {
       grade: older?.grade ?? null, skipped: older?.skipped ?? false, note: older?.note ?? "",
-      ...part, reviewer: me, judged_at: new Date().toISOString(), tab,
-    };
-    const step = { item, before: null };
-    stored.set(item.key, record);
-    const change = kept([item.key], (current) => { step.before = current; return record; }, told);
-    return { step, change };
+      ...part, reviewer: me, judged_at: new Date().toISOString(),
+    }, told);
   };
   const judge = async (part, told) => {
     const item = items[shown];
     const note = takeNote();
-    const { step, change } = await put(item, note === null ? part : { ...part, note }, told);
-    undoable.push(step);
+    undoable.push({ item, before: stored.get(item.key) });
+    const change = put(item, note === null ? part : { ...part, note }, told);
     const open = nextOpen(shown + 1);
     if (open >= 0 && open !== shown) go(open);
     else show(true);
@@ -178,21 +161,16 @@ const review = async () => {
   };
   const grade = (choice) => judge(
     { grade: choice.grade, skipped: false },
-    choice.label ? `${choice.key} · ${choice.label}` : `Grade ${choice.key}`,
+    choice.label ? `${choice.grade} · ${choice.label}` : `Grade ${choice.grade}`,
   );
   const skip = () => judge({ grade: null, skipped: true }, "Skipped");
   const undo = async () => {
     const step = undoable.pop();
     if (!step) return;
     keepNote();
-    const before = (current) => {
-      if (!current || current.tab !== tab) return undefined;
-      if (!current.note || step.before?.note === current.note) return step.before;
-      const bare = { grade: null, skipped: false, reviewer: me, judged_at: current.judged_at };
-      return { ...(step.before || bare), note: current.note, tab };  // notes stay
-    };
-    await kept([step.item.key], before, "Undone");
-    await reread();
+    const note = stored.get(step.item.key)?.note || "";  // notes stay
+    const bare = { grade: null, skipped: false, reviewer: me, judged_at: new Date().toISOString() };
+    await kept(step.item, step.before || note ? { ...(step.before || bare), note } : null, "Undone");
     shown = items.indexOf(step.item);
     show(true);
   };
@@ -209,15 +187,15 @@ const review = async () => {
     if (note !== null) put(items[shown], { note }, "Note");
   };
 
-  // ---- in and out
+  // ---- out
   const lines = () => {
     const records = data.others.map((record) => [keyOf(record), record]);
     for (const item of items) {
       const record = judgementOf(item);
       if (!record || !(isDone(record) || record.note)) continue;
       records.push([item.key, {
-        query_id: item.query_id, doc_id: item.doc_id, nugget_id: item.nugget_id,
-        scale: item.scale === data.default_scale ? undefined : item.scale,
+        query_id: item.query_id, doc_id: item.doc_id,
+        scale: data.names_scale ? data.scale.name : undefined,
         grade: record.grade, skipped: Boolean(record.skipped), reviewer: record.reviewer,
         judged_at: record.judged_at, note: record.note || "",
       }]);
@@ -235,50 +213,6 @@ const review = async () => {
     setTimeout(() => URL.revokeObjectURL(address), 60000);
     isExported = true;
     if (!storing) said(`Exported as ${data.output}`);
-  };
-  const readLine = (line, number) => {
-    const wrong = (reason) => new Error(`Line ${number}: ${reason}. Nothing was imported.`);
-    let record;
-    try { record = JSON.parse(line); } catch { throw wrong("not JSON"); }
-    if (!record || typeof record !== "object") throw wrong("not a judgement");
-    const item = byKey.get(keyOf(record));
-    if (!item) return null;
-    const judged = {
-      grade: record.grade ?? null, skipped: record.skipped === true,
-      note: String(record.note ?? ""), reviewer: String(record.reviewer || me),
-      judged_at: Number.isNaN(Date.parse(record.judged_at))
-        ? new Date().toISOString() : record.judged_at,
-    };
-    if (judged.grade !== null && !choiceOf(item, judged)) {
-      throw wrong(`the grade ${JSON.stringify(judged.grade)} isn't of this scale`);
-    }
-    const scale = record.scale ?? data.default_scale;
-    if (judged.grade !== null && scale !== item.scale) {
-      throw wrong(`the grade is of the scale ${JSON.stringify(scale)}, not ${JSON.stringify(item.scale)}`);
-    }
-    return [item.key, judged];
-  };
-  const imported = async (file) => {
-    const place = byId("imported");
-    try {
-      const read = (await file.text()).replace(/^\uFEFF/, "").split(/\r?\n/)
-        .map((line, number) => (line.trim() ? readLine(line, number + 1) : undefined))
-        .filter((entry) => entry !== undefined);
-      const known = new Map(read.filter(Boolean));
-      await kept([...known.keys()], (current, key) => {
-        const judged = known.get(key);
-        const isLater = Date.parse(current?.judged_at) > Date.parse(judged.judged_at);
-        return isLater ? current : judged;
-      }, "Imported");
-      await reread();
-      undoable = [];
-      const foreign = read.filter((entry) => !entry).length;
-      place.textContent = `${known.size} imported.`
-        + (foreign ? ` ${foreign} are of another pool, and were left out.` : "");
-      show(false);
-    } catch (error) {
-      place.textContent = error.message;
-    }
   };
 
   // ---- keys: by what they write, and by where they are on keyboards that write no Latin letters
@@ -308,7 +242,7 @@ const review = async () => {
     if (event.key === "ArrowLeft") go(shown - 1);
     else if (event.key === "ArrowRight") go(shown + 1);
     else if (!event.repeat) {
-      const choice = scaleOf(items[shown]).choices.find(({ key }) => isPressed(event, key));
+      const choice = choices.find((each) => isPressed(event, String(each.grade)));
       const command = Object.keys(commands).find((key) => isPressed(event, key));
       if (!choice && !command) return;
       event.preventDefault();
@@ -317,28 +251,16 @@ const review = async () => {
     }
   };
 
-  // ---- the beginning, and what other tabs do
-  const reread = async () => {
-    let seen;
-    do {
-      seen = changes;
-      stored = await store.all(me);
-    } while (seen !== changes);  // something was judged meanwhile
-  };
-  const refresh = async () => {
-    if (byId("review").hidden) return;
-    await reread();
-    show(false);
-  };
+  // ---- the beginning
   const begin = async (name) => {
     me = name;
     remember(name);
-    await reread();
+    stored = store ? await store.all(me) : new Map();
     undoable = [];
     byId("me").textContent = me;
     byId("start").hidden = true;
     byId("review").hidden = false;
-    said(store.keeps ? "" : "Not stored", !store.keeps);
+    said(store ? "" : "Not stored", !store);
     shown = Math.max(0, nextOpen(0));
     show(true);
     // otherwise a browser may drop what it keeps when the disk gets full
@@ -349,14 +271,14 @@ const review = async () => {
     byId("review").hidden = true;
     byId("start").hidden = false;
     byId("extent").textContent = data.extent;
-    byId("reviewer").value = me || (await store.sessions())[0] || read[0] || "";
+    byId("reviewer").value = me || (store && (await store.sessions())[0]) || read[0] || "";
     byId("reviewer").focus();
   };
 
   try {
     store = await BrowserStore.open(data.pool);
   } catch (error) {
-    store = new PageStore();
+    isLost = true;
     refused(error.message);
   }
   const named = () => {
@@ -384,15 +306,9 @@ const review = async () => {
     noteTimer = setTimeout(keepNote, 250);
   });
   byId("note").addEventListener("blur", keepNote);
-  byId("import").addEventListener("change", async (event) => {
-    if (event.target.files.length) await imported(event.target.files[0]);
-    event.target.value = "";
-  });
   document.addEventListener("keydown", pressed);
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
-  if (channel) channel.onmessage = ({ data: session }) => { if (session === me) refresh(); };
   window.addEventListener("beforeunload", (event) => {
-    if (storing || noteTimer || (!store.keeps && !isExported)) event.preventDefault();
+    if (storing || noteTimer || (isLost && !isExported)) event.preventDefault();
   });
   new ResizeObserver(([entry]) =>
     document.documentElement.style.setProperty("--head", `${entry.target.offsetHeight}px`),

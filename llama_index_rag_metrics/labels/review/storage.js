@@ -17,7 +17,6 @@ class BrowserStore {
 
   constructor(database) {
     this.database = database;
-    this.keeps = true;
   }
 
   // what a session holds: item to record
@@ -40,22 +39,11 @@ class BrowserStore {
     return [...new Set(records.map((record) => record.session))];
   }
 
-  // changes records in one transaction; resolves when they are on the disk
-  change(session, items, changed) {
-    return this.run("readwrite", (records, answer) => {
-      const made = new Map();
-      answer(made);
-      for (const item of items) {
-        const key = [session, item];
-        const request = records.get(key);
-        request.onsuccess = () => {
-          const after = changed(request.result || null, item);
-          if (after === undefined) return;
-          made.set(item, after);
-          if (after === null) records.delete(key);
-          else records.put({ ...after, session, item });
-        };
-      }
+  // keeps a record, or deletes it where it is null; resolves when that is on the disk
+  put(session, item, record) {
+    return this.run("readwrite", (records) => {
+      if (record) records.put({ ...record, session, item });
+      else records.delete([session, item]);
     });
   }
 
@@ -68,31 +56,5 @@ class BrowserStore {
       transaction.onabort = () => failed(transaction.error || new Error("the browser gave up"));
       work(transaction.objectStore("judgements"), (value) => { result = value; });
     });
-  }
-}
-
-// where the browser refuses to keep anything: until the page is closed
-class PageStore {
-  constructor(bySession = new Map()) {
-    this.bySession = bySession;
-    this.keeps = false;
-  }
-
-  async all(session) { return new Map(this.bySession.get(session)); }
-
-  async sessions() { return []; }
-
-  async change(session, items, changed) {
-    const records = await this.all(session);
-    const made = new Map();
-    for (const item of items) {
-      const after = changed(records.get(item) || null, item);
-      if (after === undefined) continue;
-      made.set(item, after);
-      if (after === null) records.delete(item);
-      else records.set(item, { ...after, session, item });
-    }
-    this.bySession.set(session, records);
-    return made;
   }
 }
