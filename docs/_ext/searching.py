@@ -121,6 +121,7 @@ KEYWORDS = {
         "any retriever own search http rest api elasticsearch solr haystack no llamaindex "
         "without framework"
     ),
+    "recipes": "p value wilcoxon latex plot mlflow fusion pass@k permissions filters squad junit",
     "speed": "benchmark performance fast memory",
     "statistics": (
         "significance test p-value confidence interval sample size power how many questions "
