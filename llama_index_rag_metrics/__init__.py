@@ -54,7 +54,6 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparing import compare
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
-    from llama_index_rag_metrics.decisions.comparison.holes import judgement_holes
     from llama_index_rag_metrics.decisions.gate.baseline import Baseline
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
@@ -160,7 +159,6 @@ __all__ = [
     "evaluate_stages",
     "fuse",
     "generate_question_context_pairs",
-    "judgement_holes",
     "match_run",
     "metric",
     "metrics",
@@ -200,7 +198,6 @@ __all__ += _texts.__all__
 _LAZY = {
     "decisions.comparison.comparing": ("compare",),
     "decisions.comparison.comparison": ("Comparison",),
-    "decisions.comparison.holes": ("judgement_holes",),
     "decisions.gate.baseline": ("Baseline",),
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),

@@ -56,7 +56,6 @@ class TestShape:
 
     def test_bare_scores_have_no_results(self, comparison: Comparison) -> None:
         assert comparison.results == {"bm25": None, "dense": None, "hybrid": None}
-        assert comparison.holes == {}
 
     def test_settings_are_stated(self, comparison: Comparison) -> None:
         assert asdict(comparison.settings) == {

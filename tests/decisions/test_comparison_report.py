@@ -162,12 +162,6 @@ def test_slices_stand_with_their_numbers_of_queries() -> None:
     assert "odd (60)" in text
 
 
-def test_holes_stand_below() -> None:
-    text = comparison_text(comparison())
-    # of the baseline's top 3 over q1, q2, q4, q5, x of q1 and of q2 aren't judged; 3 + 2 + 1 + 1
-    assert "2 of 7 (29%)" in text
-
-
 def test_a_terminal_gets_no_control_characters() -> None:
     a = Scores(["q"], {"mrr": [1.0]}, notes=["\x1b[31mred"])
     text = str(compare({"a": a, "b\x1b[2J\nb": a}, "a"))

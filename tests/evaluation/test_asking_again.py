@@ -29,7 +29,6 @@ from llama_index_rag_metrics import (
     compare,
     evaluate,
     evaluate_stages,
-    judgement_holes,
     match_run,
     record_retrieval,
     score_rankings,
@@ -413,15 +412,6 @@ def test_what_is_0_or_1_with_these_labels_is_asked(name: str, dataset: Retrieval
         asked_by(Agent()), dataset, ["mrr", f"pass^2 {name}"], repeats=2, forbidden=forbidden
     )
     assert not any("isn't always 0 or 1" in note for note in results.scores.notes)
-
-
-def test_holes_are_of_every_run() -> None:
-    results = evaluate(asked_by(Agent()), FEW, ["mrr", "pass^3 hit_rate@2"], repeats=R)
-    (hole,) = judgement_holes(results)
-    assert hole.metric == "mrr"
-    assert hole.not_relevant == pytest.approx(hole.mean)  # nothing but the labels is relevant
-    assert hole.relevant == 1.0
-    assert hole.retrieved == sum(len(each.ids) for each in results.run.every_ranking)
 
 
 def test_comparisons_take_the_means_of_questions() -> None:

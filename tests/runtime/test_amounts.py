@@ -45,10 +45,6 @@ def retrieve(query: str) -> list[str]:
     return ["d1", "d2"]
 
 
-def with_holes(**options: Any) -> object:
-    return package.judgement_holes(package.evaluate(retrieve, DATASET, ["mrr"]), **options)
-
-
 def reviewed(**options: Any) -> object:
     to_judge = package.pool({"a": RUN, "b": OTHER})
     return package.write_review_page(to_judge, Path("never written.html"), **options)
@@ -85,7 +81,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "generate_question_context_pairs": lambda **options: package.generate_question_context_pairs(
         [TextNode(text="Titan has lakes.")], MockLLM(), **options
     ),
-    "judgement_holes": with_holes,
     "move_labels": lambda **options: package.move_labels(DATASET, {"n": "Lakes."}, **options),
     "pool": lambda **options: package.pool({"a": RUN, "b": OTHER}, RELEVANT, **options),
     "record_retrieval": lambda **options: package.record_retrieval("x", ["d1"], **options),

@@ -16,7 +16,6 @@ from llama_index_rag_metrics import (
     check_labels,
     check_rules,
     evaluate_stages,
-    judgement_holes,
     move_labels,
     pool,
     score_rankings,
@@ -78,11 +77,6 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
         lambda: check_rules(baseline(), "mrr >= 0.1"),
         lambda: check_rules(baseline(), ["mrr >= 0.1", "mrr >= 0.99"]),
         lambda: check_rules(baseline(), "mrr >= baseline", baseline=baseline()),
-    ],
-    "Holes": [lambda: judgement_holes(baseline())[0]],
-    "JudgementHoles": [
-        lambda: judgement_holes(baseline()),
-        lambda: judgement_holes(baseline(), []),
     ],
     "Sweep": [swept, lambda: swept([1])],
     "LabelFindings": [

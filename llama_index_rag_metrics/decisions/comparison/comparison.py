@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
-from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
@@ -144,18 +143,6 @@ class Comparison(Reportable):
         """
         return tuple(all_pairs(self.paired, self.settings))
 
-    @cached_property
-    def holes(self) -> Mapping[str, tuple[Holes, ...]]:
-        """System to its means if unjudged retrieved items were not relevant, and if they were.
-
-        Only for systems given as results of an evaluation: bare scores have no rankings.
-        """
-        return {
-            name: judgement_holes(results, self.metric_names, query_ids=self.query_ids)
-            for name, results in self.results.items()
-            if results is not None
-        }
-
     @property
     def names(self) -> list[str]:
         """The systems, the baseline first."""
@@ -187,7 +174,6 @@ class Comparison(Reportable):
                 for (system, metric), mean in self.means.items()
             ],
             "differences": [*map(asdict, self.differences)],
-            "holes": {system: [*map(asdict, holes)] for system, holes in self.holes.items()},
             "pairs": [*map(asdict, self.pairs)],
             "slices": [
                 {"value": value, "differences": [*map(asdict, part)]}

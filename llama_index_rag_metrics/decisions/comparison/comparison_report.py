@@ -1,4 +1,4 @@
-"""The report of a comparison: the decision, differences, means, slices, pairs, holes; figures."""
+"""The report of a comparison: the decision, differences, means, slices, pairs; figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from llama_index_rag_metrics.decisions.comparison.comparison import (
     Outcome,
     SystemPair,
 )
-from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.results.evaluation_results import curve_figures, system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
@@ -104,7 +103,6 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
     def interval_of(number: int, metric: str) -> Any:
         return comparison.means[names[number], metric]
 
-    holes = hole_tables(comparison.holes)
     by_turn = scores_report.slice_tables(systems, (), comparison.settings.primary)
     return [
         m.Section("Differences", list(_differences(comparison)), text=settings_of(comparison)),
@@ -119,7 +117,6 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
         ),
         m.Section(_SLICES, [*_slices(comparison), *by_turn], aside=True),
         _pairs_section(comparison),
-        m.Section("Unlabelled passages", holes, EXPLAINED, aside=True, folded=True),
     ]
 
 
