@@ -156,15 +156,14 @@ def run_metrics(name: str | None = None) -> None:
         rag-metrics metrics ndcg
     """
     from llama_index_rag_metrics.cli.metric_listing import print_entry, print_table, record
-    from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, OF_OTHERS, metric
+    from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
 
-    every = {**OF_OTHERS, **METRICS}
     known = None if name is None else ALIASES.get(name, name)
-    if known is not None and known not in every:
+    if known is not None and known not in METRICS:
         known = metric(known).name
-    chosen = METRICS.values() if known is None else [every[known]]
+    chosen = METRICS.values() if known is None else [METRICS[known]]
     outcome.found([], lambda: [record(entry) for entry in chosen])
     if known is None:
         print_table(METRICS.values())
         return
-    print_entry(every[known])
+    print_entry(METRICS[known])

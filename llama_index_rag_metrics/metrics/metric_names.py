@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import gains, groups, leaks, others, ranks, sets, spans
+from llama_index_rag_metrics.metrics import gains, groups, leaks, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
 from llama_index_rag_metrics.metrics.base import NamedMetric, RankingMetric, Variants
 from llama_index_rag_metrics.metrics.passes import Passes
@@ -39,10 +39,6 @@ ALIASES: Mapping[str, str] = {
         "ap": "map map_cut average_precision mean_average_precision",
         "r_precision": "rprec rprecision",
         "ndcg": "ndcg_cut",
-        "eleven_point_average": "11pt_avg",
-        "relative_precision": "relative_p set_relative_p capped_recall r_cap",
-        "unjudged": "unj",
-        "rbp_residual": "rbp_resid",
         "ndcg(mode=exponential)": "ndcg_burges",
         "dcg(mode=exponential)": "dcg_burges",
         "accuracy": "acc",
@@ -107,7 +103,7 @@ def respelt(name: str) -> list[str]:
 SQUARED_BETA = ("set_f", "setf")
 # names that mean different numbers in other tools, or no number per query
 AMBIGUOUS: Mapping[str, str] = {
-    "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
+    "hits": "hit_rate, a share; ranx calls a count hits",
     "gm_map": "ap, of which gm_map is the geometric mean",
     "gm_bpref": "bpref, of which gm_bpref is the geometric mean",
 }
@@ -121,7 +117,7 @@ AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
 
 # words and single groups: nothing can be matched in two ways, so that any text takes linear time
 _NAME = re.compile(
-    r"(?P<name>11pt_avg|[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
+    r"(?P<name>[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
@@ -242,9 +238,6 @@ METRICS = MetricTable(
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""
 
-# what only other tools have: these can be called by name, but no list or registry has them
-OF_OTHERS = MetricTable(others.CLASSES)
-
 
 def metric(name: str) -> NamedMetric:
     """The metric with that name.
@@ -364,9 +357,8 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     """The metric of a name without parameters, and the parameters that the name implies."""
     bare = _bare(name)
     for known in (name, bare):
-        for table in (METRICS, OF_OTHERS):
-            if known in table:
-                return table[known], {}
+        if known in METRICS:
+            return METRICS[known], {}
     if bare in AMBIGUOUS:
         raise InvalidInput("metric", name, AMBIGUOUS[bare])
     if bare in ALIASES:

@@ -189,10 +189,6 @@ def test_equal_to_ndeval(alpha: float) -> None:
         f"alpha_ndcg(alpha={alpha})@20": "alpha-nDCG@20",
         f"err_ia(alpha={alpha})@10": "ERR-IA@10",
         "facet_recall@5": "strec@5",
-        f"alpha_dcg(alpha={alpha})@5": "alpha-DCG@5",
-        f"alpha_dcg(alpha={alpha})@20": "alpha-DCG@20",
-        f"nerr_ia(alpha={alpha})@5": "nERR-IA@5",
-        f"nerr_ia(alpha={alpha})@20": "nERR-IA@20",
     }
     evaluator = pyndeval.RelevanceEvaluator(qrels, measures=list(theirs.values()), alpha=alpha)
     run = [

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 IDS = list("abcdefgh")
 RANKINGS = st.lists(st.lists(st.sampled_from(IDS), unique=True, max_size=8), min_size=1, max_size=4)
 GRADES = st.dictionaries(st.sampled_from(IDS), st.integers(-1, 3), min_size=1)
-NAMES = ["ap", "ndcg", "precision", "bpref", "group_recall", "num_ret", "unjudged@5"]
+NAMES = ["ap", "ndcg", "precision", "bpref", "group_recall"]
 
 
 @given(rankings=RANKINGS, data=st.data(), most=st.none() | st.integers(1, 8), judged=st.booleans())

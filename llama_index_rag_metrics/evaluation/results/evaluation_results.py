@@ -10,14 +10,16 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+import numpy as np
+
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
 from llama_index_rag_metrics.files.conversations import HISTORY, conversations_of
 from llama_index_rag_metrics.files.dataset_content import PassageTexts
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.metrics.others import interpolated
 from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric
+from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -27,6 +29,7 @@ from llama_index_rag_metrics.report.model import Cell, Report, headline
 from llama_index_rag_metrics.report.numbers import questions, score, shown
 from llama_index_rag_metrics.report.plot import Plot, plot_of
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
@@ -340,7 +343,16 @@ def interpolated_precision(
     if not any(relevance):
         return {}
     hits = judge(relevance, [ranking.ids for ranking in rankings]).at(None, 1.0)
-    return {level: float(interpolated(hits, level).mean()) for level in RECALL_LEVELS}
+    return {level: float(_interpolated(hits, level).mean()) for level in RECALL_LEVELS}
+
+
+def _interpolated(hits: Hits, recall: float) -> FloatArray:
+    """(queries,) the highest precision at any rank with this recall or more."""
+    wanted = np.floor(recall * hits.n_relevant + 0.9)
+    counted = hits.ordinal >= wanted[hits.query]
+    best = np.zeros(hits.n_queries)
+    np.maximum.at(best, hits.query[counted], (hits.ordinal / hits.rank)[counted])
+    return best
 
 
 def _scored(
