@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -26,40 +25,20 @@ from llama_index_rag_metrics.runtime.errors import (
     UnknownParameter,
 )
 
-# what trec_eval, ir_measures, ranx and others call them; case and dashes don't matter
+# what trec_eval, ir_measures and ranx call them; case and dashes don't matter
 ALIASES: Mapping[str, str] = {
-    alias: name
-    for name, aliases in {
-        "hit_rate": "success hit hr",
-        "mrr": "rr recip_rank reciprocal_rank",
-        "precision": "p set_p setp",
-        "recall": "r set_recall setr",
-        "f": "set_f setf f_score fbeta",
-        "f1": "f1_score",
-        "ap": "map map_cut average_precision mean_average_precision",
-        "r_precision": "rprec rprecision",
-        "ndcg": "ndcg_cut",
-        "ndcg(mode=exponential)": "ndcg_burges",
-        "dcg(mode=exponential)": "dcg_burges",
-        "accuracy": "acc",
-        "facet_recall": "strec s_recall subtopic_recall",
-    }.items()
-    for alias in aliases.split()
-}
-
-PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
-# what ir_measures calls the modes of its parameter `dcg`
-VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
-# what is closest to the metrics of ragas and DeepEval, which measure something else
-ELSEWHERE: Mapping[str, str] = {
-    "context_precision": "ap",
-    "contextual_precision": "ap",
-    "context_recall": "facet_recall",
-    "contextual_recall": "facet_recall",
-    "context_relevance": "llm_relevancy",
-    "contextual_relevancy": "llm_relevancy",
-    "id_based_context_precision": "precision",
-    "id_based_context_recall": "recall",
+    "success": "hit_rate",
+    "rr": "mrr",
+    "recip_rank": "mrr",
+    "p": "precision",
+    "set_p": "precision",
+    "r": "recall",
+    "set_recall": "recall",
+    "map": "ap",
+    "map_cut": "ap",
+    "rprec": "r_precision",
+    "ndcg_cut": "ndcg",
+    "strec": "facet_recall",
 }
 
 
@@ -81,38 +60,6 @@ def split_names(text: str) -> list[str]:
     return [text[:end], *reversed(names)]
 
 
-def respelt(name: str) -> list[str]:
-    """The names that one with its cutoff or parameter in another place may mean.
-
-    >>> respelt("ndcg10"), respelt("rbp.80"), respelt("ndcg@10@5"), respelt("mrr@")
-    (['ndcg@10'], ['rbp(p=0.80)'], ['ndcg@10', 'ndcg@5', 'ndcg'], ['mrr@10', 'mrr'])
-    """
-    bare, *cutoffs = re.split(r"[@(]+", name.strip()[:_LONGEST_GUESSED])
-    bare = bare.strip()
-    if cutoffs:
-        return [*([f"{bare}@{k}" for k in cutoffs if k.isdecimal()] or [f"{bare}@10"]), bare]
-    if known := ELSEWHERE.get(bare.lower().replace(" ", "_")):
-        return [known]
-    if number := re.fullmatch(r"(\D+?)\.?(\d+)", bare):
-        uncut, k = number.groups()
-        return [f"rbp(p=0.{k})" if uncut.lower() == "rbp" else f"{uncut}@{k}"]
-    return []
-
-
-# trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)
-SQUARED_BETA = ("set_f", "setf")
-# names that mean different numbers in other tools, or no number per query
-AMBIGUOUS: Mapping[str, str] = {
-    "hits": "hit_rate, a share; ranx calls a count hits",
-    "gm_map": "ap, of which gm_map is the geometric mean",
-    "gm_bpref": "bpref, of which gm_bpref is the geometric mean",
-}
-
-
-def root(squared: object) -> object:
-    return math.sqrt(squared) if isinstance(squared, (int, float)) and squared > 0 else squared
-
-
 AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
 
 # words and single groups: nothing can be matched in two ways, so that any text takes linear time
@@ -120,7 +67,6 @@ _NAME = re.compile(
     r"(?P<name>[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
-_F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
 
 
 @dataclass(frozen=True)
@@ -243,8 +189,8 @@ def metric(name: str) -> NamedMetric:
     """The metric with that name.
 
     Args:
-        name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Other tools'
-            spellings are understood: "map", "success@5", "recip_rank", "ndcg_cut_10", "P_5". Of
+        name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Some
+            spellings of other tools are known: "map", "success@5", "ndcg_cut_10", "P_5". Of
             questions that were asked several times, "pass^3 hit_rate@5" is the chance that all of
             3 runs score 1, "pass@3 hit_rate@5" that one of them does.
 
@@ -342,10 +288,10 @@ def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, obj
         several = [part.strip() for part in split_names(name) if part.strip()]
         if guess and len(several) > 1:
             raise InvalidInput("metric", name, "one name", f"Give several as a list: {several}.")
-        raise UnknownMetric(name, _respelt(name) if guess else ())
+        raise UnknownMetric(name, _nearest(name) if guess else ())
     entry_and_parameters = _find(match["name"]) or _find_with_cutoff(match["name"])
     if entry_and_parameters is None:
-        raise UnknownMetric(name.strip(), (_respelt(name) or _nearest(match)) if guess else ())
+        raise UnknownMetric(name.strip(), _nearest(name) if guess else ())
     entry, parameters = entry_and_parameters
     cutoff = {} if match["k"] is None else _cutoff(match["k"])
     for more in (cutoff, _parameters(name, match["parameters"], entry)):
@@ -359,12 +305,8 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     for known in (name, bare):
         if known in METRICS:
             return METRICS[known], {}
-    if bare in AMBIGUOUS:
-        raise InvalidInput("metric", name, AMBIGUOUS[bare])
     if bare in ALIASES:
         return _parse(ALIASES[bare])
-    if beta := _F_BETA.fullmatch(bare):
-        return METRICS["f"], {"beta": float(beta["beta"])}
     return None
 
 
@@ -378,8 +320,6 @@ def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None
     if entry_and_parameters is None:
         return None
     entry, parameters = entry_and_parameters
-    if uncut in SQUARED_BETA:
-        return entry, {"beta": root(_literal(k))}
     return entry, {**parameters, "k": _literal(k)}
 
 
@@ -387,15 +327,9 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
     parameters: dict[str, object] = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        key = key if key in entry.parameters else PARAMETER_ALIASES.get(key, key)
         if not equals or not value:
             raise InvalidInput("metric", name, "parameters written as name=value")
-        literal = _literal(value)
-        if key == "beta" and _bare(name.partition("(")[0].strip()) in SQUARED_BETA:
-            literal = root(literal)
-        if key == "mode":
-            literal = VALUE_ALIASES.get(str(literal), literal)
-        _merge(parameters, {key: literal}, name)
+        _merge(parameters, {key: _literal(value)}, name)
     return parameters
 
 
@@ -421,30 +355,14 @@ def _literal(text: str) -> object:
     return text.strip("'\"")
 
 
-def _respelt(name: str) -> list[str]:
-    if (of_runs := Passes.meant(name)) is not None:
-        passes, of_one_run = of_runs
-        usual = "hit_rate@5"
-        with suppress(ValueError):
-            entry, parameters = _parse(of_one_run, guess=False)
-            usual = entry.build(parameters).metric_name
-        return [near for near in [f"{passes} {usual}"] if near != name]
-    near = []
-    for text in respelt(name):
-        with suppress(ValueError):
-            entry, parameters = _parse(text, guess=False)
-            usual = entry.build(parameters).metric_name
-            near.append(text if "=" in text else usual)
-    return list(dict.fromkeys(near))[:2]
-
-
-def _nearest(match: re.Match[str]) -> list[str]:
-    if len(match["name"]) > _LONGEST_GUESSED:
-        return []
-    near = get_close_matches(match["name"].lower(), [*METRICS, *ALIASES], n=2, cutoff=0.5)
-    entries = {entry.name: entry for entry, _ in map(_parse, near)}
-    cutoff = f"@{match['k']}" if match["k"] else ""
-    return [name + cutoff if "k" in entry.parameters else name for name, entry in entries.items()]
+def _nearest(name: str) -> list[str]:
+    """The known names that are written most like one, with its cutoff where they take it."""
+    bare, _, k = name.strip()[:_LONGEST_GUESSED].partition("@")
+    bare = _bare(bare.partition("(")[0].strip())
+    near = get_close_matches(bare, METRICS, n=2, cutoff=0.5)
+    if not k.isdecimal():
+        return near
+    return [each + f"@{k}" * ("k" in METRICS[each].parameters) for each in near]
 
 
 def _identity(metric_class: type) -> tuple[str, str]:

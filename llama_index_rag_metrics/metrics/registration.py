@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, TypeGuard
 
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 
 from llama_index_rag_metrics.metrics.base import NamedMetric
-from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
+from llama_index_rag_metrics.metrics.metric_names import METRICS, metric
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 # LlamaIndex looks names up in a plain dict, so each has to be in it beforehand
-USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
+USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
 _registry: dict[str, Any] = METRIC_REGISTRY
 
 
@@ -30,17 +31,18 @@ class RegisteredName:
 
 
 def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
-    """Add this package's names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`,
-    `map`, …
+    """Add this package's names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`, …
 
-    Importing the package does this once. A name that exists already is left alone, so
-    LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.
+    Importing the package does this once, with the cutoffs 1, 3, 5, 10, 20, 50 and 100. A name that
+    exists already is left alone, so LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's
+    unless `replace` is set; a warning says so of a name that is given.
 
     Args:
         metrics: classes of your own metrics, which are added to the table of metrics first; and
             names that LlamaIndex's evaluator should know besides the usual ones, such as
             "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
-        replace: let ours replace LlamaIndex's own metrics of the same names.
+        replace: let ours replace LlamaIndex's own metrics of the same names: of those that are
+            given, or of all where none is.
 
     Raises:
         InvalidInput: an argument is neither a metric class nor a name.
@@ -61,12 +63,23 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
         else:
             expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
             raise InvalidInput("register", metric_class, expected)
-    for name in (*_names(), *names):
+    given = {*names, *(each.name for each in metrics if not isinstance(each, str))}
+    left_alone = []
+    for name in dict.fromkeys((*_names(), *names)):
         held = _registry.get(name)
         if _is_ours(held):
             _registry[name] = RegisteredName(name, held.instead_of)
-        elif held is None or replace:
+        elif held is None or (replace and (not given or name in given)):
             _registry[name] = RegisteredName(name, held)
+        elif name in given:
+            left_alone.append(name)
+    if left_alone:
+        shown = ", ".join(left_alone)
+        warnings.warn(
+            f"LlamaIndex's registry has {shown} already, which stays as it is: "
+            "register(..., replace=True) replaces it.",
+            stacklevel=2,
+        )
 
 
 def unregister() -> None:
@@ -98,8 +111,7 @@ def _names() -> list[str]:
     for name, entry in METRICS.items():
         if entry.needs:
             continue
-        for known in (name, *(alias for alias, full in ALIASES.items() if full == name)):
-            names.append(known)
-            if "k" in entry.parameters:
-                names.extend(f"{known}@{k}" for k in USUAL_CUTOFFS)
+        names.append(name)
+        if "k" in entry.parameters:
+            names.extend(f"{name}@{k}" for k in USUAL_CUTOFFS)
     return names

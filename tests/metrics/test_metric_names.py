@@ -72,12 +72,10 @@ def test_each_row_says_what_it_is(name: str) -> None:
         ("ndcg(mode=linear)", "ndcg"),
         ("ndcg(ideal=retrieved)", "ndcg"),
         ("ndcg(ideal=all, mode=exponential)", "ndcg(mode=exponential, ideal=all)"),
-        ("ndcg_burges@5", "ndcg(mode=exponential)@5"),
         ("ndcg()", "ndcg"),
         ("map", "ap"),
         ("MAP@100", "ap@100"),
         ("map_cut_100", "ap@100"),
-        ("AP(rel=2)", "ap(min_grade=2)"),
         ("success@5", "hit_rate@5"),
         ("success_5", "hit_rate@5"),
         ("hit_rate(use_granular_hit_rate=true)@5", "granular_hit_rate@5"),
@@ -87,24 +85,15 @@ def test_each_row_says_what_it_is(name: str) -> None:
         ("mrr(use_granular_mrr=false)", "mrr"),
         ("P_5", "precision@5"),
         ("P@5", "precision@5"),
-        ("P(rel=2)@5", "precision(min_grade=2)@5"),
         ("set_P", "precision"),
         ("recall_1000", "recall@1000"),
         ("R@5", "recall@5"),
-        ("f1_score", "f1"),
         ("f", "f1"),
         ("f(beta=1)@3", "f1@3"),
-        ("f2@5", "f(beta=2)@5"),
         ("f(beta=0.5)", "f(beta=0.5)"),
-        ("SetF(beta=4.0)", "f(beta=2)"),  # ir_measures and trec_eval give F the square of beta
-        ("SetF(rel=2, beta=0.25)@5", "f(min_grade=2, beta=0.5)@5"),
-        ("set_F_4", "f(beta=2)"),
-        ("SetF", "f1"),
-        ("fbeta(b=2)", "f(beta=2)"),
         ("Rprec", "r_precision"),
         ("r-precision", "r_precision"),
         ("infAP", "infap"),
-        ("Bpref(rel=2)", "bpref(min_grade=2)"),
         ("rbp(p=0.95)@20", "rbp(p=0.95)@20"),
         ("RBP(p=0.8)", "rbp"),
         ("err(max_grade=3)@20", "err(max_grade=3)@20"),
@@ -113,8 +102,6 @@ def test_each_row_says_what_it_is(name: str) -> None:
         ("precision(min_grade=1.5)", "precision(min_grade=1.5)"),
         ("precision(min_grade=1e-3)", "precision(min_grade=0.001)"),
         ("Group MRR@3", "group_mrr@3"),
-        ("nDCG(dcg='exp-log2')@10", "ndcg(mode=exponential)@10"),
-        ('nDCG(dcg="log2")@10', "ndcg@10"),
     ],
 )
 def test_spellings(spelling: str, canonical: str) -> None:
@@ -122,23 +109,9 @@ def test_spellings(spelling: str, canonical: str) -> None:
     assert metric(canonical).metric_name == canonical
 
 
-@pytest.mark.parametrize(
-    ("name", "wording"),
-    [
-        ("hits@5", "expected hit_rate, a share; ranx calls a count hits"),
-        ("Hits", "expected hit_rate, a share"),
-        ("gm_map", "expected ap, whose geometric mean"),
-    ],
-)
-def test_a_name_that_means_another_number_elsewhere_is_refused(name: str, wording: str) -> None:
-    with pytest.raises(InvalidInput, match=wording):
-        metric(name)
-
-
 @pytest.mark.parametrize("alias", ALIASES)
 def test_every_alias_stands_for_a_metric_of_the_table(alias: str) -> None:
-    size = "(corpus_size=10)" if alias == "acc" else ""
-    assert metric(alias + size).name in METRICS
+    assert metric(alias).name in METRICS
 
 
 @pytest.mark.parametrize(
@@ -149,9 +122,9 @@ def test_every_alias_stands_for_a_metric_of_the_table(alias: str) -> None:
         ("r_precison", "Did you mean 'r_precision'"),
         ("hitrate@5", "Did you mean 'hit_rate@5'"),
         ("f05", "unknown metric 'f05'"),
-        ("ndcg@", "Did you mean 'ndcg@10' or"),
-        ("ndcg@@10", "Did you mean 'ndcg@10' or"),
-        ("ndcg(", "Did you mean 'ndcg@10' or"),
+        ("ndcg@", "Did you mean 'ndcg'"),
+        ("ndcg@@10", "Did you mean 'ndcg'"),
+        ("ndcg(", "Did you mean 'ndcg'"),
         ("", "unknown metric ''"),
         ("qqq", "unknown metric 'qqq'. `rag-metrics metrics` lists every metric"),
     ],
@@ -201,10 +174,7 @@ def test_an_unknown_parameter_is_told_the_nearest(name: str, words: str) -> None
         ("ndcg(mode=)", "parameters written as name=value"),
         ("ndcg(k=10)@5", "gives k twice"),
         ("ndcg_cut_10@5", "gives k twice"),
-        ("f2(beta=3)", "gives beta twice"),
-        ("ndcg_burges(mode=linear)", "gives mode twice"),
         ("ndcg(mode=linear, mode=linear)", "gives mode twice"),
-        ("P(rel=2, min_grade=3)", "gives min_grade twice"),
         ("precision(min_grade=0)", "greater than 0"),
         ("precision(min_grade=inf)", "a finite number"),
         ("rbp(p=1)", "less than 1"),
@@ -356,23 +326,6 @@ def test_any_text_is_told_to_be_no_metric_at_once(name: str) -> None:
         metric(name)
     assert time.thread_time() - begin < 2  # 400 spaces took 9 s, 800 took 175 s
     assert len(str(caught.value)) < 1_000
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("mrr@", "Did you mean 'mrr@10' or 'mrr'?"),
-        ("ndcg10", "Did you mean 'ndcg@10'?"),
-        ("map10", "Did you mean 'ap@10'?"),
-        ("rbp.80", "Did you mean 'rbp(p=0.80)'?"),
-        ("ndcg@10@5", "Did you mean 'ndcg@10' or 'ndcg@5'?"),
-        ("context_precision", "Did you mean 'ap'?"),
-    ],
-)
-def test_other_ways_of_writing_a_name_are_understood_as_meant(name: str, words: str) -> None:
-    with pytest.raises(UnknownMetric) as caught:
-        metric(name)
-    assert words in str(caught.value)
 
 
 def test_several_names_in_one_text() -> None:

@@ -126,6 +126,22 @@ class TestRegister:
         assert evaluate(["mrr"], ["a"], ["b", "b", "a"]) == {"mrr": 0.5}
         assert evaluate(["hit_rate", "ndcg"], ["a"], []) == {"hit_rate": 0, "ndcg": 0}
 
+    def test_replace_of_one_leaves_the_others(self) -> None:
+        register("mrr", replace=True)
+        assert isinstance(REGISTRY["mrr"](), MRR)
+        assert REGISTRY["hit_rate"] is core.HitRate
+        unregister()
+        assert REGISTRY["mrr"] is core.MRR
+
+    def test_a_name_that_is_left_alone_is_said(self) -> None:
+        with pytest.warns(UserWarning, match="has mrr already, which stays"):
+            register("mrr", "ndcg@7")
+        assert REGISTRY["mrr"] is core.MRR
+        assert "ndcg@7" in REGISTRY
+
+    def test_importing_adds_a_few_hundred_names_at_most(self) -> None:
+        assert 150 < len(REGISTRY) < 300
+
     def test_unregister_puts_everything_back(self) -> None:
         unregister()
         untouched = dict(REGISTRY)

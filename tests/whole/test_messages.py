@@ -85,10 +85,9 @@ def test_a_missing_model_names_its_argument_and_the_settings() -> None:
         evaluate(retrieve, DATASET, [EmbeddingSimilarity()])
 
 
-def test_the_stock_evaluator_knows_any_usual_cutoff_and_other_names() -> None:
-    names = ["precision@7", "map", "map@10", "recall@1000", "mean_average_precision"]
-    made = [metric().metric_name for metric in resolve_metrics(names)]
-    assert made == ["precision@7", "ap", "ap@10", "recall@1000", "ap"]
+def test_the_stock_evaluator_knows_any_usual_cutoff() -> None:
+    names = ["precision@5", "ap", "ap@10", "recall@100"]
+    assert [metric().metric_name for metric in resolve_metrics(names)] == names
 
 
 def test_further_names_can_be_registered_one_by_one() -> None:
