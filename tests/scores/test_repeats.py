@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 import random
-import re
 import statistics
 from itertools import combinations
 from typing import Any
