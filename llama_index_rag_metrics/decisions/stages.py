@@ -318,8 +318,6 @@ async def aevaluate_stages(
         show_progress=False,
         raise_on_error=False,
         ignore_identical_ids=options.get("ignore_identical_ids", False),
-        latency="load",
-        latency_sample=None,
     )
     results = {}
     for stage in asker.outcomes:

@@ -173,8 +173,6 @@ class Ranking(Items):
 class Latency:
     """Seconds a query took: percentiles over the queries that were timed and didn't fail.
 
-    If some queries were asked one at a time, by `latency="alone"`, only these count.
-
     Attributes:
         concurrency: how many queries were asked at once; None if that isn't known, or varied.
     """

@@ -346,17 +346,6 @@ def test_items_matched_by_text_and_failures_left_out(
     assert same(ours, evaluate(factory(), dataset, NAMES, **options))
 
 
-def test_latency_of_queries_asked_alone(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path
-) -> None:
-    factory = Factory(log)
-    options: Any = {"latency": "alone", "latency_sample": 3, "workers": 2}
-    latency = evaluate_there(dataset, factory, NAMES, **options).run.latency
-    assert latency is not None
-    assert (latency.n, latency.concurrency) == (3, 1)
-    assert Counter(factory.asked) == Counter(range(N))
-
-
 BY_NUMBER = {"q2": ["d6"], "q3": ["d9", "d4"], "q5": ["d0"]}
 
 

@@ -299,19 +299,6 @@ def test_matchers_match_every_time() -> None:
     assert scores.means["pass^3 hit_rate@2"] == results.scores.means["pass^3 hit_rate@2"]
 
 
-def test_latency_alone_times_so_many_answers() -> None:
-    results = evaluate(
-        Scripted({text: ["x"] for text in FEW.queries.values()}),
-        FEW,
-        ["mrr"],
-        repeats=3,
-        latency="alone",
-        latency_sample=30,
-    )
-    assert results.run.latency is not None
-    assert (results.run.latency.n, results.run.latency.concurrency) == (30, 1)
-
-
 class Shuffled(BaseNodePostprocessor):
     """Puts the passage first the second time, and last otherwise."""
 

@@ -1,4 +1,4 @@
-"""Latency: how many queries were asked at once stands beside it, and it can be measured alone."""
+"""Latency: how many queries were asked at once stands beside it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import threading
 import time
 from typing import Any
 
-import pytest
-
 from llama_index_rag_metrics import RetrievalDataset, evaluate
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 N = 12
 DATASET = RetrievalDataset(
@@ -47,19 +44,6 @@ def test_reports_name_how_many_queries_were_asked_at_once() -> None:
     assert "questions at once" in results._repr_html_()
 
 
-@pytest.mark.parametrize(("sample", "timed"), [(None, N), (3, 3), (100, N)])
-def test_alone_nothing_else_is_waited_for(sample: int | None, timed: int) -> None:
-    desk = OneDesk()
-    results = evaluate(desk, DATASET, ["mrr"], workers=4, latency="alone", latency_sample=sample)
-    latency = results.run.latency
-    assert latency is not None
-    assert (latency.n, latency.concurrency) == (timed, 1)
-    assert desk.at_once[:timed] == [1] * timed
-    assert latency.p50 >= SECONDS
-    assert list(results.run) == list(DATASET.queries)
-    assert results.scores.means["mrr"] == 1
-
-
 def test_a_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
     for workers in (2, 5):
         results = evaluate(
@@ -67,12 +51,3 @@ def test_a_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
         )
         assert results.run.latency is not None
         assert results.run.latency.concurrency == 2
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"latency": "quiet"}, {"latency": "alone", "latency_sample": 0}, {"latency_sample": 5}],
-)
-def test_wrong_options_are_refused(options: Any) -> None:
-    with pytest.raises(InvalidInput, match="latency"):
-        evaluate(OneDesk(), DATASET, ["mrr"], **options)

@@ -37,7 +37,7 @@ def retrieve(query: str) -> list[str]:
 
 evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=retrieve)
 evaluate(retrieve, "beir", workers=8, timeout=3).scores.means["mrr"].hex()
-evaluate_stages(retrieve, [], "beir", workers=8, latency="alone")
+evaluate_stages(retrieve, [], "beir", workers=8, failed="exclude")
 evaluator.evaluate_dataset("beir", 8, True, journal="run.jsonl")
 sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", workers=8, cache=None, matcher="text").winner
 
@@ -50,7 +50,7 @@ async def awaited() -> None:
 
 evaluate(retrieve, "beir", worker=8)  # refused
 evaluate(retrieve, "beir", timeout="3 s")  # refused
-evaluate(retrieve, "beir", latency="cold")  # refused
+evaluate(retrieve, "beir", failed="cold")  # refused
 evaluate_stages(retrieve, [], "beir", worker=8)  # refused
 evaluate_stages(retrieve, [], "beir", journal="run.jsonl")  # refused
 evaluator.evaluate_dataset("beir", worker=8)  # refused

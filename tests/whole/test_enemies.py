@@ -140,17 +140,3 @@ class Nothing(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         return nodes
-
-
-def test_stages_are_timed_alone() -> None:
-    asked = Scripted({text: ["d"] for text in QUERIES.values()})
-    options: dict[str, Any] = {"latency": "alone", "latency_sample": 2, "workers": 3}
-    stages = evaluate_stages(asked, [Nothing()], DATASET, ["mrr"], **options)
-    assert len(asked.asked) == len(QUERIES)
-    for stage, results in stages.items():
-        # two of six queries
-        for latency in (results.run.latency, stages.stage_latency[stage]):
-            assert latency is not None
-            assert latency.n == 2
-    with pytest.raises(InvalidInput, match="latency"):
-        evaluate_stages(asked, [Nothing()], DATASET, ["mrr"], latency="none")  # type: ignore[arg-type]

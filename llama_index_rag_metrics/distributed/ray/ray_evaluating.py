@@ -345,8 +345,7 @@ async def aevaluate(
             makes it.
 
     These and the further arguments are those of `EvaluateOptions`. `tokenizer` goes to the workers;
-    `journal`, `forbidden` and `filters` stay here. `latency="alone"` times a query while no worker
-    asks another.
+    `journal`, `forbidden` and `filters` stay here.
 
     Raises:
         InvalidInput: an argument can't be used.

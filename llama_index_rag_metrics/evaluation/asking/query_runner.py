@@ -165,7 +165,6 @@ class QueryRunner:
         self._rankings: dict[Asking, Ranking] = {}
         self._notes: dict[str, None] = {}
         self._answered = bool(self._finished)
-        self._at_once = 1
         self._stopping = False
         self._matchings = {time: [Matching(each, dataset) for each in matchers] for time in times}
         self._collected = {
@@ -177,9 +176,8 @@ class QueryRunner:
         }
 
     async def collect(self) -> list[Collected]:
-        """Ask every query; those whose latency is taken alone come first, one at a time."""
+        """Ask every query, several at once."""
         options, askings = self.options, self._askings
-        alone = 0 if options.latency == "load" else options.latency_sample or len(askings)
         finished = self._finished
         shown = progress(
             options.name or "evaluating",
@@ -193,16 +191,15 @@ class QueryRunner:
             tasks: list[asyncio.Task[None]] = []
             ticking = out_of_reach(asyncio.create_task(_tick(advance)))
             try:
-                for self._at_once, part in _phases(askings, options.workers, alone):
-                    todo = iter(part)
-                    tasks = [
-                        out_of_reach(asyncio.create_task(self._work(todo, finished, advance)))
-                        for _ in range(self._at_once)
-                    ]
-                    # gather() would wait for its tasks when cancelled, before anything stops them
-                    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-                    for task in ended:
-                        task.result()
+                todo = iter(askings)
+                tasks = [
+                    out_of_reach(asyncio.create_task(self._work(todo, finished, advance)))
+                    for _ in range(options.workers)
+                ]
+                # gather() would wait for its tasks when cancelled, before anything stops them
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                for task in ended:
+                    task.result()
             finally:
                 self._stopping = True
                 for task in (*tasks, ticking):
@@ -310,7 +307,7 @@ class QueryRunner:
             self._failures.record(RETRIEVER, ranking.error, asked.status)
             return ranking
         self._failures.succeeded(RETRIEVER)
-        at_once = min(self._at_once, len(self._askings))
+        at_once = min(self.options.workers, len(self._askings))
         ranking = replace(self._with_texts(ranking), concurrency=at_once)
         if self.permissions is not None:
             ranking = self.permissions.mark(query_id, ranking, asked.nodes)
@@ -378,14 +375,3 @@ async def _tick(advance: Advance) -> None:
     while True:
         await asyncio.sleep(1)
         advance(done=0)
-
-
-def _phases(askings: list[Asking], workers: int, alone: int) -> Iterator[tuple[int, list[Asking]]]:
-    """How many queries are asked at once, and which; those asked alone are spread evenly."""
-    if alone:
-        n = min(alone, len(askings))
-        chosen = [askings[position * len(askings) // n] for position in range(n)]
-        yield 1, chosen
-        timed = set(chosen)
-        askings = [asking for asking in askings if asking not in timed]
-    yield workers, askings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
@@ -25,8 +25,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
 from llama_index_rag_metrics.scores.scoring.batches import Failed, NoRelevant, ScoringOptions
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
-
-LatencyMode: TypeAlias = Literal["load", "alone"]
 
 
 class StageOptions(TypedDict, total=False):
@@ -78,13 +76,6 @@ class StageOptions(TypedDict, total=False):
     a metric, isn't asked any more: the remaining queries then count as failed. The same happens,
     whatever this argument, when a service refuses the key (401; or 403, if it has answered no
     query)."""
-
-    latency: LatencyMode
-    """Whether queries are timed while `workers` of them are asked at once ("load"), or one at a
-    time, before any others ("alone")."""
-
-    latency_sample: int | None
-    """How many queries "alone" asks so, spread evenly over the dataset. None asks all."""
 
     tokenizer: Tokenizer | None
     """Counts the tokens of what a prompt would hold of each node, for cutoffs such as
@@ -174,8 +165,6 @@ class RunOptions:
     ignore_identical_ids: bool = False
     timeout: float | None = None
     max_failures: float | None = None
-    latency: LatencyMode = "load"
-    latency_sample: int | None = None
     tokenizer: Tokenizer | None = None
     forbidden: ForbiddenLike | None = None
     filters: FiltersLike | None = None
@@ -212,14 +201,6 @@ class RunOptions:
         if self.use_async is not None and not isinstance(self.use_async, bool):
             expected = "True, False, or None to find out which works"
             raise InvalidInput("use_async", self.use_async, expected)
-        if self.latency not in ("load", "alone"):
-            raise InvalidInput("latency", self.latency, "'load' or 'alone'")
-        if self.latency_sample is None:
-            return
-        check_count("latency_sample", self.latency_sample, "questions to ask alone")
-        if self.latency == "load":
-            sentence = "latency_sample can only be given with latency='alone'."
-            raise InvalidInput("latency_sample", self.latency_sample, sentence=sentence)
 
     @property
     def scoring(self) -> ScoringOptions:
