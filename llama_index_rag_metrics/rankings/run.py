@@ -275,7 +275,7 @@ class Run(Mapping[str, Ranking]):
         """Percentiles of the seconds that a query took, or None where nothing was timed.
 
         Failed queries are left out: a refused connection isn't a fast answer, and a timeout only
-        shows how long the caller waited. If some queries were asked alone, only these count.
+        shows how long the caller waited.
         """
         timed = [
             (ranking.latency, ranking.concurrency)
@@ -284,8 +284,7 @@ class Run(Mapping[str, Ranking]):
         ]
         if not timed:
             return None
-        alone = [(latency, n) for latency, n in timed if n == 1]
-        seconds, at_once = zip(*(alone or timed), strict=True)
+        seconds, at_once = zip(*timed, strict=True)
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
         concurrency = at_once[0] if len(set(at_once)) == 1 else None
         return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99, concurrency)
