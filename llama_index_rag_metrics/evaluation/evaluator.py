@@ -506,7 +506,7 @@ async def aevaluate(
         show_progress: whether to show a progress bar.
 
     The further arguments are those of `EvaluateOptions`, such as `name`, `journal`, `cache`,
-    `timeout`, `max_failures`, `tokenizer`, `forbidden` and `filters`.
+    `timeout`, `tokenizer`, `forbidden` and `filters`.
 
     Returns:
         One result per query, in the dataset's order; `.scores` has the means and counts, `.run`

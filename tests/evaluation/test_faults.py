@@ -35,7 +35,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.runtime import sync
-from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, QueryTimeout
+from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout
 from llama_index_rag_metrics.runtime.masking import register_secret
 from llama_index_rag_metrics.runtime.progress import progress
 
@@ -348,29 +348,6 @@ class TestLimits:
         stuck.set()
         assert list(results.scores.failed) == ["q0", "q4", "q8"]
 
-    @pytest.mark.parametrize(("max_failures", "n_asked"), [(0, 1), (4, 5), (0.25, 4)])
-    def test_asking_ends_after_so_many_failures(
-        self, max_failures: float, n_asked: int, recwarn: Any
-    ) -> None:
-        queries: list[str] = []
-
-        def ask(query: str) -> list[str]:
-            queries.append(query)
-            raise ValueError("no index")
-
-        results = evaluate(ask, DATASET, ["recall"], workers=1, max_failures=max_failures)
-        # more than 25 % of 12 queries are 4
-        assert len(queries) == n_asked
-        assert len(results.scores.failed) == 12
-        assert results.scores.failed["q11"] == (
-            f"not asked: {n_asked} failed (max_failures={max_failures:g}), "
-            "the last with ValueError: no index"
-        )
-        assert any(
-            note.startswith(f"the retriever wasn't asked for {12 - n_asked} of 12 questions, which")
-            for note in results.scores.notes
-        )
-
     def test_what_is_finished_is_kept(self, tmp_path: Path) -> None:
         def ask(query: str) -> list[str]:
             if query not in ("0?", "1?"):
@@ -378,7 +355,7 @@ class TestLimits:
             return ["d"]
 
         options: dict[str, Any] = {"workers": 1, "journal": tmp_path / "journal"}
-        results = evaluate(ask, DATASET, ["recall"], **options, max_failures=1, run="x")
+        results = evaluate(ask, DATASET, ["recall"], **options, run="x")
         assert results.scores.by_query("recall")["q1"] == 1
         again = evaluate(lambda query: ["d"], DATASET, ["recall"], **options, run="x")
         assert again.scores.means["recall"] == 1
@@ -432,16 +409,7 @@ class TestLimits:
         assert list(evaluate(ask, DATASET, ["recall"], workers=1).scores.failed) == ["q5"]
 
     @pytest.mark.parametrize(
-        "options",
-        [
-            {"timeout": 0},
-            {"timeout": True},
-            {"timeout": "1"},
-            {"timeout": float("nan")},
-            {"max_failures": -1},
-            {"max_failures": 1.5},
-            {"max_failures": True},
-        ],
+        "options", [{"timeout": 0}, {"timeout": True}, {"timeout": "1"}, {"timeout": float("nan")}]
     )
     def test_other_limits_are_refused_before_anything_is_asked(self, options: Any) -> None:
         with pytest.raises(InvalidInput, match=next(iter(options))):
@@ -516,19 +484,6 @@ def test_asynchronous_code_that_blocks_for_ever_ends_the_run(
     blocked.clear()
     again = evaluate(retriever, DATASET, ["recall"], timeout=LIMIT, **options)
     assert again.scores.means["recall"] == 1
-
-
-def test_queries_that_were_never_asked_have_no_error_of_their_own() -> None:
-    def retrieve(query: str) -> list[str]:
-        raise ValueError("down")
-
-    dataset = {"queries": {f"q{n}": "x?" for n in range(50)}, "corpus": {}, "relevant_docs": {}}
-    with pytest.warns(EveryQueryFailed) as warned:
-        evaluate(retrieve, dataset, ["mrr"], max_failures=3, workers=1)
-    assert (
-        str(warned[0].message)
-        == "retrieval failed on every question, 4 times with: ValueError: down"
-    )
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def results() -> EvaluationResults:
         "fails?": ConnectionError("refused"),
         "unlabelled?": ["a"],
     }
-    return evaluate(Scripted(script), dataset, ["recall@2"], name="bm25", max_failures=None)
+    return evaluate(Scripted(script), dataset, ["recall@2"], name="bm25")
 
 
 def test_each_kind_of_loss_is_counted(results: EvaluationResults) -> None:
@@ -72,7 +72,7 @@ def test_stored_scores_count_what_live_ones_do() -> None:
         {"q1": "moons?", "q2": "fails?"}, {"q1": ["a", "b"], "q2": list("abcdefg")}
     )
     script: dict[str, Any] = {"moons?": ["a"], "fails?": ConnectionError("refused")}
-    live = evaluate(Scripted(script), dataset, ["recall@2"], max_failures=None)
+    live = evaluate(Scripted(script), dataset, ["recall@2"])
     stored = Scores.from_json(live.scores.to_json())
     assert losses_line(losses([system_of(live)], "recall@2")) == (
         "1 of 2 relevant passages was never retrieved."

@@ -47,12 +47,10 @@ RETRIEVER = "the retriever"  # the key of the retriever's failures; metrics have
 
 
 class FailedQueries:
-    """Counts failures, of the retriever and of each metric, and says when to stop asking."""
+    """Stops asking a retriever, or a metric, whose service refuses the key."""
 
-    def __init__(self, max_failures: float | None, total: int) -> None:
-        self._max_failures, self._total = max_failures, total
-        self._most = max_failures * total if isinstance(max_failures, float) else max_failures
-        self._failures: Counter[str] = Counter()
+    def __init__(self, total: int) -> None:
+        self._total = total
         self._answered: set[str] = set()
         self._reasons: dict[str, str] = {}
         self._unasked: Counter[str] = Counter()
@@ -61,14 +59,9 @@ class FailedQueries:
         self._answered.add(component)
 
     def record(self, component: str, error: str, status: int | None = None) -> None:
-        """Count a failed query of a metric or the `RETRIEVER`; `status` is of an HTTP answer."""
-        self._failures[component] += 1
-        n = self._failures[component]
+        """Note a failed query of a metric or the `RETRIEVER`; `status` is of an HTTP answer."""
         if refuses_key(status, has_answered=component in self._answered):
             self._reasons.setdefault(component, f"the service refuses the key: {error}")
-        elif self._most is not None and n > self._most:
-            reason = f"{n} failed (max_failures={self._max_failures:g}), the last with {error}"
-            self._reasons.setdefault(component, reason)
 
     def unasked(self, component: str) -> str | None:
         """The error of a query that isn't asked any more; None where it is to be asked."""
@@ -158,7 +151,7 @@ class QueryRunner:
         self._n_identical, self._cut = 0, Cut()
         times = range(1, options.repeats + 1)
         self._askings = [Asking(query_id, time) for time in times for query_id in dataset.queries]
-        self._failures = FailedQueries(options.max_failures, len(self._askings))
+        self._failures = FailedQueries(len(self._askings))
         self._under_way: dict[Asking, float] = {}
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
         self._labels = LabelCheck(labels if by_id else (), options.match_on, dataset.corpus)

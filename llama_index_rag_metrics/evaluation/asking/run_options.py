@@ -71,12 +71,6 @@ class StageOptions(TypedDict, total=False):
     a query; then the query, or the metric's value, has failed. A thread that hangs is abandoned,
     and another takes its place."""
 
-    max_failures: float | None
-    """How many queries may fail, or which share of them (a float below 1), before the retriever, or
-    a metric, isn't asked any more: the remaining queries then count as failed. The same happens,
-    whatever this argument, when a service refuses the key (401; or 403, if it has answered no
-    query)."""
-
     tokenizer: Tokenizer | None
     """Counts the tokens of what a prompt would hold of each node, for cutoffs such as
     `recall@2000tokens`: a function from a text to its tokens, or what has `encode`. LlamaIndex's
@@ -164,7 +158,6 @@ class RunOptions:
     on_error: OnError = "raise"
     ignore_identical_ids: bool = False
     timeout: float | None = None
-    max_failures: float | None = None
     tokenizer: Tokenizer | None = None
     forbidden: ForbiddenLike | None = None
     filters: FiltersLike | None = None
@@ -193,11 +186,6 @@ class RunOptions:
         if self.timeout is not None:
             expected = "seconds above 0, or None"
             check_amount("timeout", self.timeout, expected, lambda seconds: seconds > 0)
-        if (limit := self.max_failures) is not None:
-            is_share = isinstance(limit, float) and 0 < limit < 1
-            if not is_share and not (type(limit) is int and limit >= 0):
-                expected = "a number of questions from 0 on, or a share of them between 0 and 1"
-                raise InvalidInput("max_failures", limit, expected)
         if self.use_async is not None and not isinstance(self.use_async, bool):
             expected = "True, False, or None to find out which works"
             raise InvalidInput("use_async", self.use_async, expected)
