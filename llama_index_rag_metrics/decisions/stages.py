@@ -304,7 +304,6 @@ async def aevaluate_stages(
         show_progress=show_progress,
         match_on=match_on,
         matcher=as_matcher(matcher),
-        ignore_identical_ids=False,
     )
     plan = Plan.of(dataset, resolve(metrics), run_options)
     prepared = await prepare(plan.computed, plan.questions, run_options.cache)
@@ -313,12 +312,7 @@ async def aevaluate_stages(
     asker = StageAsker(source, plan, named)
     (collected,) = await QueryRunner(asker, plan).collect()
     warn_of([collected])
-    stage_options = replace(
-        run_options,
-        show_progress=False,
-        raise_on_error=False,
-        ignore_identical_ids=options.get("ignore_identical_ids", False),
-    )
+    stage_options = replace(run_options, show_progress=False, raise_on_error=False)
     results = {}
     for stage in asker.outcomes:
         results[stage] = evaluated = await run_evaluation(

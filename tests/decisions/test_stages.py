@@ -249,20 +249,6 @@ def test_labels_that_a_stage_drops_are_labels_all_the_same() -> None:
     assert len(caught) == 1
 
 
-def test_what_has_the_id_of_its_query_is_left_out_of_every_stage() -> None:
-    dataset = RetrievalDataset({"a": "one"}, {"a": ["b"]}, {item: item for item in "ab"})
-    script = Scripted({"one": [node("a", score=0.9), node("b", score=0.5)]})
-    stages = evaluate_stages(script, [CUTOFF], dataset, ["mrr"])
-    assert [results.scores.means["mrr"] for results in stages.values()] == [1 / 2, 1 / 2]
-
-    stages = evaluate_stages(script, [CUTOFF], dataset, ["mrr"], ignore_identical_ids=True)
-    assert [results.scores.means["mrr"] for results in stages.values()] == [1.0, 1.0]
-    assert all(
-        any("1 of 1 questions" in note for note in results.scores.notes)
-        for results in stages.values()
-    )
-
-
 def test_the_asynchronous_twin() -> None:
     async def inside() -> Any:
         return await aevaluate_stages(retriever(), [CUTOFF], DATASET, ["mrr"])

@@ -107,15 +107,6 @@ def test_a_bare_id_without_a_text_is_no_text_of_no_length() -> None:
         evaluate(lambda query: ["a"], DATASET, ["recall@9tokens"], tokenizer=str.split)
 
 
-def test_a_document_that_is_left_out_costs_nothing() -> None:
-    dataset = RetrievalDataset({"a": "x?"}, {"a": ["b"]})
-    results = evaluate(
-        retrieve, dataset, ["recall@2tokens"], tokenizer=Words(), ignore_identical_ids=True
-    )
-    assert list(results.run["a"].tokens or ()) == COSTS[1:]
-    assert results.scores.means == {"recall@2tokens": 1.0}
-
-
 def test_stages_count_too() -> None:
     from llama_index.core.postprocessor import SimilarityPostprocessor
 

@@ -90,22 +90,6 @@ def test_evaluate_counts_what_it_skips(tmp_path: Path) -> None:
         evaluate(lambda query: ["d1"], in_memory, ["mrr"], on_error="ignore")  # type: ignore[arg-type]
 
 
-def test_documents_of_the_querys_own_id_can_be_ignored() -> None:
-    dataset = RetrievalDataset(
-        {"a": "?", "b": "?"}, {"a": ["x"], "b": ["x"]}, {letter: letter for letter in "abx"}
-    )
-    names = {"mrr": 0.5, "precision@2": 0.5}  # a and b are first, x second
-    plain = evaluate(lambda query: ["a", "x"], dataset, list(names))
-    assert plain.scores.by_query("mrr") == {"a": 0.5, "b": 0.5}
-    ignoring = evaluate(lambda query: ["a", "x"], dataset, list(names), ignore_identical_ids=True)
-    assert ignoring.scores.by_query("mrr") == {"a": 1.0, "b": 0.5}
-    assert list(ignoring.run["a"].ids) == ["x"]
-    assert (
-        "1 of 2 questions retrieved a document with the question's own id"
-        in ignoring.scores.notes[0]
-    )
-
-
 def test_a_ranking_without_an_item_keeps_its_columns_together() -> None:
     ranking = Ranking(["q", "d", "q"], scores=[3.0, 2.0, 1.0], texts=["Q", "D", "Q"], latency=0.5)
     run = Run({"q": ranking, "r": ["q"]}).without_identical_ids()

@@ -148,7 +148,7 @@ class QueryRunner:
                 for time, rankings in enumerate(stored, 1)
                 for query_id, ranking in rankings.items()
             }
-        self._n_identical, self._cut = 0, Cut()
+        self._cut = Cut()
         times = range(1, options.repeats + 1)
         self._askings = [Asking(query_id, time) for time in times for query_id in dataset.queries]
         self._failures = FailedQueries(len(self._askings))
@@ -211,10 +211,6 @@ class QueryRunner:
                 for matching in self._matchings[time]
             }
         first, *_ = every = [*self._collected.values()]
-        if self._n_identical:
-            of_all = f"{self._n_identical:,} of {len(self._askings):,} questions"
-            what = "retrieved a document with the question's own id, which is left out"
-            self._notes[f"{of_all} {what}"] = None
         self._notes |= dict.fromkeys(self._cut.notes)
         first.notes = (*self._resumed, *self._notes, *self._failures.notes, *self.asker.notes)
         by_matcher = {name: matched.usage for name, matched in first.matched.items()}
@@ -250,9 +246,6 @@ class QueryRunner:
             else:
                 self._labels.see(ranking.ids)
                 ranking = self._with_texts(ranking)
-            if self.options.ignore_identical_ids:
-                self._n_identical += query_id in ranking.ids
-                ranking = ranking.without(query_id)
             if self.options.min_score is not None:
                 uncut, ranking = ranking, ranking.at_least(self.options.min_score, query_id)
                 self._cut += Cut.of(uncut, ranking)

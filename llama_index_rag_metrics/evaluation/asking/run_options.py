@@ -62,10 +62,6 @@ class StageOptions(TypedDict, total=False):
     """Whether reading the dataset ends ("raise") at the first line that can't be read, or that
     judges a question that isn't there, or leaves such lines out ("skip"), which a note counts."""
 
-    ignore_identical_ids: bool
-    """Leave out documents that have their own query's id, as BEIR does. The retriever should then
-    return one item more than the largest cutoff."""
-
     timeout: float | None
     """Seconds that the retriever, and each postprocessor, matcher and metric of texts, may take on
     a query; then the query, or the metric's value, has failed. A thread that hangs is abandoned,
@@ -156,7 +152,6 @@ class RunOptions:
     raise_on_error: bool = False
     use_async: bool | None = None
     on_error: OnError = "raise"
-    ignore_identical_ids: bool = False
     timeout: float | None = None
     tokenizer: Tokenizer | None = None
     forbidden: ForbiddenLike | None = None
