@@ -118,7 +118,7 @@ class Plan:
         options: RunOptions,
         postprocessors: Sequence[BaseNodePostprocessor] = (),
     ) -> Plan:
-        questions = RetrievalDataset.of(dataset, on_error=options.on_error)
+        questions = RetrievalDataset.of(dataset)
         check_passes(metrics, options.repeats, labels_of(questions).values())
         options.scoring.check(questions.relevance)
         check_mode(questions.mode)

@@ -30,7 +30,7 @@ from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
 from llama_index_rag_metrics.report.model import Row
 from llama_index_rag_metrics.report.numbers import rounded_up
 from llama_index_rag_metrics.report.terminal import to_text
-from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
 
 N = 60
 TEXTS = {f"d{number}": f"text {number} " * 5 for number in range(N)}
@@ -500,23 +500,6 @@ def test_an_argument_that_there_isnt_is_refused_before_anything_is_built() -> No
 
     with pytest.raises(InvalidInput, match=r"sweep\(\) has no argument 'worker'. .*'workers'"):
         sweep(build, {"k": [1]}, DATASET, "mrr", worker=8)  # type: ignore[call-arg]
-
-
-def test_lines_that_cant_be_read_are_skipped_where_that_is_asked(tmp_path: Path) -> None:
-    path = tmp_path / "questions.jsonl"
-    rows = [json.dumps({"query": f"{n}?", "expected_ids": ["d"]}) for n in range(3)]
-    path.write_text("\n".join([*rows, "{broken"]))
-    with pytest.warns(LinesSkipped):
-        swept = sweep(
-            lambda depth: lambda query: ["d"],
-            {"depth": [1]},
-            path,
-            count_tokens=False,
-            on_error="skip",
-        )
-    (finished,) = swept.finished
-    assert finished.results is not None
-    assert len(finished.results) == 3
 
 
 def test_configurations_that_score_the_same() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, evaluate
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LinesSkipped
+from llama_index_rag_metrics import Ranking, RetrievalDataset, Run
+from llama_index_rag_metrics.runtime.errors import FileFormatError, LinesSkipped
 
 
 def beir(folder: Path) -> Path:
@@ -75,19 +75,6 @@ def test_skip_leaves_out_what_raise_refuses(
     assert [list(relevant) for relevant in dataset.relevance.values()] == [["d1"]]
     with pytest.warns(LinesSkipped):
         assert RetrievalDataset.of(str(path), on_error="skip") == dataset
-
-
-def test_evaluate_counts_what_it_skips(tmp_path: Path) -> None:
-    with pytest.warns(LinesSkipped):
-        results = evaluate(lambda query: ["d1"], beir(tmp_path), ["mrr"], on_error="skip")
-    assert results.scores.means["mrr"] == 1
-    (note,) = [note for note in results.scores.notes if "skipped" in note]
-    assert note.startswith("4 lines of the dataset were skipped: ")
-    with pytest.raises(InvalidInput, match="on_error"):
-        evaluate(lambda query: ["d1"], tmp_path, ["mrr"], on_error="ignore")  # type: ignore[arg-type]
-    in_memory = RetrievalDataset({"q1": "?"}, {"q1": ["d1"]})
-    with pytest.raises(InvalidInput, match="on_error: expected 'raise' or 'skip', got 'ignore'"):
-        evaluate(lambda query: ["d1"], in_memory, ["mrr"], on_error="ignore")  # type: ignore[arg-type]
 
 
 def test_a_ranking_without_an_item_keeps_its_columns_together() -> None:

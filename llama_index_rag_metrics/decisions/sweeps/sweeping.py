@@ -179,7 +179,7 @@ async def asweep(
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
-    questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
+    questions = RetrievalDataset.of(dataset)
     check_passes(chosen, options.get("repeats", 1), labels_of(questions).values())
     _check_metadata(questions, slices, clusters)
     options["cache"] = Cache.of(options.get("cache"), journal)

@@ -13,7 +13,6 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.who_asks import FiltersLike
-from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
@@ -57,10 +56,6 @@ class StageOptions(TypedDict, total=False):
     """Whether the retriever is asked by its `aretrieve`, or by its `retrieve` in as many threads as
     there are workers. None finds out on the first query which works and doesn't block; where one
     doesn't work, a note says so."""
-
-    on_error: OnError
-    """Whether reading the dataset ends ("raise") at the first line that can't be read, or that
-    judges a question that isn't there, or leaves such lines out ("skip"), which a note counts."""
 
     timeout: float | None
     """Seconds that the retriever, and each postprocessor, matcher and metric of texts, may take on
@@ -151,7 +146,6 @@ class RunOptions:
     failed: Failed = "zero"
     raise_on_error: bool = False
     use_async: bool | None = None
-    on_error: OnError = "raise"
     timeout: float | None = None
     tokenizer: Tokenizer | None = None
     forbidden: ForbiddenLike | None = None
