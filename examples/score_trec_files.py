@@ -36,6 +36,6 @@ with tempfile.TemporaryDirectory() as name:
     systems = [score_rankings(qrels, run, ["ndcg@5", "ap", "recall@5"]) for run in runs]
     print_results(systems, worst=0, per_query=True)
 
-    # for ranx, pytrec_eval and ir_measures: {query id: {document id: score}}
-    write_run(runs[1], folder / "dense.json")
-    print((folder / "dense.json").read_text())
+    # for ranx, pytrec_eval, ir_measures and trec_eval itself
+    write_run(runs[1], folder / "dense.run")
+    print((folder / "dense.run").read_text())

@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
-    from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
     from llama_index_rag_metrics.files.records import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
@@ -172,14 +171,12 @@ __all__ = [
     "read_traces",
     "record_retrieval",
     "register",
-    "register_format",
     "register_matcher",
     "score_rankings",
     "score_schema",
     "score_table",
     "sweep",
     "unregister",
-    "unregister_format",
     "unregister_matcher",
     "write_html",
     "write_qrels",
@@ -217,7 +214,6 @@ _LAZY = {
     "evaluation.results.evaluation_results": ("EvaluationResults", "plot"),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
-    "files.file_kinds": ("register_format", "unregister_format"),
     "files.records": ("Qrels",),
     "files.retrieval_dataset": ("RetrievalDataset",),
     "files.runs.read_runs": ("read_qrels", "read_run"),

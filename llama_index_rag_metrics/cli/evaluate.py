@@ -142,7 +142,7 @@ def run_evaluate(
         check_files({"--html": html, "--output": output})
         as_matcher(matcher)
         if repeats > 1 and output is not None and not holds_repeats(output):
-            expected = "a file that ends in .jsonl, .parquet or .arrow for --repeats"
+            expected = "a file that ends in .jsonl or .parquet for --repeats"
             raise InvalidInput("--output", str(output), expected)
         tokens_of = tokenizer_named(tokenizer)
         metrics = chosen_metrics(metric)

@@ -22,6 +22,8 @@ from llama_index_rag_metrics.cli.outcome import found_scores
 from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.fields import EXAMPLE
+from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.terminal import print_heading
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
@@ -119,7 +121,19 @@ def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
         return
     for result in results:
         apart = path.with_name(f"{path.stem}.{_file_safe(result.run.name)}{path.suffix}")
-        write_run(result.run, path if len(results) == 1 else apart, lossy=True)
+        target = path if len(results) == 1 else apart
+        write_run(result.run if holds_repeats(target) else _for_exchange(result.run), target)
+
+
+def _for_exchange(run: Run) -> Run:
+    """What a TREC run can hold: no failures, and each id of a ranking once."""
+    rankings = {}
+    for query_id, ranking in run.items():
+        first = {item: place for place, item in reversed([*enumerate(ranking.ids)])}
+        places = sorted(first.values())
+        scores = ranking.scores and [ranking.scores[place] for place in places]
+        rankings[query_id] = Ranking([ranking.ids[place] for place in places], scores)
+    return Run(rankings, name=run.name)
 
 
 def print_dataset(dataset: RetrievalDataset) -> None:

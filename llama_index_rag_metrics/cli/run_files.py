@@ -22,7 +22,7 @@ from llama_index_rag_metrics.rankings.matching.matcher_names import Matched, as_
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped, MistakenFile
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Cut, no_common_query
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
@@ -238,7 +238,7 @@ def relevance_beside(
         with _report_skipped():
             if relevance := read_qrels(path, on_error=on_error, columns=columns):
                 return relevance
-    except (LacksField, MistakenFile):
+    except LacksField:
         pass
     remedy = (
         "Give the labels with --qrels FILE; if you have none, let an LLM judge: in Python "

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.files import records
-from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import DOC_ID, QUERY_ID
-from llama_index_rag_metrics.files.lines import (
-    Faults,
-    Place,
-    from_json,
-    read_lines,
-    to_json,
-    write_lines,
-)
+from llama_index_rag_metrics.files.lines import Faults, Place, from_json, read_lines
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.runtime.atomic_files import is_broken
-from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-HEADER = ("query-id", "corpus-id", "score")
 _SCORE_HEADINGS = {"score", "relevance", "rel", "grade", "label"}
-_NAME = "a BEIR folder"
 
 
 def is_beir(folder: Path) -> bool:
@@ -71,7 +60,7 @@ def read_judgements(
         nonlocal documents_first
         columns = line.split("\t")
         expected = "query-id, corpus-id and score, with tabs between them"
-        place.check(len(columns) == len(HEADER), expected, line)
+        place.check(len(columns) == 3, expected, line)
         *ids, grade = columns
         if place.line == 1 and grade.strip().lower() in _SCORE_HEADINGS:
             documents_first = ids[0].strip().lower() in DOC_ID
@@ -81,20 +70,6 @@ def read_judgements(
 
     faults.each(read_lines(path, faults), read)
     return grades.relevance()
-
-
-def write_beir(
-    content: DatasetContent, folder: Path, split: str = "test", *, lossy: bool = False
-) -> None:
-    check_fits(content, _NAME, ["grades", "metadata", "document metadata"], lossy=lossy)
-    rows, metadata = list(judgement_rows(content.relevance)), content.metadata
-    queries = (
-        {"_id": key, "text": text, **({"metadata": metadata[key]} if key in metadata else {})}
-        for key, text in content.queries.items()
-    )
-    write_lines(folder / "queries.jsonl", map(to_json, queries))
-    write_corpus(content, folder / "corpus.jsonl")
-    write_lines(folder / "qrels" / f"{split}.tsv", rows)
 
 
 def read_corpus(
@@ -118,21 +93,6 @@ def read_query(content: DatasetContent, record: Any, place: Place) -> None:
     content.queries[query_id] = fields.pop("text")
     if metadata := records.take_metadata(fields):
         content.metadata[query_id] = metadata
-
-
-def write_corpus(content: DatasetContent, path: Path) -> None:
-    documents = (records.document_record(content, item, "_id") for item in content.corpus)
-    write_lines(path, map(to_json, documents))
-
-
-def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
-    yield "\t".join(HEADER)
-    for query_id, judgements in relevance.items():
-        for document_id, grade in judgements.grades.items():
-            for name in (query_id, document_id):
-                if re.search(r"[\t\r\n]", name) or is_broken(name):
-                    raise FormatTooNarrow(_NAME, [f"the id {name!r}"], lossy=False)
-            yield f"{query_id}\t{document_id}\t{records.format_grade(grade)}"
 
 
 def _choose(split: str | None, splits: list[str]) -> str | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.files.conversations import read_conversation
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
 
@@ -173,41 +172,3 @@ class PassageTexts:
         passages: Iterable[str | Span] = chain(named, placed)
         known = {passage: text for passage in passages if (text := self(passage)) is not None}
         return getattr, (known, "get")
-
-
-def check_fits(
-    content: DatasetContent, form: str, holds: Collection[str], *, lossy: bool = False
-) -> None:
-    if lossy:
-        return
-    losses = [
-        f"{wording} ({example!r})"
-        for part, (wording, examples) in _PARTS.items()
-        if part not in holds and (example := next(iter(examples(content)), None)) is not None
-    ]
-    if losses:
-        raise FormatTooNarrow(form, losses)
-
-
-def _judged(test: Callable[[Relevance], bool]) -> Callable[[DatasetContent], Iterable[str]]:
-    return lambda content: (
-        query_id for query_id, relevance in content.relevance.items() if test(relevance)
-    )
-
-
-_PARTS: Mapping[str, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
-    "grades": ("grades", _judged(lambda relevance: relevance.is_graded)),
-    "groups": ("groups of alternatives", _judged(lambda judged: judged.alternatives is not None)),
-    "spans": ("places in documents", _judged(lambda relevance: relevance.spans is not None)),
-    "nothing relevant": (
-        "questions of which no passage is labelled",
-        _judged(lambda judged: not judged.grades),
-    ),
-    "metadata": ("metadata of questions", attrgetter("metadata")),
-    "expected texts": ("expected texts", attrgetter("expected_texts")),
-    "document metadata": ("metadata of documents", attrgetter("document_metadata")),
-    "forbidden ids": ("forbidden ids", attrgetter("forbidden")),
-    "mode": ("another mode than text", lambda content: {content.mode} - {"text"}),
-}
-
-ALL_BUT_MODE = _PARTS.keys() - {"mode"}

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files import records, tables
 from llama_index_rag_metrics.files.beir import read_corpus
-from llama_index_rag_metrics.files.dataset_content import (
-    ALL_BUT_MODE,
-    OF_QUERIES,
-    DatasetContent,
-    check_fits,
-)
+from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
@@ -140,19 +135,6 @@ def write_mapping(content: DatasetContent, path: Path) -> None:
     write_lines(path, [to_json(data, indent=1)])
 
 
-def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
-    """Write the JSON of LlamaIndex's old dataset, whose reader uses the platform's encoding."""
-    form = "the JSON of EmbeddingQAFinetuneDataset"
-    check_fits(content, form, ["nothing relevant", "mode"], lossy=lossy)
-    data = {
-        "queries": content.queries,
-        "corpus": {item: content.indexed_text(item) for item in content.corpus},
-        "relevant_docs": {query_id: [*ids] for query_id, ids in content.relevance.items()},
-        "mode": content.mode,
-    }
-    write_lines(path, [to_json(data, ascii_only=True, indent=4)])
-
-
 def _part(
     data: Mapping[str, object],
     name: str,
@@ -218,8 +200,10 @@ def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
     return content
 
 
-def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
-    check_fits(content, "JSONL", ALL_BUT_MODE, lossy=lossy)
+def write_jsonl(content: DatasetContent, path: Path) -> None:
+    if content.mode != "text":
+        expected = f"a name that ends in .json, which holds the mode {content.mode!r}"
+        raise InvalidInput("path", str(path), expected)
     questions = (records.question_record(content, query_id) for query_id in content.queries)
     documents = (records.document_record(content, document_id) for document_id in content.corpus)
     write_lines(path, map(to_json, chain(questions, documents)))

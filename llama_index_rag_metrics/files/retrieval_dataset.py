@@ -16,7 +16,7 @@ from llama_index_rag_metrics.files import dataset_content as arguments
 from llama_index_rag_metrics.files.conversations import with_turns
 from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
 from llama_index_rag_metrics.files.lines import Faults, OnError
-from llama_index_rag_metrics.files.tables import is_frame, to_frame
+from llama_index_rag_metrics.files.tables import is_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_choice, check_integer
@@ -250,47 +250,17 @@ class RetrievalDataset(DatasetContent):
         else:
             self.to_jsonl(path)
 
-    def save_json(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
-        """Write the JSON of LlamaIndex's old dataset, which old versions read.
+    def save_json(self, path: str | os.PathLike[str]) -> None:
+        """Write as `save` does; LlamaIndex's old dataset calls it so."""
+        self.save(path)
 
-        Titles become the first line of their texts.
-
-        Args:
-            path: the file.
-            lossy: leave out what that JSON can't hold: grades, groups, metadata, expected texts.
-
-        Raises:
-            FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
-        """
-        dataset_objects.write_embedding_qa(self, Path(path), lossy=lossy)
-
-    def to_jsonl(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
+    def to_jsonl(self, path: str | os.PathLike[str]) -> None:
         """Write JSON lines: the questions, then the documents.
 
         Raises:
-            FormatTooNarrow: the mode isn't text, and `lossy` isn't set.
+            InvalidInput: the mode isn't text, which only JSON holds.
         """
-        dataset_objects.write_jsonl(self, Path(path), lossy=lossy)
-
-    def to_beir(
-        self, folder: str | os.PathLike[str], split: str = "test", *, lossy: bool = False
-    ) -> None:
-        """Write a BEIR folder.
-
-        Args:
-            folder: the folder; other splits that it has stay there.
-            split: the name of the file in qrels/.
-            lossy: leave out what BEIR can't hold: groups, expected texts, the judgement that
-                nothing is relevant.
-
-        Raises:
-            FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
-        """
-        beir.write_beir(self, Path(folder), split, lossy=lossy)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """One row per question: query, relevance, expected texts, one column per metadata key."""
-        return to_frame(self)
+        dataset_objects.write_jsonl(self, Path(path))
 
     @property
     def relevant_docs(self) -> dict[str, Relevance]:
@@ -403,8 +373,7 @@ class RetrievalDataset(DatasetContent):
 def check_ending(path: Path) -> str:
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending not in (".json", ".jsonl", ".ndjson"):
-        remedy = "To write a folder, use to_beir()."
-        raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl", remedy)
+        raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl")
     return ending
 
 

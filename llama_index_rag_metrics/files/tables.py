@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.conversations import HISTORY
-from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.lines import Faults, Place, read_lines, read_text
-from llama_index_rag_metrics.files.records import question_record, read_relevance, read_texts
+from llama_index_rag_metrics.files.records import read_relevance, read_texts
 from llama_index_rag_metrics.rankings.judging.arrow import check_undamaged
-from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingPackage
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 def is_frame(source: object) -> bool:
@@ -62,23 +61,6 @@ def frame_table(frame: Any) -> tuple[list[str], Iterator[tuple[Place, Sequence[A
         frame = frame.reset_index()
     rows = frame.itertuples(index=False, name=None)
     return list(map(str, frame.columns)), place.numbered(rows, "row")
-
-
-def to_frame(content: DatasetContent) -> pd.DataFrame:
-    """One row a question; metadata called like another column is in a column `metadata`."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingPackage("to_pandas()", "pandas") from error
-    rows = []
-    for query_id in content.queries:
-        record = {"relevance": None, **question_record(content, query_id)}
-        metadata = record.pop("metadata", {})
-        clashing = {key: value for key, value in metadata.items() if key in f.RESERVED}
-        rows.append({**metadata, **record, **({"metadata": clashing} if clashing else {})})
-    first = ["query_id", "query", "relevance"]
-    columns = list(dict.fromkeys([*first, *(key for row in rows for key in row)]))
-    return pd.DataFrame(rows, columns=columns, dtype=object).set_index("query_id")
 
 
 def _plain(value: Any) -> Any:

@@ -16,11 +16,10 @@ from llama_index_rag_metrics.files.records import Judgements, format_grade
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.atomic_files import is_broken
-from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 COMMENT, BEGINS_COMMENT = "#", b"#"
 
-_NAME = "TREC's format"
 _SPACE = re.compile(r"[ \t\v\f\r]+")
 _SPACES = re.compile(r"[ \t\v\f\r\n]")
 
@@ -48,7 +47,7 @@ def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
         for document_id, grade in judgements.grades.items():
             ids = fitting_query_id(query_id), fitting_id(document_id)
             if grade != int(grade):
-                raise _narrow(f"the grade {grade}, since trec_eval cuts it off")
+                raise _unfit("grade", grade, "a whole number, since trec_eval cuts off the rest")
             rows.append(f"{ids[0]} 0 {ids[1]} {format_grade(grade)}")
     return rows
 
@@ -60,19 +59,20 @@ def split_columns(line: str) -> list[str]:
 
 def fitting_query_id(query_id: str) -> str:
     if query_id.startswith(COMMENT):
-        raise _narrow(f"the id {query_id!r}, which begins a comment")
+        raise _unfit("query_id", query_id, "an id that doesn't begin a comment")
     return fitting_id(query_id)
 
 
 def fitting_id(document_id: str) -> str:
     is_odd = not document_id or _SPACES.search(document_id) or document_id[0] == "\ufeff"
     if is_odd or is_broken(document_id):
-        raise _narrow(f"the id {document_id!r}")
+        raise _unfit("id", document_id, "an id without white space")
     return document_id
 
 
-def _narrow(loss: str) -> FormatTooNarrow:
-    return FormatTooNarrow(_NAME, [loss], lossy=False)
+def _unfit(argument: str, value: object, expected: str) -> InvalidInput:
+    remedy = "TREC's format can't hold it; JSONL and Parquet hold everything."
+    return InvalidInput(argument, value, expected, remedy)
 
 
 _UNNAMED = "run"

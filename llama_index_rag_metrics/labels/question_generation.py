@@ -93,7 +93,7 @@ async def agenerate_question_context_pairs(
         on_failure: "skip" (or "continue" in old code) leaves a node out on which the LLM keeps
             failing, and names it in the dataset's notes; "fail" ends the run.
         save_every: ignored, for old code: the journal keeps every node at once.
-        output_path: where `save_json` saves the dataset at the end, as in LlamaIndex; a journal is
+        output_path: where `save` writes the dataset at the end, as in LlamaIndex; a journal is
             kept beside it unless `journal` says where.
         verbose: the old name of `show_progress`.
         workers: how many nodes are asked about at once.
@@ -155,7 +155,7 @@ async def agenerate_question_context_pairs(
         )
     dataset = _dataset(corpus, len(prompts), answers, failures, num_questions_per_chunk)
     if output_path is not None:
-        dataset.save_json(output_path)
+        dataset.save(output_path)
     return dataset
 
 

@@ -5,8 +5,7 @@ RagMetricsError
 ├── NotJudged, NothingRelevant, NoRetrieval, IdTypeMismatch    a query can't be scored
 ├── UnknownName ─ UnknownMetric ─ NotScored, UnknownParameter
 ├── DuplicateMetric, MissingExtra, MissingKey
-├── FileFormatError, UnknownFormat ─ MistakenFile              a file can't be read
-├── FormatTooNarrow                                            nor written
+├── FileFormatError, UnknownFormat                             a file can't be read
 ├── JournalMismatch, JournalDamaged, JournalBusy
 ├── RetrievalFailed, QueryTimeout, StrayError, TooManyCalls, CaptureDamaged, WorkersFailed
 ├── ScorerFailed ─ BadAnswer, GenerationFailed, NoQuestions    a service or a model
@@ -256,27 +255,6 @@ class UnknownFormat(RagMetricsError, ValueError):
     ) -> None:
         forms = "; ".join(understood)
         super().__init__(f"{what} isn't {kind}: {reason}. Supported forms: {forms}.")
-
-
-class MistakenFile(FileFormatError, UnknownFormat):
-    """A file is of another kind than what it was given for: says what reads it."""
-
-    def __init__(self, path: str, wanted: str, kind: str, readers: str) -> None:
-        self.path, self.line = path, None
-        RagMetricsError.__init__(self, f"{path} isn't {wanted} but {kind}. {readers}")
-
-
-class FormatTooNarrow(RagMetricsError, ValueError):
-    """A format can't hold everything that is to be written, and part would silently be lost."""
-
-    def __init__(
-        self, form: str, losses: Iterable[str], *, lossy: bool = True, wide: str = "save('….json')"
-    ) -> None:
-        self.losses = tuple(losses)
-        way_out = "lossy=True leaves out what doesn't fit; " if lossy else ""
-        super().__init__(
-            f"{form} can't hold {'; '.join(self.losses)}. {way_out}{wide} holds everything."
-        )
 
 
 class FieldsUnread(UserWarning):

@@ -134,9 +134,9 @@ def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
     assert set(json.loads(Path("all.json").read_text("utf-8"))) == {"bm25.run", "bm25.run.gz"}
 
 
-@pytest.mark.parametrize("name", ["run.jsonl", "run.csv", "run.json", "run.parquet", "run.feather"])
+@pytest.mark.parametrize("name", ["run.jsonl", "run.parquet"])
 def test_every_format_scores_the_same(folder: Path, name: str) -> None:
-    if name.endswith(("parquet", "feather")):
+    if name.endswith("parquet"):
         pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
     rankings = {"q1": ["b", "a", "c"], "q2": ["a"], "q9": ["a"]}
     write_run(rankings, name)
@@ -243,9 +243,7 @@ def test_qrels_that_cannot_be_used(folder: Path) -> None:
     assert refusal(score("bm25.run", qrels="none")) == "none: No such file or directory"
     expected = "--qrels: expected a file with at least one label, got 'empty'."
     assert refusal(score("bm25.run", qrels="empty")) == expected
-    assert refusal(score("bm25.run", qrels="bm25.run")).startswith(
-        "bm25.run isn't qrels but a run. read_run() reads it; on the command line it is the RUN of"
-    )
+    assert "bm25.run, line 1: expected 4 columns" in refusal(score("bm25.run", qrels="bm25.run"))
 
 
 def test_markup_in_names_is_only_text(folder: Path) -> None:

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset.save("d.json")
     write_run({"q1": ["d1", "d2"]}, "a.run")
     write_run({"q1": ["d2", "d1"]}, "b.run")
-    write_run({"q1": ["d2", "d1"]}, "b.csv")
+    Path("b.csv").write_text("query_id,doc_id,rank\nq1,d2,1\nq1,d1,2\n")
     write_qrels(dataset.relevance, "q.txt")
 
 

@@ -63,7 +63,7 @@ def test_questions_are_asked_several_times(folder: Path) -> None:
     assert run(*by_rule, "pass@3 hit_rate@3 >= 1").exit_code == 0
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_numbered_runs_of_a_file_all_count(folder: Path, ending: str) -> None:
     """Of ranks 1 and 2 the mean."""
     times = Run(repeats=[Run({"q": ["a"]}), Run({"q": ["b", "a"]})])
@@ -73,8 +73,8 @@ def test_numbered_runs_of_a_file_all_count(folder: Path, ending: str) -> None:
     for repeats in ((), ("--repeats", "last"), ("--repeats", "keep")):
         shown = run(*command, *repeats)
         assert json.loads(shown.stdout)["run"]["means"] == {"mrr": 0.75}
-    write_run(times.repeats[0], "run.csv")
-    refused = run("score", "run.csv", "--qrels", "qrels.tsv", "-m", "mrr", "--repeats", "keep")
+    write_run(times.repeats[0], "once.run")
+    refused = run("score", "once.run", "--qrels", "qrels.tsv", "-m", "mrr", "--repeats", "keep")
     assert "--repeats: expected a file of traces, or one that keeps repeats" in refusal(refused)
 
 

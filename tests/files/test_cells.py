@@ -156,20 +156,6 @@ def test_text_beside_lists_in_a_column_is_text() -> None:
     assert dataset.expected_texts == {"q1": ['["a"]'], "q2": ["b", "c"]}
 
 
-def test_a_data_frame_comes_back_from_csv(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas", reason="the extra pandas")
-    dataset = RetrievalDataset(
-        {"q1": "why?", "q2": "who?", "q3": "where?"},
-        {"q1": {"d1": 2}, "q2": [], "q3": [["a", "b"], ["c"]]},
-        expected_texts={"q1": [], "q2": ["one", "two"], "q3": ['{"k": 1}']},
-        forbidden={"q1": ["x", "y"], "q2": ["z"]},
-    )
-    path = tmp_path / "table.csv"
-    dataset.to_pandas().to_csv(path)
-    assert RetrievalDataset.load(path, name=dataset.name) == dataset
-    assert RetrievalDataset.of(pd.read_csv(path)) == dataset
-
-
 @pytest.mark.parametrize(
     ("relevance", "wording"),
     [

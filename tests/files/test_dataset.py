@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import re
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
 
 
 @pytest.fixture
@@ -262,26 +261,6 @@ def test_of_takes_objects_by_their_attributes() -> None:
         RetrievalDataset.of(3)
 
 
-def test_pandas_round_trip(dataset: RetrievalDataset) -> None:
-    frame = dataset.to_pandas()
-    assert list(frame.index) == ["q1", "q2", "q3", "q4"]
-    assert frame.index.name == "query_id"
-    assert list(frame.columns) == ["query", "relevance", "lang", "n", "expected_texts"]
-    assert frame.loc["q1", "relevance"] == {"d1": 2.0, "d9": 1.0}
-    again = RetrievalDataset.from_pandas(frame, dataset.corpus)
-    assert again.relevance == dataset.relevance
-    assert again.metadata == dataset.metadata
-    assert again.expected_texts == dataset.expected_texts
-    assert type(again.metadata["q1"]["n"]) is int
-
-
-def test_metadata_called_like_a_column_survives_pandas() -> None:
-    dataset = RetrievalDataset({"q": "?"}, metadata={"q": {"id": 7, "query": "x", "lang": "en"}})
-    frame = dataset.to_pandas()
-    assert frame.loc["q", "query"] == "?"
-    assert RetrievalDataset.from_pandas(frame) == dataset
-
-
 def test_pandas_with_numpy_values_and_other_names() -> None:
     pd = pytest.importorskip("pandas")
     np = pytest.importorskip("numpy")
@@ -311,14 +290,6 @@ def test_rows_of_a_data_frame_are_named_in_errors() -> None:
     pd = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="the data frame, row 2: expected a question"):
         RetrievalDataset.from_pandas(pd.DataFrame({"query": ["a?", None]}))
-
-
-def test_without_pandas_the_extra_is_named(
-    dataset: RetrievalDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"pip install .*\[pandas\]'"):
-        dataset.to_pandas()
 
 
 def test_what_converts_itself_to_pandas_is_taken() -> None:

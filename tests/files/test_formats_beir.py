@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.paths import SHARED
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 CRANFIELD = SHARED / "data" / "cranfield"
 
@@ -163,56 +161,6 @@ def test_text_that_isnt_utf8_names_the_line(folder: Path) -> None:
         RetrievalDataset.from_beir(folder)
 
 
-def test_writes_the_files_that_beir_has(tmp_path: Path) -> None:
-    dataset = RetrievalDataset(
-        {"q 1": "why?"}, {"q 1": {"ü": 2, "d2": 0.5}}, {"ü": "text"}, titles={"ü": "Title"}
-    )
-    dataset.to_beir(tmp_path)
-    assert (tmp_path / "qrels" / "test.tsv").read_text(encoding="utf-8") == (
-        "query-id\tcorpus-id\tscore\nq 1\tü\t2\nq 1\td2\t0.5\n"
-    )
-    assert json.loads((tmp_path / "corpus.jsonl").read_text(encoding="utf-8")) == {
-        "_id": "ü",
-        "title": "Title",
-        "text": "text",
-    }
-    assert (tmp_path / "queries.jsonl").read_text() == '{"_id": "q 1", "text": "why?"}\n'
-    assert RetrievalDataset.load(tmp_path) == dataset
-    assert [path.name for path in tmp_path.rglob(".partial*")] == []
-
-
-def test_another_split_stays(folder: Path) -> None:
-    dataset = RetrievalDataset.from_beir(folder)
-    dataset.to_beir(folder, "dev")
-    assert RetrievalDataset.from_beir(folder, "dev") == dataset
-    assert RetrievalDataset.from_beir(folder, "test") == dataset
-
-
-@pytest.mark.parametrize(
-    ("parts", "wording"),
-    [
-        ({"relevance": {"q": [["a"], ["b"]]}}, "groups of alternatives ('q')"),
-        ({"relevance": {"q": []}}, "questions of which no passage is labelled ('q')"),
-        ({"expected_texts": {"q": ["t"]}}, "expected texts ('q')"),
-    ],
-)
-def test_what_doesnt_fit_is_refused(tmp_path: Path, parts: dict[str, Any], wording: str) -> None:
-    dataset = RetrievalDataset({"q": "?"}, **parts)
-    with pytest.raises(FormatTooNarrow) as caught:
-        dataset.to_beir(tmp_path)
-    assert f"a BEIR folder can't hold {wording}" in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-    dataset.to_beir(tmp_path, lossy=True)
-    assert RetrievalDataset.load(tmp_path).queries == {"q": "?"}
-
-
-@pytest.mark.parametrize("broken", ["a\tb", "a\nb", "a\ud800"])
-def test_ids_that_would_break_a_line_are_refused(tmp_path: Path, broken: str) -> None:
-    dataset = RetrievalDataset({"q": "?"}, {"q": [broken]})
-    with pytest.raises(FormatTooNarrow, match="the id"):
-        dataset.to_beir(tmp_path, lossy=True)
-
-
 @pytest.mark.skipif(
     not CRANFIELD.is_dir(), reason="the Cranfield collection isn't beside the project"
 )
@@ -230,10 +178,9 @@ def test_cranfield() -> None:
 )
 def test_cranfield_survives_every_format_that_can_hold_it(tmp_path: Path) -> None:
     dataset = RetrievalDataset.load(CRANFIELD)
-    dataset.to_beir(tmp_path / "beir")
     dataset.save(tmp_path / "all.json")
     dataset.save(tmp_path / "all.jsonl.gz")
-    for name in ("beir", "all.json", "all.jsonl.gz"):
+    for name in ("all.json", "all.jsonl.gz"):
         again = RetrievalDataset.load(tmp_path / name)
         assert again == dataset, name
         assert again.fingerprint() == dataset.fingerprint()

@@ -9,15 +9,7 @@ from pathlib import Path
 import pytest
 from support.runs import ids_of
 
-from llama_index_rag_metrics import (
-    Relevance,
-    RetrievalDataset,
-    Run,
-    read_qrels,
-    read_run,
-    write_qrels,
-    write_run,
-)
+from llama_index_rag_metrics import Relevance, Run, read_qrels, read_run, write_run
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
     InvalidInput,
@@ -198,14 +190,24 @@ QRELS_TEXTS = {
     "trec with two tabs in all": "q\t0 d1\t2\nq\t0 d2\t0\n",
     "trec with two tabs each": "q\t\t0\t\td1\t\t2\nq\t\t0\t\td2\t\t0\n",
     "trec below a comment": "# two\ttabs\there\nq\t0 d1\t2\nq\t0 d2\t0\n",
+}
+QRELS_TABLES = {
     "beir": "query-id\tcorpus-id\tscore\nq\td1\t2\nq\td2\t0\n",
-    "beir without headings": "q\td1\t2\nq\td2\t0\n",
     "named columns in another order": "doc_id\tlabel\tqid\nd1\t2\tq\nd2\t0\tq\n",
 }
 
 
-@pytest.mark.parametrize("ending", [".tsv", ".txt", ".tsv.gz"])
-@pytest.mark.parametrize("text", QRELS_TEXTS.values(), ids=QRELS_TEXTS)
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [
+        *(
+            (text, ending)
+            for text in QRELS_TEXTS.values()
+            for ending in (".tsv", ".txt", ".tsv.gz")
+        ),
+        *((text, ending) for text in QRELS_TABLES.values() for ending in (".tsv", ".tsv.gz")),
+    ],
+)
 def test_qrels_in_columns_are_told_apart(tmp_path: Path, text: str, ending: str) -> None:
     raw = text.encode()
     path = tmp_path / f"qrels{ending}"
@@ -252,18 +254,5 @@ def test_what_is_nothing_of_the_kind(tmp_path: Path) -> None:
         read_qrels(tmp_path)
     with pytest.raises(FileNotFoundError):
         read_run(tmp_path / "none")
-    with pytest.raises(InvalidInput, match="format: expected one of trec, jsonl, json, csv, tsv"):
-        read_run(tmp_path / "none", format="beir")
-    with pytest.raises(InvalidInput, match="format: expected one of trec, beir, jsonl"):
-        write_qrels({}, tmp_path / "x", "xlsx")
-    with pytest.raises(InvalidInput, match="a path to a file of that format as the source"):
-        read_run({}, format="json")
     with pytest.raises(InvalidInput, match="which hold relevance, too"):
         write_run({}, tmp_path / "x", relevance={})
-
-
-def test_a_format_that_is_given_is_not_guessed(tmp_path: Path) -> None:
-    (tmp_path / "run.tsv").write_text("q\tQ0\ta\t1\t0.5\tt\n")
-    assert ids_of(read_run(tmp_path / "run.tsv")) == {"q": ["a"]}
-    assert read_run(tmp_path / "run.tsv", format="tsv") == Run()  # the line is its headings
-    assert read_qrels(RetrievalDataset({"q": "?"}, {"q": {"a": 2}})) == {"q": Relevance({"a": 2})}

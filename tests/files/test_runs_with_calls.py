@@ -25,7 +25,7 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
 pl = pytest.importorskip("polars", reason="the extra batch isn't installed")
 
-WHOLE = ("jsonl", "jsonl.gz", "parquet", "arrow")
+WHOLE = ("jsonl", "jsonl.gz", "parquet")
 METRICS = ["recall", "mrr"]
 
 FOUND = Call(

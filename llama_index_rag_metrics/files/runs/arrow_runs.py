@@ -42,20 +42,13 @@ def _read_batches(path: Path, form: ArrowForm) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def write_arrow(
-    path: Path, form: ArrowForm, records: Iterable[dict[str, Any]], fields: set[str]
-) -> None:
+def write_parquet(path: Path, records: Iterable[dict[str, Any]], fields: set[str]) -> None:
     pa = _pyarrow()
     schema = pa.schema([column for column in record_schema(pa) if column.name in fields])
     rows = iter(records)
-    with whole_file(path) as partial:
-        if form == "parquet":
-            writer: Any = parquet.ParquetWriter(partial, schema)
-        else:
-            writer = pa.ipc.new_file(str(partial), schema)
-        with writer:
-            while some := list(islice(rows, _ROWS_AT_ONCE)):
-                writer.write_table(pa.Table.from_pylist(some, schema=schema))
+    with whole_file(path) as partial, parquet.ParquetWriter(partial, schema) as writer:
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            writer.write_table(pa.Table.from_pylist(some, schema=schema))
 
 
 def record_schema(pa: Any) -> Any:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.files import fields as f
-from llama_index_rag_metrics.files import file_kinds as kinds
+from llama_index_rag_metrics.files import trec
 from llama_index_rag_metrics.files.conversations import CONVERSATION, TURN, with_turns
 from llama_index_rag_metrics.files.dataset_objects import has_judgements, read_mapping
+from llama_index_rag_metrics.files.file_kinds import format_of
 from llama_index_rag_metrics.files.lines import (
     Faults,
     OnError,
@@ -21,6 +22,7 @@ from llama_index_rag_metrics.files.lines import (
     from_json,
     name_of,
     read_lines,
+    read_text,
 )
 from llama_index_rag_metrics.files.records import (
     SEPARATORS,
@@ -31,6 +33,7 @@ from llama_index_rag_metrics.files.records import (
     read_number,
     read_relevance,
 )
+from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, column_names, read_arrow
 from llama_index_rag_metrics.files.runs.run_records import (
     number_or_none,
     read_expected,
@@ -41,7 +44,13 @@ from llama_index_rag_metrics.files.runs.run_records import (
     renamed,
     warn_unread,
 )
-from llama_index_rag_metrics.files.tables import frame_table, is_frame, read_cell, records_of
+from llama_index_rag_metrics.files.tables import (
+    frame_table,
+    is_frame,
+    read_cell,
+    read_table,
+    records_of,
+)
 from llama_index_rag_metrics.files.trec import by_score
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -79,20 +88,21 @@ class Reader(ABC, Generic[T]):
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         """What reads the rows, one document each, of a table with these columns."""
 
-    def read(self, source: Any, form: str | None, faults: Faults) -> None:
+    @abstractmethod
+    def read_trec(self, path: Path, faults: Faults) -> None:
+        """Read a file of TREC's."""
+
+    def read(self, source: Any, faults: Faults) -> None:
         """Read a source of any form, and warn of fields called nearly like others."""
-        self._read(source, form, faults)
+        self._read(source, faults)
         is_path = isinstance(source, (str, os.PathLike))
         warn_unread(str(source) if is_path else f"this {type(source).__name__}", self._named)
         self._named.clear()
 
-    def _read(self, source: Any, form: str | None, faults: Faults) -> None:
+    def _read(self, source: Any, faults: Faults) -> None:
         if isinstance(source, (str, os.PathLike)):
-            with kinds.read_as(self.kind, Path(source), form, self._fields):
-                self._read_path(Path(source), form, faults)
+            self._read_path(Path(source), faults)
             return
-        if form is not None:
-            raise InvalidInput("format", form, "a path to a file of that format as the source")
         place = Place(f"this {type(source).__name__}")
         if is_frame(source):
             names, rows = frame_table(source)
@@ -114,16 +124,28 @@ class Reader(ABC, Generic[T]):
             why = "it has none of their attributes"
             raise UnknownFormat(place.path, why, self.understood, self.kind)
 
-    def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
-        formats = kinds.RUN_FORMATS if self.held == "run" else kinds.QRELS_FORMATS
-        if form is not None:
-            kinds.check_format(form, (*formats, *kinds.KINDS.added()))
+    def _read_path(self, path: Path, faults: Faults) -> None:
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
         self.name = name_of(path)
-        form = form or kinds.format_of(path, self.held)
-        if form != "empty":
-            kinds.KINDS[form].reader(self.held, path)(self, path, faults)
+        form = format_of(path, self.held)
+        if form == "trec":
+            self.read_trec(path, faults)
+        elif form == "jsonl":
+            self.read_json_lines(path, faults)
+        elif form == "json":
+            self._read_json(path, faults)
+        elif form in ("csv", "tsv"):
+            names, rows = read_table(path, "," if form == "csv" else "\t", faults)
+            self.read_table(names, rows, Place(str(path), 1), faults)
+        else:
+            arrow: ArrowForm = "parquet" if form == "parquet" else "arrow"
+            self.read_records(column_names(path, arrow), read_arrow(path, arrow), faults)
+
+    def _read_json(self, path: Path, faults: Faults) -> None:
+        text, place = read_text(path), Place(str(path))
+        if text.strip():
+            self.read_value(from_json(text, place), place, faults)
 
     def read_json_lines(self, path: Path, faults: Faults) -> None:
         def read(line: str, place: Place) -> None:
@@ -199,7 +221,6 @@ class Reader(ABC, Generic[T]):
 def read_run(
     source: Any,
     *,
-    format: str | None = None,  # noqa: A002
     name: str = "",
     on_error: OnError = "raise",
     columns: Mapping[str, str] | None = None,
@@ -220,8 +241,6 @@ def read_run(
             `doc_id`, `score` or `rank`); the names that other tools use are known. With `repeat`,
             which time a question was asked, the run has `repeats`. Files of traces are read by
             `read_traces`, which has further arguments for them.
-        format: "trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow" or "traces"; None tells it
-            by the file's name, and where that says nothing, by its beginning.
         name: what to call the run; by default the tag of a TREC run, or the file's name.
         on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
             warns of them, and lists them in the run's `skipped`.
@@ -230,7 +249,6 @@ def read_run(
 
     Raises:
         FileFormatError: a line can't be read, or repeats a document; says where and why.
-        MistakenFile: it is another kind of file, such as qrels; says which, and what reads it.
         UnknownFormat: the source is nothing that is understood.
         MissingExtra: Parquet and Arrow need the extra `batch`.
         FileNotFoundError: there is no such file.
@@ -243,14 +261,14 @@ def read_run(
     if isinstance(source, Run):
         return source.replaced(source, name=name, repeats=source.repeats)
     is_path = isinstance(source, (str, os.PathLike))
-    if is_path and (format or kinds.format_of(Path(source), "run")) == "traces":
+    if is_path and format_of(Path(source), "run") == "traces":
         if columns:
             raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
         from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 
         return read_traces(source, name=name, on_error=on_error)
     faults, reader = Faults(on_error), _RunReader(columns)
-    reader.read(source, format, faults)
+    reader.read(source, faults)
     faults.warn()
     name = name or reader.name
     runs = [Run(rankings, name=name) for rankings in reader.runs()]
@@ -259,11 +277,7 @@ def read_run(
 
 
 def read_qrels(
-    source: Any,
-    *,
-    format: str | None = None,  # noqa: A002
-    on_error: OnError = "raise",
-    columns: Mapping[str, str] | None = None,
+    source: Any, *, on_error: OnError = "raise", columns: Mapping[str, str] | None = None
 ) -> Qrels:
     """Read judgements, from a file or from objects of other tools.
 
@@ -274,13 +288,10 @@ def read_qrels(
             or polars, an Arrow table, ranx Qrels, or an iterable of ir_measures' Qrel or of
             records. A record or row holds a query (`query_id`, `expected_ids`, perhaps `grades`) or
             a judgement (`query_id`, `doc_id`, `grade`); the names that other tools use are known.
-        format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
-            by the file's name, and where that says nothing, by its beginning.
         on_error, columns: as of `read_run`.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a judgement; says where and why.
-        MistakenFile: it is another kind of file, such as a run; says which, and what reads it.
         UnknownFormat: the source is nothing that is understood.
         MissingExtra: Parquet and Arrow need the extra `batch`.
         FileNotFoundError: there is no such file.
@@ -292,7 +303,7 @@ def read_qrels(
     if isinstance(source, Qrels):
         return source
     faults, reader = Faults(on_error), _QrelsReader(columns)
-    reader.read(source, format, faults)
+    reader.read(source, faults)
     faults.warn()
     qrels = Qrels(reader.result())
     qrels.skipped = tuple(faults.skipped)
@@ -303,7 +314,7 @@ def read_qrels(
 class _RunReader(Reader[Ranking]):
     """Rows are ordered as the first allows: by rank, else by score, else as they came."""
 
-    kind = kinds.RUN
+    kind = "a run"
     held = "run"
     understood = (
         "a TREC run",
@@ -320,6 +331,10 @@ class _RunReader(Reader[Ranking]):
         self._again: dict[int, _RunReader] = {}
         self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
         self._order: Literal["rank", "score", "line"] | None = None
+
+    def read_trec(self, path: Path, faults: Faults) -> None:
+        self.whole, tag = trec.read_trec_run(path, faults)
+        self.name = tag or self.name
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
         reader = self if f.is_long(record) else self._of_time(read_repeat(record, place))
@@ -396,7 +411,7 @@ class _RunReader(Reader[Ranking]):
 
 
 class _QrelsReader(Reader[Relevance]):
-    kind = kinds.QRELS
+    kind = "qrels"
     held = "qrels"
     understood = (
         "TREC qrels",
@@ -413,6 +428,9 @@ class _QrelsReader(Reader[Relevance]):
         super().__init__(columns)
         self.metadata: dict[str, dict[str, Any]] = {}
         self._rows = Judgements()
+
+    def read_trec(self, path: Path, faults: Faults) -> None:
+        self.whole = trec.read_qrels(path, faults)
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
         # what a reviewer skipped, or only remarked on, has no grade

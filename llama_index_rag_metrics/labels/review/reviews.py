@@ -14,7 +14,6 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.files.file_kinds import POOL, REVIEW, read_as
 from llama_index_rag_metrics.files.lines import (
     Place,
     Rows,
@@ -128,8 +127,7 @@ class ReviewPool:
             read = _read(Place("pool").numbered(pool.records()))
         elif isinstance(pool, (str, os.PathLike)):
             path = Path(pool)
-            with read_as(POOL, path):
-                read = _read((place, from_json(line, place)) for place, line in read_lines(path))
+            read = _read((place, from_json(line, place)) for place, line in read_lines(path))
         else:
             raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
         if not read.items:
@@ -221,12 +219,11 @@ ReviewsLike: TypeAlias = (
 def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
     """Read what the review page exported, skipped passages and notes included."""
     judgements: dict[ItemKey, Judgement] = {}
-    with read_as(REVIEW, Path(path)):
-        for place, line in read_lines(Path(path)):
-            judgement = _read_judgement(from_json(line, place), place)
-            is_first = judgements.setdefault(judgement.key, judgement) is judgement
-            expected = "every passage of a question once in a file"
-            place.check(is_first, expected, " ".join(judgement.key))
+    for place, line in read_lines(Path(path)):
+        judgement = _read_judgement(from_json(line, place), place)
+        is_first = judgements.setdefault(judgement.key, judgement) is judgement
+        expected = "every passage of a question once in a file"
+        place.check(is_first, expected, " ".join(judgement.key))
     return list(judgements.values())
 
 
