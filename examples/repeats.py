@@ -18,17 +18,17 @@ async def agent(question: str) -> str:
     return "an answer"
 
 
-metrics = ["recall@5", "hit_rate@5", "pass^3 hit_rate@5"]
+metrics = ["recall@5", "hit_rate@5"]
 results = evaluate(agent, dataset, metrics, repeats=5, name="agent", workers=1)
 for interval in results.scores.intervals().values():
     print(interval)
 
-spread = results.scores.spread("recall@5")
-print(spread)
-for query_id in spread.unstable[:3]:
-    print(query_id, dataset.queries[query_id], spread.runs[query_id])
-print("as precise, asked once:", spread.questions(repeats=1), "questions")
+runs = [run.by_query("recall@5") for run in results.scores.repeats]
+unstable = [query_id for query_id in runs[0] if len({run[query_id] for run in runs}) > 1]
+print(len(unstable), "questions score differently from run to run")
+for query_id in unstable[:3]:
+    print(query_id, dataset.queries[query_id], [run[query_id] for run in runs])
 
 plain = evaluate(retriever, dataset, ["recall@5"], name="bm25")
 print(compare({"bm25": plain, "agent": results}, baseline="bm25").decision)
-print(assert_retrieval(results, "pass^5 hit_rate@5 >= 0.2").outcome)
+print(assert_retrieval(results, "hit_rate@5 >= 0.4").outcome)

@@ -97,7 +97,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.runtime.cache.fetching import Cache
     from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
-    from llama_index_rag_metrics.scores.repeats import Spread
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
     from llama_index_rag_metrics.scores.scoring.score_tables import score_schema, score_table
 
@@ -137,7 +136,6 @@ __all__ = [
     "Scores",
     "Span",
     "SpanMatcher",
-    "Spread",
     "StageChange",
     "StageOptions",
     "StageResults",
@@ -231,7 +229,6 @@ _LAZY = {
     "runtime.cache.fetching": ("Cache",),
     "runtime.cache.stores": ("SQLiteKVStore",),
     "scores": ("Scores",),
-    "scores.repeats": ("Spread",),
     "scores.scoring.score_rankings": ("score_rankings",),
     "scores.scoring.score_tables": ("score_schema", "score_table"),
 }

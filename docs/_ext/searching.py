@@ -84,8 +84,7 @@ KEYWORDS = {
     "howto/reingestion": "ids changed reindex re-index new chunks uuid labels lost stale",
     "howto/relevance": "graded relevance grades multi-hop several correct documents alternatives",
     "howto/repeats": (
-        "flaky nondeterministic unstable random temperature pass@k pass^k variance several "
-        "runs consistency"
+        "flaky nondeterministic unstable random temperature variance several runs consistency"
     ),
     "howto/report": "read interpret html output can't tell inconclusive worst questions cite",
     "howto/review": (

@@ -105,8 +105,7 @@ def run_evaluate(
         retriever (-r, RETRIEVER): bm25, lsa, or package.module:factory; the factory may take
             dataset, nodes and similarity_top_k. Repeat the option to compare several.
         repeats: How many times to ask every question, of agents and others that answer differently
-            each time. A question's score is the mean of its runs; 'pass^3 hit_rate@5' is the chance
-            that all of 3 succeed, 'pass@3 hit_rate@5' that one does.
+            each time. A question's score is the mean of its runs.
         journal: A folder that keeps finished questions. A second call continues from there; for
             metrics of other cutoffs give it the depth of the first call, by --top-k.
         timeout: Seconds that retrieval, or a metric, may take per question.
@@ -132,7 +131,6 @@ def run_evaluate(
     from llama_index_rag_metrics.cli import retriever_results as several
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
     from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
-    from llama_index_rag_metrics.metrics.base import check_passes
     from llama_index_rag_metrics.rankings.matching.matcher_names import as_matcher
 
     kept = "nothing was kept; --journal FOLDER keeps finished questions"
@@ -146,7 +144,6 @@ def run_evaluate(
             raise InvalidInput("--output", str(output), expected)
         tokens_of = tokenizer_named(tokenizer)
         metrics = chosen_metrics(metric)
-        check_passes(metrics, repeats)
         slices = slice_by or []
         if not retriever:
             raise InvalidInput("--retriever", "none", "at least one retriever")

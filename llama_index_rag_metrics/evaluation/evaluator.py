@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import cached_property
 from importlib.metadata import version
 from itertools import chain
 from typing import Annotated, Any
@@ -70,9 +69,8 @@ from llama_index_rag_metrics.evaluation.source import (
 )
 from llama_index_rag_metrics.evaluation.who_asks import Query, filters_by_question
 from llama_index_rag_metrics.files.conversations import HISTORY
-from llama_index_rag_metrics.files.dataset_content import labels_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.metrics.base import RankingMetric, check_passes, of_one_run
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
@@ -102,7 +100,7 @@ class Plan:
     """All that is known before anything is asked; what no metric needs to know of items is None."""
 
     questions: RetrievalDataset
-    wanted: Sequence[BaseRetrievalMetric]  # as asked for; `metrics` are those of one run
+    metrics: Sequence[BaseRetrievalMetric]
     options: RunOptions
     postprocessors: Sequence[BaseNodePostprocessor] = ()
     counter: TokenCounter | None = None
@@ -119,7 +117,6 @@ class Plan:
         postprocessors: Sequence[BaseNodePostprocessor] = (),
     ) -> Plan:
         questions = RetrievalDataset.of(dataset)
-        check_passes(metrics, options.repeats, labels_of(questions).values())
         options.scoring.check(questions.relevance)
         check_mode(questions.mode)
         return cls(
@@ -149,10 +146,6 @@ class Plan:
         cutoffs = [getattr(last, "similarity_cutoff", None) for last in self.postprocessors[-1:]]
         known = [each for each in (*cutoffs, self.options.min_score) if each is not None]
         return max(known, default=None)
-
-    @cached_property
-    def metrics(self) -> list[BaseRetrievalMetric]:
-        return of_one_run(self.wanted)
 
     @property
     def computed(self) -> list[BaseRetrievalMetric]:
@@ -196,7 +189,7 @@ def describe(
         "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question"
         + ("" if (least := plan.options.min_score) is None else f", of a score from {least:g} on"),
         **({"filtered by": filters} if filters else {}),
-        "metrics": ", ".join(metric.metric_name for metric in plan.wanted),
+        "metrics": ", ".join(metric.metric_name for metric in plan.metrics),
         "matched by": ", ".join(
             _recognised(matched[matcher]) if matcher in matched else matcher
             for matcher in group_by_matcher(recognising, plan.options.matcher)

@@ -17,7 +17,7 @@ The parameters that several metrics take:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypeAlias
 
@@ -29,7 +29,6 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
@@ -39,10 +38,9 @@ from llama_index_rag_metrics.rankings.judging.judged import (
     TokenBudget,
 )
 from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
-from llama_index_rag_metrics.rankings.judging.lists import judge, judge_one
+from llama_index_rag_metrics.rankings.judging.lists import judge_one
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, named_matcher, recognise
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.span import SpanLike, read_span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
@@ -89,9 +87,7 @@ class MetricName:
                 break
         told = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
         cutoff = f"@{tokens}tokens" if tokens else f"@{k}" if k else ""
-        of_one_run = name + (f"({told})" if told else "") + cutoff
-        passes = getattr(metric, "passes", None)
-        return of_one_run if passes is None else f"{passes} {of_one_run}"
+        return name + (f"({told})" if told else "") + cutoff
 
 
 class NamedMetric(BaseRetrievalMetric):
@@ -147,7 +143,6 @@ class RankingMetric(NamedMetric):
     Attributes:
         recognises: whether it depends on which retrieved items are expected ones. If not, no
             matcher is used.
-        passes: of a metric of several runs, how many of them have to succeed.
 
     Examples:
         >>> from llama_index_rag_metrics import NDCG, RankingMetric
@@ -160,7 +155,6 @@ class RankingMetric(NamedMetric):
     match: str | None = Field(
         default=None, description="how passages are recognised, such as by text"
     )
-    passes: Passes | None = Field(default=None, exclude=True)
 
     recognises: ClassVar[bool] = True
     in_groups: ClassVar[bool] = False
@@ -178,7 +172,6 @@ class RankingMetric(NamedMetric):
             judged: a batch of judged rankings. A query with nothing relevant scores 0 here; whether
                 it counts is decided by whoever takes the mean.
         """
-        check_passes([self], 1)
         low, high = self.bounds
         return np.minimum(np.maximum(self._score(judged), low), high)
 
@@ -274,58 +267,6 @@ class RankingMetric(NamedMetric):
         if lowest is not None and not judged.count_judgements(lowest)[0]:
             metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
         return RetrievalMetricResult(score=score, metadata=metadata)
-
-
-def of_one_run(metrics: Iterable[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
-    """The metrics that a run is scored by: in place of one of several runs, that of each, once."""
-    bare = (
-        metric.model_copy(update={"passes": None}) if getattr(metric, "passes", None) else metric
-        for metric in metrics
-    )
-    return list({metric.metric_name: metric for metric in bare}.values())
-
-
-def check_passes(
-    metrics: Iterable[BaseRetrievalMetric], repeats: int, labels: Collection[RelevanceLike] = ()
-) -> None:
-    """Refuse metrics of more runs than there are, and of what these labels let be a fraction."""
-    for metric in metrics:
-        passes = getattr(metric, "passes", None)
-        if passes is None:
-            continue
-        if repeats < 2 or passes.k > repeats:
-            expected = f"{max(2, passes.k)} or more runs of each question for {metric.metric_name}"
-            raise InvalidInput("repeats", repeats, expected)
-        for bare in of_one_run([metric]):
-            if isinstance(bare, RankingMetric) and (score := _fraction(bare, labels)) is not None:
-                expected = (
-                    f"a metric that is 0 or 1 after {passes}, such as hit_rate@5 or complete@5"
-                )
-                which = "these" if bare.needs_relevance else "any"
-                remedy = f"With {which} labels, {bare.metric_name} can be {score:.2g}."
-                raise InvalidInput("metrics", metric.metric_name, expected, remedy)
-
-
-def _fraction(metric: RankingMetric, labels: Iterable[RelevanceLike]) -> float | None:
-    """A score other than 0 and 1, of a relevant item alone, or after a forbidden one."""
-    if metric.needs - {"tokens", "spans", "forbidden"}:
-        return None
-    relevance, rankings = [], []
-    for judged in map(Relevance.of, labels if metric.needs_relevance else [["a"]]):
-        for item in [item for item, grade in judged.grades.items() if grade > 0][:1]:
-            span = (judged.spans or {}).get(item)
-            if "spans" in metric.needs and span is None:
-                continue
-            half = span and span._replace(end=(span.start + span.end + 1) // 2)
-            relevance += [judged, judged]
-            rankings += [
-                Ranking([item], spans=[half], tokens=[1], forbidden=()),
-                Ranking(["", item], spans=[None, half], tokens=[1, 1], forbidden=[""]),
-            ]
-    if not rankings:
-        return None
-    scores = metric.score_queries(judge(relevance, rankings, columns_for([metric])))
-    return next((score for score in scores.tolist() if score not in (0.0, 1.0)), None)
 
 
 class CutMetric(NamedMetric):

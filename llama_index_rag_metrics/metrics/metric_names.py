@@ -15,8 +15,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.metrics import gains, groups, leaks, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
-from llama_index_rag_metrics.metrics.base import NamedMetric, RankingMetric, Variants
-from llama_index_rag_metrics.metrics.passes import Passes
+from llama_index_rag_metrics.metrics.base import NamedMetric, Variants
 from llama_index_rag_metrics.runtime.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -210,16 +209,8 @@ def metric(name: str) -> NamedMetric:
         llama_index_rag_metrics.runtime.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you \
 mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
-    passes, of_one_run = Passes.split(name)
-    entry, parameters = _parse(of_one_run)
-    built = entry.build(parameters)
-    if passes is None:
-        return built
-    if not isinstance(built, RankingMetric):
-        raise InvalidInput(
-            "metric", name, f"a metric of ranks after {passes}", "Such as hit_rate@5."
-        )
-    return built.model_copy(update={"passes": passes})
+    entry, parameters = _parse(name)
+    return entry.build(parameters)
 
 
 def metrics(
@@ -276,7 +267,7 @@ def worst_score(name: str) -> float | None:
 @lru_cache(maxsize=1024)
 def _class_of(name: str) -> type[NamedMetric] | None:
     try:
-        return _parse(Passes.split(name)[1], guess=False)[0].metric_class
+        return _parse(name, guess=False)[0].metric_class
     except RagMetricsError:
         return None
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report import whereabouts as w
 from llama_index_rag_metrics.report.escape import terminal as plain
@@ -243,7 +242,7 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
     """One question: the first items of each system, or of each run of one, and what was wanted."""
     runs = systems[0].repeats if len(systems) == 1 else []
     if runs:
-        systems, metric = runs, Passes.split(metric)[1]
+        systems = runs
     columns = [system.by_query(metric) for system in systems]
     story = query_answers(query_id, systems, metric, columns)
     n_elsewhere = sum(len(answer.same_text) for answer in story.answers)

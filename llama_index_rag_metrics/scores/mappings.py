@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from typing_extensions import Self
 
 from llama_index_rag_metrics.metrics.metric_names import metric
-from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored, UnknownMetric
 
 Value = TypeVar("Value")
@@ -29,8 +28,6 @@ def name_among(name: str, names: Collection[str]) -> str:
     try:
         usual = metric(name).metric_name
     except (ValueError, TypeError):
-        if Passes.meant(name) is not None:
-            raise
         near = get_close_matches(str(name), names) or tuple(names)
         raise UnknownMetric(name, near) from None
     if usual not in names:

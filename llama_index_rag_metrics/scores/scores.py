@@ -42,7 +42,6 @@ from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mea
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
     from llama_index_rag_metrics.scores.hardest import HardQuestions
-    from llama_index_rag_metrics.scores.repeats import Spread
 
 # why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
@@ -236,9 +235,7 @@ class Scores(Reportable):
         Args:
             repeats: the scores of the runs, two or more; a question may have fewer runs than
                 others.
-            metrics: which to give, in this order; None for those of the runs. Of metrics that are 0
-                or 1 also "pass@k" and "pass^k", the chance that one, or each, of k runs scores 1; a
-                question with fewer runs has no value, nor has any by other metrics.
+            metrics: which to give, in this order; None for those of the runs.
 
         Raises:
             InvalidInput: there are fewer than two runs.
@@ -246,9 +243,8 @@ class Scores(Reportable):
 
         Examples:
             >>> runs = [Scores(["q1", "q2"], {"hit_rate": hits}) for hits in ([1, 1], [0, 1])]
-            >>> scores = Scores.of_repeats(runs, ["hit_rate", "pass@2 hit_rate", "pass^2 hit_rate"])
-            >>> list(scores.means.values())
-            [0.75, 1.0, 0.5]
+            >>> Scores.of_repeats(runs).means["hit_rate"]
+            0.75
         """
         from llama_index_rag_metrics.scores.repeats import of_repeats
 
@@ -370,17 +366,6 @@ class Scores(Reportable):
             metric: MetricInterval(**asdict(interval), metric=metric, confidence=confidence)
             for metric, interval in zip(self.columns, intervals, strict=True)
         }
-
-    def spread(self, metric: str) -> Spread:
-        """The spread of a metric within questions that were asked several times, and between them.
-
-        Raises:
-            InvalidInput: there are no repeats.
-            UnknownMetric: the metric wasn't computed.
-        """
-        from llama_index_rag_metrics.scores.repeats import spread_of
-
-        return spread_of(self, metric)
 
     @property
     def conversations(self) -> list[Hashable] | None:

@@ -222,16 +222,10 @@ def systems_report(
         about=about(systems),
         sections=[
             summary_section(systems, metrics, interval_of),
-            repeats.repeats_section(systems, metrics, chosen),
             *facet_sections(systems),
             m.Section("Slices", slice_tables(systems, slice_by, chosen)),
         ],
-        listings=[
-            *repeats.unstable(systems, chosen, worst),
-            _hardest(systems, chosen, worst, lost, stages=stages),
-        ]
-        if chosen
-        else (),
+        listings=[_hardest(systems, chosen, worst, lost, stages=stages)] if chosen else (),
         failures=failures(systems),
         notes=unsaid(remarks(systems), said),
         glossary=glossary(metrics),
@@ -484,8 +478,5 @@ def _meaning(metric: NamedMetric) -> Iterator[str]:
         field = type(metric).model_fields[name]
         if field.description:
             yield f"{name} = {getattr(metric, name)}: {field.description}."
-    if (passes := getattr(metric, "passes", None)) is not None:
-        which = "all" if passes.all_of_them else "at least one"
-        yield f"{passes}: the chance that {which} of {passes.k} runs of a question score 1."
     low, high = metric.bounds
     yield f"Range {low:g} to {high:g}.".replace("inf", "∞").replace("-", "−")

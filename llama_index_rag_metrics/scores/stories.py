@@ -11,7 +11,6 @@ from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.files.conversations import place_of
-from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
@@ -184,18 +183,17 @@ def _runs_remarks(
     query_id: str, systems: Sequence[System], metric: str, answers: Sequence[m.Answer]
 ) -> Iterator[str]:
     """The scores of the runs, of which an answer shows the first."""
-    _, of_one_run = Passes.split(metric)
     for system, answer in zip(systems, answers, strict=True):
         runs = [
-            run.by_query(of_one_run).get(query_id, math.nan)
+            run.by_query(metric).get(query_id, math.nan)
             for run in system.scores.repeats
-            if of_one_run in run
+            if metric in run
         ]
         if runs:
             shown = ", ".join(score(value, digits=2) for value in runs)
             whose = f"{system.name}: " if len(systems) > 1 else ""
             first = "" if answer.retrieved is None else "; the first is shown"
-            yield f"{whose}{of_one_run} of each run: {shown}{first}"
+            yield f"{whose}{metric} of each run: {shown}{first}"
 
 
 def placed_answers(

@@ -59,7 +59,7 @@ def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> N
 def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
     again = Run({"q1": ["enceladus", "triton"], "q2": Ranking(error="Busy: later")})
     write_run(Run(repeats=[MOONS, again], name="agent"), "agent.jsonl")
-    alone = ("--dataset", "dataset.json", "-m", "pass^2 hit_rate@1")
+    alone = ("--dataset", "dataset.json", "-m", "hit_rate@1")
     shown = words(show("q1", "agent.jsonl", *alone))
     assert shown.startswith(
         "Question q1 run 1 found 0 of 2 relevant passages; run 2 found 1 of 2 relevant passages. "

@@ -539,7 +539,7 @@ def test_a_journal_goes_on_here_and_there(
 def test_every_question_is_asked_several_times(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
 ) -> None:
-    factory, names = Factory(log), [*NAMES, "pass^2 hit_rate@1"]
+    factory, names = Factory(log), [*NAMES]
     options: dict[str, Any] = {"repeats": 3, "journal": tmp_path / "run.jsonl"}
     ours = distributed.evaluate(dataset, factory, names, workers=2, **options)
     asked = Counter(int(number) for number, *_ in notes(log))

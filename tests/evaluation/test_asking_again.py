@@ -9,7 +9,6 @@ import random
 import signal
 import sys
 from collections import Counter
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from support.scripted import ScriptedFunctions
 
 from llama_index_rag_metrics import (
     LLMRelevancy,
-    Relevance,
     RetrievalDataset,
     compare,
     evaluate,
@@ -44,7 +42,7 @@ DATASET = RetrievalDataset(
     {f"d{n}": f"text of d{n}" for n in range(N)},
 )
 FEW = DATASET.select([f"q{n}" for n in range(20)])
-METRICS = ["mrr", "hit_rate@2", "pass@3 hit_rate@2", "pass^3 hit_rate@2"]
+METRICS = ["mrr", "hit_rate@2"]
 
 
 def searches(n: int, time: int) -> list[list[str]]:
@@ -92,13 +90,10 @@ def check_figures(results: EvaluationResults, n: int = N) -> None:
         ids = [[name for call in calls for name in call] for calls in found]
         ranks = [each.index(f"d{number}") + 1 if f"d{number}" in each else 0 for each in ids]
         hits = [0 < rank <= 2 for rank in ranks]
-        choices = list(combinations(hits, 3))
         assert results.scores.per_query[f"q{number}"] == pytest.approx(
             {
                 "mrr": sum(1 / rank if rank else 0 for rank in ranks) / R,
                 "hit_rate@2": sum(hits) / R,
-                "pass@3 hit_rate@2": sum(map(any, choices)) / len(choices),
-                "pass^3 hit_rate@2": sum(map(all, choices)) / len(choices),
             },
             abs=1e-14,
         )
@@ -208,13 +203,10 @@ def test_every_time_an_agent_begins_anew() -> None:
     script = {query: [[("search", f"d{query.split()[1]}")]] for query in FEW.queries.values()}
     tool = FunctionTool.from_defaults(async_fn=search)
     agent = agents.FunctionAgent(tools=[tool], llm=Watching(script=script))
-    results = evaluate(agent, FEW, ["mrr", "pass@2 hit_rate", "pass^2 hit_rate"], repeats=4)
+    results = evaluate(agent, FEW, ["mrr"], repeats=4)
     assert set(seen) == {1}
     assert dict(n_found) == {f"d{n}": 4 for n in range(20)}
-    # found 2 of 4 times: pass@2 is 1 - C(2, 2) / C(4, 2), pass^2 C(2, 2) / C(4, 2)
-    assert dict(results.scores.means) == pytest.approx(
-        {"mrr": 0.5, "pass@2 hit_rate": 5 / 6, "pass^2 hit_rate": 1 / 6}
-    )
+    assert dict(results.scores.means) == {"mrr": 0.5}  # found 2 of 4 times
 
 
 def flaky(query: str) -> list[str]:
@@ -263,13 +255,6 @@ def test_wrong_numbers(repeats: Any) -> None:
         evaluate(flaky, FEW, ["mrr"], repeats=repeats)
 
 
-def test_too_few_runs_are_refused_before_anything_is_asked() -> None:
-    agent = Agent()
-    with pytest.raises(InvalidInput, match="3 or more runs of each question"):
-        evaluate(asked_by(agent), FEW, ["pass^3 hit_rate@5"], repeats=2)
-    assert not agent.asked
-
-
 def test_metrics_of_texts_pay_once_for_equal_passages() -> None:
     llm = Completing(answer=lambda prompt: "3")
     results = evaluate(
@@ -285,9 +270,8 @@ def test_matchers_match_every_time() -> None:
     results = evaluate(asked_by(agent), FEW, METRICS, repeats=R, matcher="text")
     check_figures(results, 20)
     matched = match_run(results.run, FEW, "text")
-    scores = score_rankings(matched.relevance, matched.run, ["mrr", "pass^3 hit_rate@2"])
+    scores = score_rankings(matched.relevance, matched.run, ["mrr"])
     assert scores.by_query("mrr") == results.scores.by_query("mrr")
-    assert scores.means["pass^3 hit_rate@2"] == results.scores.means["pass^3 hit_rate@2"]
 
 
 class Shuffled(BaseNodePostprocessor):
@@ -324,13 +308,11 @@ def test_sweeps_and_their_journals(tmp_path: Path) -> None:
         return asked_by(agents[depth])
 
     options: dict[str, Any] = {"count_tokens": False, "journal": tmp_path, "repeats": R}
-    found = sweep(build, {"depth": [1, 2]}, FEW, METRICS, primary="pass^3 hit_rate@2", **options)
-    assert found.primary == "pass^3 hit_rate@2"
+    found = sweep(build, {"depth": [1, 2]}, FEW, METRICS, primary="hit_rate@2", **options)
+    assert found.primary == "hit_rate@2"
     for configuration in found:
         assert configuration.results is not None
         check_figures(configuration.results, 20)
-    with pytest.raises(InvalidInput, match="9 or more runs"):
-        sweep(build, {"depth": [1]}, FEW, ["pass^9 hit_rate@2"], **options)
     again = sweep(build, {"depth": [1, 2]}, FEW, METRICS, **options)
     assert built == [1, 2]
     assert [each.mean("mrr") for each in again] == [each.mean("mrr") for each in found]

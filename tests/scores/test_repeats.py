@@ -6,26 +6,14 @@ import math
 import pickle
 import random
 import statistics
-from itertools import combinations
 from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics import (
-    Run,
-    Scores,
-    assert_retrieval,
-    check_rules,
-    compare,
-    metric,
-    metrics,
-    read_run,
-    score_rankings,
-)
-from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
+from llama_index_rag_metrics import Run, Scores, assert_retrieval, compare, read_run, score_rankings
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.terminal import print_report
-from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput, UnknownMetric
+from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput
 
 N, R = 30, 5
 JUDGED = {f"q{n}": ["a"] for n in range(N)}
@@ -53,7 +41,7 @@ def slow_rank(run: Run, query_id: str) -> int:
 
 def test_every_figure_is_that_of_a_slow_count() -> None:
     asked = runs()
-    names = ["mrr", "hit_rate@2", "pass@1 hit_rate@2", "pass@3 hit_rate@2", "pass^3 hit_rate@2"]
+    names = ["mrr", "hit_rate@2"]
     scores = score_rankings(JUDGED, Run(repeats=asked, name="agent"), names)
     assert scores.metric_names == tuple(names)
     assert scores.name == "agent"
@@ -64,14 +52,7 @@ def test_every_figure_is_that_of_a_slow_count() -> None:
         ranks = [slow_rank(run, query_id) for run in asked]
         mrr = sum(1 / rank if rank else 0 for rank in ranks) / R
         hits = [0 < rank <= 2 for rank in ranks]
-        choices = list(combinations(hits, 3))
-        expected = [
-            mrr,
-            sum(hits) / R,
-            sum(hits) / R,
-            sum(map(any, choices)) / len(choices),
-            sum(map(all, choices)) / len(choices),
-        ]
+        expected = [mrr, sum(hits) / R]
         assert [*scores.per_query[query_id].values()] == pytest.approx(expected, abs=1e-14)
     spread = scores.spread("mrr")
     reciprocal = [
@@ -113,7 +94,7 @@ def test_equal_runs_give_the_run_itself_to_the_last_bit() -> None:
 def test_the_order_of_runs_changes_no_bit() -> None:
     asked = runs()
     there, back = (
-        score_rankings(JUDGED, Run(repeats=each), ["mrr", "pass^2 hit_rate@3"])
+        score_rankings(JUDGED, Run(repeats=each), ["mrr", "hit_rate@3"])
         for each in (asked, asked[::-1])
     )
     assert there.means == back.means
@@ -123,11 +104,8 @@ def test_a_question_may_have_fewer_runs_than_others() -> None:
     # q2 was asked once: nothing is known of its second time, which isn't an empty ranking; q3 has
     # no ranking at all, which is an empty one each time
     run = Run(repeats=[Run({"q1": ["a"], "q2": ["a"]}), Run({"q1": ["x"]})])
-    scores = score_rankings(
-        {"q1": ["a"], "q2": ["a"], "q3": ["a"]}, run, ["hit_rate", "pass^2 hit_rate"]
-    )
+    scores = score_rankings({"q1": ["a"], "q2": ["a"], "q3": ["a"]}, run, ["hit_rate"])
     assert scores.by_query("hit_rate") == {"q1": 0.5, "q2": 1.0, "q3": 0.0}
-    assert scores.by_query("pass^2 hit_rate") == {"q1": 0.0, "q3": 0.0}
     assert scores.empty == ("q3",)
     assert scores.counts.empty == 1
 
@@ -221,39 +199,18 @@ class TestPassing:
         assert check_rules(score_rankings(JUDGED, few, "mrr"), "mrr >= 0.9").outcome == "pass"
         verdict = check_rules(scores, "hit_rate@3 >= baseline - 0.1", baseline=scores).verdicts[0]
         assert verdict.outcome == "fail"
+        assert "Too few of their runs have a value" in verdict.sentence
 
-    def test_a_rule_whose_metric_was_not_asked_for_is_told_by_the_runs(self) -> None:
-        scores = score_rankings(JUDGED, Run(repeats=runs()), ["hit_rate@3"])
-        asked = score_rankings(JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3"])
-        mean = asked.means["pass^3 hit_rate@3"]
-        verdict = assert_retrieval(scores, f"pass^3 hit_rate@3 >= {mean - 0.01}")
-        assert [each.value for each in verdict] == [mean]
-        with pytest.raises(UnknownMetric):
-            assert_retrieval(scores, "pass^3 hit_rate@1 >= 0.5")
-        with pytest.raises(InvalidInput, match="6 or more runs of each question"):
-            assert_retrieval(scores, "pass^6 hit_rate@3 >= 0.5")
-        once = scores.replace(repeats=())
-        remedy = "Evaluate with repeats=3 or more: rules find it in the runs."
-        with pytest.raises(InvalidInput, match=rf"'pass\^3 hit_rate@3'\. {remedy}"):
-            assert_retrieval(once, "pass^3 hit_rate@3 >= 0.5")
-        with pytest.raises(InvalidInput, match=rf"Score by hit_rate@5, too\. {remedy}"):
-            assert_retrieval(once, "pass^3 hit_rate@5 >= 0.5")
-
-    @pytest.mark.parametrize("metrics", [["ndcg@3"], ["pass^3 ndcg@3"]])
-    def test_a_rule_on_what_is_not_0_or_1_says_so(self, metrics: list[str]) -> None:
-        report = check_rules(
-            score_rankings(JUDGED, Run(repeats=runs()), metrics), "pass^3 ndcg@3 >= 0.5"
-        )
-        assert report.verdicts[0].sentence.endswith(
-            "pass^3 needs a metric that is always 0 or 1, and 3 runs or more."
-        )
-        assert "pass^3 ndcg@3: no value, since ndcg@3 isn't always 0 or 1" in report.notes[-1]
+    few = Run(repeats=[*[run.repeats[0]] * 2, Run({"q0": ["a"]})])
+    assert check_rules(score_rankings(JUDGED, few, "mrr"), "mrr >= 0.9").outcome == "pass"
+    verdict = check_rules(scores, "hit_rate@3 >= baseline - 0.1", baseline=scores).verdicts[0]
+    assert verdict.outcome == "fail"
 
 
 class TestScores:
     @pytest.fixture
     def scores(self) -> Scores:
-        return score_rankings(JUDGED, Run(repeats=runs()), ["mrr", "pass^2 hit_rate@3"])
+        return score_rankings(JUDGED, Run(repeats=runs()), ["mrr", "hit_rate@3"])
 
     def test_json_and_pickle(self, scores: Scores) -> None:
         assert Scores.from_json(scores.to_json()) == scores
@@ -263,37 +220,16 @@ class TestScores:
     def test_a_choice_of_questions_keeps_their_runs(self, scores: Scores) -> None:
         few = scores.select(["q1", "q29"])
         assert [run.query_ids for run in few.repeats] == [("q1", "q29")] * R
-        assert few.spread("mrr").runs == {
-            query_id: scores.spread("mrr").runs[query_id] for query_id in ("q1", "q29")
+        assert few.by_query("mrr") == {
+            query_id: scores.by_query("mrr")[query_id] for query_id in ("q1", "q29")
         }
-
-    def test_how_many_questions_would_do_counts_conversations(self, scores: Scores) -> None:
-        metadata = {query_id: {"conversation": int(query_id[1:]) // 5} for query_id in JUDGED}
-        talks = scores.replace(metadata=metadata)
-        apart, together = (each.spread("mrr").questions(1) for each in (scores, talks))
-        # one passage is the easier to find, the higher the number: turns of a conversation are
-        # alike, so that its runs add less to what the mean varies by
-        assert apart is not None
-        assert together is not None
-        assert N <= together < apart
-        said = " ".join(each.text for each in talks.report().decision)
-        assert f"{together} questions asked once would give as precise a mean, in conv" in said
-        (table,) = (
-            table
-            for section in talks.report().sections
-            for table in section.tables
-            if table.title == "How many questions give as precise a mean of mrr"
-        )
-        assert table.remark == "in conversations as long as these"
 
     def test_slices(self, scores: Scores) -> None:
         metadata = {query_id: {"even": int(query_id[1:]) % 2 == 0} for query_id in JUDGED}
         parts = scores.replace(metadata=metadata).slices("even")
         assert all(len(part.repeats) == R for part in parts.values())
 
-    def test_one_run_has_no_spread(self) -> None:
-        with pytest.raises(InvalidInput, match="several runs"):
-            Scores(["q1"], {"mrr": [1.0]}).spread("mrr")
+    def test_one_run_is_none_of_several(self) -> None:
         with pytest.raises(InvalidInput, match="two runs or more"):
             Scores.of_repeats([Scores(["q1"], {"mrr": [1.0]})])
 
@@ -301,7 +237,7 @@ class TestScores:
 class TestReport:
     @pytest.fixture
     def text(self, capsys: pytest.CaptureFixture[str]) -> str:
-        names = ["mrr", "hit_rate@3", "pass^3 hit_rate@3"]
+        names = ["mrr", "hit_rate@3"]
         scores = score_rankings(JUDGED, Run(repeats=runs(), name="agent"), names)
         print_report(scores.report())
         return capsys.readouterr().out
@@ -311,61 +247,21 @@ class TestReport:
             len({slow_rank(run, query_id) for run in runs()}) > 1 for query_id in JUDGED
         )
         flat = " ".join(text.split())
-        scores = score_rankings(JUDGED, Run(repeats=runs()), "mrr")
-        once = scores.spread("mrr").questions(1)
         assert (
             f"Asked 5 times each, {differing} of {N} questions score differently from run to run "
-            f"on mrr; {once} questions asked once would give as precise a mean."
+            "on mrr."
         ) in flat
-        assert flat.index("Questions whose runs differ most on mrr") < flat.index("Lowest mrr")
-        assert "run 1 " in flat
-        assert "run 5 " in flat
-
-    def test_a_chance_to_pass_alone_shows_the_runs_that_it_is_of(self) -> None:
-        scores = score_rankings(JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3"])
-        report = scores.report()
-        assert any("questions score differently" in each.text for each in report.decision)
-        assert "Questions whose runs differ most on hit_rate@3" in [
-            table.title for section in report.sections for table in section.tables
-        ]
-        assert report.listings[0].title == "What differs most on hit_rate@3, run by run"
+        assert "mrr of each run: " in flat
 
     def test_runs_that_are_missing_are_told(self) -> None:
         fewer = [*runs()[:-1], Run({"q29": ["a"]})]
-        scores = score_rankings(JUDGED, Run(repeats=fewer), ["hit_rate", "pass^5 hit_rate"])
+        scores = score_rankings(JUDGED, Run(repeats=fewer), ["hit_rate"])
         first = " ".join(each.text for each in scores.report().decision)
         assert "Asked up to 5 times each" in first
         assert (
             f"{N - 1} of {N} questions have fewer than 5 runs, and the mean of those: a run that "
             "isn't there doesn't count as 0"
         ) in scores.notes
-        (short,) = (note for note in scores.notes if note.startswith("pass^5 hit_rate: no value"))
-        assert short.endswith("fewer than 5 values: q0, q1, q2, q3, q4 and 24 more")
-
-    def test_the_chances_to_pass(self, text: str) -> None:
-        assert "pass@k hit_rate@3" in text
-        assert "pass^k hit_rate@3" in text
-
-    def test_the_glossary_says_what_passing_is(self) -> None:
-        scores = score_rankings(
-            JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3", "pass@2 hit_rate@3"]
-        )
-        meanings = {term.name: term.meaning for term in scores.report().glossary}
-        assert "pass^3: the chance that all of 3 runs" in meanings["pass^3 hit_rate@3"]
-        assert "pass@2: the chance that at least one of 2 runs" in meanings["pass@2 hit_rate@3"]
-
-    def test_several_systems_have_a_row_each(self) -> None:
-        systems = [
-            score_rankings(JUDGED, Run(repeats=runs(seed), name=f"agent {seed}"), ["mrr"])
-            for seed in (0, 1)
-        ]
-        (section,) = (
-            section
-            for section in results_report(systems).sections
-            if section.heading == "Runs of the same question"
-        )
-        (table,) = section.tables
-        assert [row.label for row in table.rows] == ["agent 0", "agent 1"]
 
     def test_what_came_of_some_run_is_counted_as_such(self) -> None:
         asked = [Run({"q1": ["a"], "q2": []}), Run({"q1": [], "q2": Ranking(error="busy")})]
@@ -439,17 +335,8 @@ def test_a_threshold_is_applied_to_every_run() -> None:
             Run({"q1": with_scores(0.9, 0.3), "q2": with_scores(0.2)}),
         ]
     )
-    names = ["recall", "abstained", "pass^2 recall"]
+    names = ["recall", "abstained"]
     scores = score_rankings(expected, run, names, min_score=0.5)
     # d1 stays in the first run alone; nothing is left of q2 in the second alone
-    assert dict(scores.means) == {"recall": 0.5, "abstained": 0.5, "pass^2 recall": 0}
+    assert dict(scores.means) == {"recall": 0.5, "abstained": 0.5}
     assert dict(scores.means) == dict(score_rankings(expected, run.at_least(0.5), names).means)
-
-
-def test_chances_to_pass_are_of_all_questions() -> None:
-    # of two runs there is q1 alone: a chance of 1 beside 1/4 (q1: 1/2, q2: 0) of both
-    first = Scores(["q1", "q2"], {"hit_rate@5": [1, 0]})
-    second = Scores(["q1", "q2"], {"hit_rate@5": [0, math.nan]})
-    tables = Scores.of_repeats([first, second]).report().sections[-1].tables
-    [chances] = [table for table in tables if table.title == "Chance to pass"]
-    assert [(row.label, row.cells[0].value) for row in chances.parts[0]] == [("1", 0.25)]

@@ -39,9 +39,6 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     system_of,
 )
-from llama_index_rag_metrics.metrics.base import check_passes
-from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.model import Failure
@@ -115,7 +112,7 @@ def check_rules(
     check_amount("min_coverage", min_coverage, expected, lambda share: 0 <= share <= 1)
     check_integer("worst", worst, 0)
     parsed = parse_rules(rules)
-    scores = _with_chances(scores_of(results), parsed)
+    scores = scores_of(results)
     stored = _stored(baseline)
     notes: list[str] = []
     sides: dict[str, _Side] = {}
@@ -212,19 +209,6 @@ def _told(report: GateReport) -> str:
     """The report; pytest's summary shows the first line alone, which therefore decides."""
     shown = report.report()
     return f"{plain(shown.decision[0].text)}\n{to_text(shown, width=120)}"
-
-
-def _with_chances(scores: Scores, rules: Sequence[Rule]) -> Scores:
-    """The scores with the chances to pass that rules name: several runs tell all of them."""
-    named = {rule.metric for rule in rules if Passes.split(rule.metric)[0] is not None}
-    if not scores.repeats or not (further := sorted(named - {*scores})):
-        return scores
-    check_passes(resolve(further), len(scores.repeats))
-    chances = Scores.of_repeats(scores.repeats, further)
-    columns = {name: chances.by_query(name) for name in further}
-    told = [note for note in chances.notes if note.startswith(tuple(further))]
-    joined = scores.join(columns, order=[*scores, *further])
-    return joined.replace(notes=[*joined.notes, *told])
 
 
 def _stored(baseline: BaselineLike | None) -> Baseline | None:

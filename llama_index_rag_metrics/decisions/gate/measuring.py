@@ -36,7 +36,6 @@ from llama_index_rag_metrics.metrics.metric_names import (
     lower_is_better,
 )
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
-from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -363,14 +362,9 @@ def name_in(scores: Scores, name: str) -> str:
     try:
         return name_among(name, scores.metric_names)
     except NotScored as error:
-        passes, of_one_run = Passes.split(name)
-        usual = metric_of(of_one_run).metric_name
-        remedies = [f"Score by {usual}, too."] * (passes is None or usual not in scores)
-        if passes is not None:
-            times = max(passes.k, 2)
-            remedies.append(f"Evaluate with repeats={times} or more: rules find it in the runs.")
+        remedy = f"Score by {metric_of(name).metric_name}, too."
         expected = f"a metric that was scored: {join_first(error.nearest, 10)}"
-        raise InvalidInput("rule", name, expected, " ".join(remedies)) from None
+        raise InvalidInput("rule", name, expected, remedy) from None
 
 
 def _least_expected(sides: Mapping[str, Scores], metric: str) -> int:
@@ -388,7 +382,6 @@ def _expected(scores: Scores, metric: str) -> int:
 
 def _of_runs(scores: Scores, metric: str) -> float:
     """The share of the runs with a value, of those of questions that should have one."""
-    _, of_one_run = Passes.split(metric)
-    runs = [run for run in scores.repeats if of_one_run in run]
-    expected = sum(_expected(run, of_one_run) for run in runs)
-    return sum(run.n(of_one_run) for run in runs) / expected if expected else 1.0
+    runs = [run for run in scores.repeats if metric in run]
+    expected = sum(_expected(run, metric) for run in runs)
+    return sum(run.n(metric) for run in runs) / expected if expected else 1.0

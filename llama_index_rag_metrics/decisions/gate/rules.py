@@ -7,7 +7,6 @@
     ndcg@10 >= anchor - 0.05              against the anchor, which updates of the baseline leave
     recall@5 >= 0.8                       the mean is at least 0.8
     recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
-    pass^3 hit_rate@5 >= 0.8              all of 3 runs of a question score 1, in 8 of 10 cases
     ndcg@10 >= baseline - 0.05 in every language    in each slice of the queries' metadata
     failed <= 0                           a count: queries, scored, failed, empty, …
 

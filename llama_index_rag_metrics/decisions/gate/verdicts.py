@@ -24,7 +24,6 @@ from llama_index_rag_metrics.decisions import better_and_worse
 from llama_index_rag_metrics.decisions.gate.gate_report import MOST_ITEMS, ORDER, gate_report
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
-from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.report.model import QueryAnswers, Report
 from llama_index_rag_metrics.report.numbers import (
     count,
@@ -381,8 +380,6 @@ def _finding(verdict: Verdict) -> str:
     if not n:
         none = f"none of {questions(verdict.expected)} has {_value(rule)}"
         why = none if verdict.expected else "there are no questions"
-        if verdict.expected and (passes := Passes.split(verdict.metric)[0]) is not None:
-            why += f"; {passes} needs a metric that is always 0 or 1, and {passes.k} runs or more"
         return f"{metric} can't be judged: {why}."
     now = f"{metric} is {_number(verdict.value, n, rule)}"
     if isinstance(verdict.value, int):

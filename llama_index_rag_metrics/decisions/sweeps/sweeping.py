@@ -41,9 +41,7 @@ from llama_index_rag_metrics.evaluation.source import (
     Source,
 )
 from llama_index_rag_metrics.evaluation.who_asks import Told
-from llama_index_rag_metrics.files.dataset_content import labels_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.metrics.base import check_passes
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.fusion import Combine
@@ -180,7 +178,6 @@ async def asweep(
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset)
-    check_passes(chosen, options.get("repeats", 1), labels_of(questions).values())
     _check_metadata(questions, slices, clusters)
     options["cache"] = Cache.of(options.get("cache"), journal)
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer")) if count_tokens else None

@@ -155,7 +155,7 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
     scores, run, matched = _scores_of(plan, first), first.run, first.matched
     if others:
         of_each = [scores, *(_scores_of(plan, each) for each in others)]
-        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in plan.wanted])
+        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in plan.metrics])
         run = run.replaced(run, repeats=[each.run for each in collected])
         matched = {
             name: Matched.of_repeats([each.matched[name] for each in collected]) for name in matched
@@ -168,7 +168,7 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
         relevance=plan.questions.relevance,
         scores=scores,
         matched=matched,
-        matched_by=matcher_names(plan.wanted, plan.options.matcher, matched),
+        matched_by=matcher_names(plan.metrics, plan.options.matcher, matched),
         text_of=PassageTexts(plan.questions),
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
-from llama_index_rag_metrics.metrics.base import RankingMetric, check_passes, of_one_run
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.columns import by_query
 from llama_index_rag_metrics.rankings.judging.judged import Selection
@@ -107,12 +107,11 @@ def score_rankings(
     run = retrieved if isinstance(retrieved, Run) else Run()
     if isinstance(expected, Qrels):
         metadata = metadata or run.metadata or expected.metadata or None
-    check_passes(chosen, len(run.each_time))
     selection = Selection(max_retrieved, judged_only, min_score)
     options = ScoringOptions(no_relevant, failed, selection, tokenizer)
     score = partial(
         score_with,
-        ranking_metrics(of_one_run(chosen)),
+        ranking_metrics(chosen),
         queries=queries,
         metadata=metadata,
         name=name,
