@@ -189,9 +189,7 @@ def metric(name: str) -> NamedMetric:
 
     Args:
         name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Some
-            spellings of other tools are known: "map", "success@5", "ndcg_cut_10", "P_5". Of
-            questions that were asked several times, "pass^3 hit_rate@5" is the chance that all of
-            3 runs score 1, "pass@3 hit_rate@5" that one of them does.
+            spellings of other tools are known: "map", "success@5", "ndcg_cut_10", "P_5".
 
     Raises:
         UnknownMetric: no metric has that name; the message lists the nearest ones.

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
 from support.llms import Completing
 from support.processes import Forked
-from support.retrievers import Scripted, node
+from support.retrievers import node
 from support.scripted import ScriptedFunctions
 
 from llama_index_rag_metrics import (
@@ -26,7 +24,6 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     compare,
     evaluate,
-    evaluate_stages,
     match_run,
     record_retrieval,
     score_rankings,
@@ -274,31 +271,6 @@ def test_matchers_match_every_time() -> None:
     assert scores.by_query("mrr") == results.scores.by_query("mrr")
 
 
-class Shuffled(BaseNodePostprocessor):
-    """Puts the passage first the second time, and last otherwise."""
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        assert query_bundle is not None
-        TIMES[query_bundle.query_str] += 1
-        return nodes[:: -1 if TIMES[query_bundle.query_str] == 2 else 1]
-
-
-TIMES = Counter[str]()
-
-
-def test_stages() -> None:
-    TIMES.clear()
-    asked = Scripted({text: ["x", f"d{n}"] for n, text in enumerate(FEW.queries.values())})
-    stages = evaluate_stages(asked, [Shuffled()], FEW, ["mrr"], repeats=2, workers=1)
-    assert len(asked.asked) == 40
-    assert stages["retriever"].scores.means["mrr"] == 0.5
-    assert stages["Shuffled"].scores.means["mrr"] == 0.75
-    assert [run.means["mrr"] for run in stages["Shuffled"].repeats] == [0.5, 1.0]
-    assert "Shuffled" in str(stages)
-
-
 def test_sweeps_and_their_journals(tmp_path: Path) -> None:
     built: list[int] = []
     agents = {depth: Agent() for depth in (1, 2)}
@@ -317,61 +289,6 @@ def test_sweeps_and_their_journals(tmp_path: Path) -> None:
     assert built == [1, 2]
     assert [each.mean("mrr") for each in again] == [each.mean("mrr") for each in found]
     assert all(set(agent.asked.values()) == {R} for agent in agents.values())
-
-
-TWO = RetrievalDataset({"q": "question 1"}, {"q": ["d1", "d2"]})
-PLACED = RetrievalDataset({"q": "question 1"}, {"q": Relevance.of_spans([("d1", 0, 10)])})
-
-
-@pytest.mark.parametrize(
-    ("name", "dataset", "value"),
-    [
-        ("ndcg@10", FEW, "0.63"),  # of a hit at rank 2: 1 / log2(3)
-        ("mrr@2", FEW, "0.5"),
-        ("precision@5", FEW, "0.2"),
-        ("mrr@200tokens", FEW, "0.5"),
-        ("recall@2", TWO, "0.5"),
-        ("recall", RetrievalDataset({"q": "question 1"}, expected_texts={"q": ["a", "b"]}), "0.5"),
-        ("returned@5", FEW, "2"),
-        ("leak@2", FEW, "0.5"),  # of two passages one is forbidden
-        ("permitted_recall", TWO, "0.5"),
-        ("span_recall", PLACED, "0.5"),  # the first half of a passage
-    ],
-)
-def test_what_can_be_a_fraction_is_refused_before_anything_is_asked(
-    name: str, dataset: RetrievalDataset, value: str
-) -> None:
-    agent = Agent()
-    built: list[int] = []
-
-    def build(depth: int) -> Any:
-        built.append(depth)
-        return asked_by(agent)
-
-    metrics = ["hit_rate@2", f"pass^2 {name}"]
-    for ask in (
-        lambda: evaluate(asked_by(agent), dataset, metrics, repeats=2),
-        lambda: evaluate_stages(asked_by(agent), [], dataset, metrics, repeats=2),
-        lambda: sweep(build, {"depth": [1]}, dataset, metrics, repeats=2, count_tokens=False),
-    ):
-        with pytest.raises(InvalidInput, match=rf"0 or 1 .*, {name} can be {value}\."):
-            ask()
-    assert (agent.asked.total(), built) == (0, [])
-
-
-@pytest.mark.parametrize(
-    ("name", "dataset"),
-    [
-        *[("complete@2", TWO), ("recall@2", FEW), ("ndcg@1", TWO), ("mrr@1", TWO)],
-        *[("abstained", FEW), ("leaked@2", FEW), ("leak@1", FEW), ("permitted_recall", FEW)],
-    ],
-)
-def test_what_is_0_or_1_with_these_labels_is_asked(name: str, dataset: RetrievalDataset) -> None:
-    forbidden = {"q1": ["x"]} if name[0] in "lp" else None
-    results = evaluate(
-        asked_by(Agent()), dataset, ["mrr", f"pass^2 {name}"], repeats=2, forbidden=forbidden
-    )
-    assert not any("isn't always 0 or 1" in note for note in results.scores.notes)
 
 
 def test_comparisons_take_the_means_of_questions() -> None:
