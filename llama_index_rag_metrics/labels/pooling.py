@@ -233,9 +233,9 @@ def _texts(
     for query_id in dict.fromkeys(item.query_id for item in items):
         for run in runs:
             known = run[query_id].texts if query_id in run else None
-            for item, text in zip(run[query_id].ids, known, strict=True) if known else ():
+            for id_, text in zip(run[query_id].ids, known, strict=True) if known else ():
                 if text:
-                    texts[query_id, item] = text
+                    texts[query_id, id_] = text
     return texts
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import closing, suppress
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
 
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.question_parsing import normal_form, parse
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
-from llama_index_rag_metrics.runtime.digests import short_hash
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
+from llama_index_rag_metrics.runtime.digests import Request
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
-from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
+from llama_index_rag_metrics.runtime.llms import without_reasoning
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
 from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.progress import progress
@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OnFailure: TypeAlias = Literal["skip", "fail", "continue"]
-
-_FORMAT = "llama-index-rag-metrics questions, version 2"
+OnFailure: TypeAlias = Literal["skip", "fail"]
 
 DEFAULT_PROMPT = """\
 Here is a passage of a document:
@@ -68,19 +66,16 @@ async def agenerate_question_context_pairs(
     qa_generate_prompt_tmpl: str | BasePromptTemplate = DEFAULT_PROMPT,
     num_questions_per_chunk: int = 2,
     retry_limit: int = 3,
-    on_failure: OnFailure = "skip",
-    save_every: int | None = None,
-    output_path: str | os.PathLike[str] | None = None,
-    verbose: bool = False,
     *,
+    on_failure: OnFailure = "skip",
     workers: int = WORKERS,
     show_progress: bool = False,
-    journal: str | os.PathLike[str] | None = None,
+    cache: Cache | str | os.PathLike[str] | None = None,
 ) -> RetrievalDataset:
     """Let an LLM write questions about nodes, for a dataset in which each node answers its own.
 
-    `generate_question_context_pairs` takes the arguments of LlamaIndex's removed function of that
-    name, in their order. The event loop is never blocked.
+    A question is a line of the answer that ends in a question mark, without its number. The event
+    loop is never blocked.
 
     Args:
         nodes: the nodes; their ids become the document ids of the dataset. Nodes without text are
@@ -90,16 +85,12 @@ async def agenerate_question_context_pairs(
         num_questions_per_chunk: how many questions to ask for, and to keep at most, for each node.
         retry_limit: how often a node is tried. The LLM's service says when (Retry-After), unless
             that is over a minute.
-        on_failure: "skip" (or "continue" in old code) leaves a node out on which the LLM keeps
-            failing, and names it in the dataset's notes; "fail" ends the run.
-        save_every: ignored, for old code: the journal keeps every node at once.
-        output_path: where `save` writes the dataset at the end, as in LlamaIndex; a journal is
-            kept beside it unless `journal` says where.
-        verbose: the old name of `show_progress`.
+        on_failure: "skip" leaves a node out on which the LLM keeps failing, and names it in the
+            dataset's notes; "fail" ends the run.
         workers: how many nodes are asked about at once.
         show_progress: show a progress bar on standard error.
-        journal: a file that keeps every answer. A second call with it asks about the other nodes
-            only, even after kill -9. Nodes need the same ids: see a splitter's `id_func`.
+        cache: a file that keeps every answer, or a `Cache`. A second call with it asks only what
+            it doesn't have: other texts, another prompt, model or number.
 
     Returns:
         A dataset with stable query ids, in which a question about several nodes has all of them as
@@ -110,9 +101,6 @@ async def agenerate_question_context_pairs(
         InvalidInput: an argument can't be used.
         NoQuestions: the answers hold no question at all.
         GenerationFailed: a node failed and `on_failure` is "fail", or every node did.
-        JournalMismatch: the journal is of other nodes, another prompt, model or number.
-        JournalDamaged: the journal is a file of another kind, or a line of it can't be read.
-        JournalBusy: another run is writing the journal.
 
     Examples:
         >>> from llama_index.core.llms import CompletionResponse, MockLLM
@@ -130,77 +118,59 @@ async def agenerate_question_context_pairs(
     check_integer("num_questions_per_chunk", num_questions_per_chunk)
     check_integer("retry_limit", retry_limit)
     check_integer("workers", workers)
-    if on_failure not in ("skip", "fail", "continue"):
+    if on_failure not in ("skip", "fail"):
         raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")
     if llm is None:
         llm = model_of_settings("llm", "generate_question_context_pairs")
     corpus = _corpus(nodes)
     fill = partial(_prompt, qa_generate_prompt_tmpl, num_questions_per_chunk)
     prompts = {node_id: fill(text) for node_id, text in corpus.items() if text.strip()}
-    if journal is None and output_path is not None:
-        journal = f"{os.fspath(output_path)}.journal"
-    header = {
-        "format": _FORMAT,
-        "nodes": RetrievalDataset(corpus).fingerprint()[:16],
-        "prompt": short_hash(fill(""), 16),
-        "num_questions_per_chunk": str(num_questions_per_chunk),
-        "model": f"{llm.class_name()} {llm.metadata.model_name}",
-    }
-    kept: AbstractContextManager[JsonLinesJournal[tuple[str, str]] | None] = nullcontext()
-    if journal is not None:
-        kept = JsonLinesJournal(Path(journal), header, _answer)
-    with kept as rows:
-        answers, failures = await _ask(
-            llm, prompts, rows, retry_limit, on_failure, workers, show_progress or verbose
-        )
-    dataset = _dataset(corpus, len(prompts), answers, failures, num_questions_per_chunk)
-    if output_path is not None:
-        dataset.save(output_path)
-    return dataset
+    answers, failures = await _ask(
+        llm, prompts, Cache.of(cache), retry_limit, on_failure, workers, show_progress
+    )
+    return _dataset(corpus, len(prompts), answers, failures, num_questions_per_chunk)
 
 
 generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 
-def _answer(row: Mapping[str, Any]) -> tuple[str, str]:
-    if not (isinstance(row["node_id"], str) and isinstance(row["answer"], str)):
-        raise TypeError(row)
-    return row["node_id"], row["answer"]
-
-
 async def _ask(
     llm: LLM,
     prompts: Mapping[str, str],
-    journal: JsonLinesJournal[tuple[str, str]] | None,
+    cache: Cache,
     most_attempts: int,
     on_failure: OnFailure,
     workers: int,
     show_progress: bool,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    answers = dict(journal.rows) if journal is not None else {}
+    answers: dict[str, str] = {}
     failures: dict[str, str] = {}
-    left = [node_id for node_id in prompts if node_id not in answers]
-    n, n_done, refusal = len(prompts), len(prompts) - len(left), Refusal()
+    model = f"{llm.class_name()} {llm.metadata.model_name}"
+    n, refusal = len(prompts), Refusal()
     refused = (UNAUTHORIZED, FORBIDDEN)
     retried = attempts(most_attempts, _FIRST_PAUSE, lambda error: http_status(error) not in refused)
     register_secrets_of(llm)
-    shown = progress("generating questions", n, n_done, show_progress)
+    shown = progress("generating questions", n, 0, show_progress)
     with shown as advance, closing(Threads(workers, "rag-metrics-questions")) as threads:
 
         async def attempt(node_id: str) -> None:
             complete = partial(_complete, llm, prompts[node_id], threads)
+
+            async def asked(_: list[int]) -> list[str]:
+                return [await retried(refusal.ask, complete)]
+
+            request = Request("questions", model, text=prompts[node_id])
             try:
-                answers[node_id] = await retried(refusal.ask, complete)
+                fetched = await cache.fetch([request], asked)
             except Exception as error:  # noqa: BLE001 - recorded by node
                 failures[node_id] = describe_error(error)
                 if on_failure == "fail":
                     raise _failed(failures, 1) from None  # its cause may show a key
             else:
-                if journal is not None:
-                    journal.write({"node_id": node_id, "answer": answers[node_id]})
+                answers[node_id] = fetched.values[0]
             advance(failed=node_id in failures)
 
-        await each(left, attempt, min(workers, len(left)))
+        await each(list(prompts), attempt, min(workers, n))
     if failures and not answers:
         raise _failed(failures, n)
     return {node_id: answers[node_id] for node_id in prompts if node_id in answers}, failures
@@ -220,6 +190,34 @@ def _failed(failures: Mapping[str, str], n_asked: int) -> GenerationFailed:
     return GenerationFailed(*next(iter(failures.items())), len(failures), n_asked)
 
 
+_NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
+_MARKS = ("?", "？")
+
+
+def parse(answer: str) -> tuple[list[str], list[str]]:
+    """The lines that end in a question mark, each once and without a number; and the others.
+
+    >>> parse("Two questions:\\n1. What is it?\\n- **Why?**")
+    (['What is it?', 'Why?'], ['Two questions:'])
+    """
+    questions: dict[str, str] = {}
+    refused: list[str] = []
+    for line in without_reasoning(answer).splitlines():
+        bare = _NUMBER.sub("", line).rstrip(" \t*_")
+        if not any(map(str.isalpha, line)):
+            continue
+        if bare.endswith(_MARKS):
+            questions.setdefault(_normal_form(bare), bare)
+        else:
+            refused.append(line.strip())
+    return list(questions.values()), refused
+
+
+def _normal_form(question: str) -> str:
+    words = " ".join(question.casefold().split())
+    return words.rstrip("?？ ") or words
+
+
 def _dataset(
     corpus: Mapping[str, str],
     n: int,
@@ -236,7 +234,7 @@ def _dataset(
     for node_id, (questions, _) in parsed.items():
         for question in questions[:asked_for]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
-            query_id = id_of.setdefault(normal_form(question), new_id)
+            query_id = id_of.setdefault(_normal_form(question), new_id)
             queries.setdefault(query_id, question)
             relevant.append((query_id, node_id))
     for line in refused:

@@ -35,7 +35,6 @@ KEPT = re.compile(
 """Ids, LlamaIndex's engines, what an agent writes, the statistics' imagined scores, and code."""
 
 ELSEWHERE = {
-    "labels/question_parsing.py": "patterns of what an LLM writes",
     "metrics/texts/llm_judge.py": "a prompt",
     "docs/architecture.md": "for those who change the code",
     "docs/speed.md": "written by the benchmarks, like the table in the README",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 from pathlib import Path
@@ -18,6 +17,7 @@ from support.question_llms import PROMPT, ScriptedLLM, nodes, two
 from llama_index_rag_metrics.labels.question_generation import (
     agenerate_question_context_pairs,
     generate_question_context_pairs,
+    parse,
 )
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
 
@@ -197,18 +197,6 @@ def test_it_runs_inside_a_running_loop() -> None:
     assert asyncio.run(notebook()) == 2
 
 
-def test_arguments_of_old(tmp_path: Path) -> None:
-    path = tmp_path / "qa.json"
-    arguments = (PROMPT, 2, 1, "continue", 500, str(path), False)
-    dataset = generate_question_context_pairs(nodes(2), ScriptedLLM(two), *arguments)  # type: ignore[arg-type]
-    saved = json.loads(path.read_text())
-    assert saved["relevant_docs"] == dict(dataset.relevance)
-    assert saved["mode"] == "text"
-    llm = ScriptedLLM(two)
-    assert generate_question_context_pairs(nodes(2), llm, *arguments) == dataset  # type: ignore[arg-type]
-    assert llm.asked == []
-
-
 def test_the_default_llm_and_prompt_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     llm = ScriptedLLM(lambda _: "Who was it?\nWhen was it?")
     monkeypatch.setattr(Settings, "_llm", llm)
@@ -245,11 +233,11 @@ def test_what_is_refused_is_listed(caplog: pytest.LogCaptureFixture) -> None:
     llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
     with caplog.at_level(logging.INFO):
         dataset = generate_question_context_pairs(nodes(2), llm, PROMPT)
-    assert list(dataset.queries.values()) == ["Explain what text 0 is.", "What?", "Why?"]
+    assert list(dataset.queries.values()) == ["What?", "Why?"]
     # the node that gave enough of them isn't looked at
     assert dataset.notes == [
         "1 of 2 nodes gave fewer than 2 questions",
-        "1 lines weren't questions: 'n0': 'It is text.'",
+        "2 lines weren't questions: 'n0': 'Explain what text 0 is.', 'n0': 'It is text.'",
     ]
     assert "not a question, from node 'n0': 'It is text.'" in caplog.text
 
@@ -284,3 +272,40 @@ def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str])
     assert captured.out == ""
     generate_question_context_pairs(nodes(3), ScriptedLLM(two), PROMPT)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "questions"),
+    [
+        ("1. What is A?\n2) Is it B?\n(3) Is it C?", ["What is A?", "Is it B?", "Is it C?"]),
+        ("- What is A?\n* What is B?\n• What is C?", ["What is A?", "What is B?", "What is C?"]),
+        ("1. **What is A?**\n## What is B?", ["What is A?", "What is B?"]),
+        ("1、什么是水？\n2：為什麼？", ["什么是水？", "為什麼？"]),
+        ("<think>Ask what?</think>\nWhat is A?", ["What is A?"]),
+        (
+            "3.5 percent of what?\n2 moons have what?",
+            ["3.5 percent of what?", "2 moons have what?"],
+        ),
+        ("What is A?\nwhat  is a ?", ["What is A?"]),
+        ("?\nExplain the following:\nI'm sorry.", []),
+    ],
+)
+def test_lines_that_end_in_a_question_mark(answer: str, questions: list[str]) -> None:
+    assert parse(answer)[0] == questions
+
+
+def test_nothing_is_paid_for_twice(tmp_path: Path) -> None:
+    def failing(prompt: str) -> str:
+        if prompt.endswith("text 2"):
+            raise RuntimeError
+        return two(prompt)
+
+    kept = tmp_path / "questions.sqlite"
+    generate_question_context_pairs(nodes(4), ScriptedLLM(failing), PROMPT, cache=kept)
+    llm = ScriptedLLM(two)
+    dataset = generate_question_context_pairs(nodes(4), llm, PROMPT, cache=kept)
+    assert llm.asked == ["2 about text 2"]
+    assert len(dataset) == 8
+    other = ScriptedLLM(two, name="better")
+    generate_question_context_pairs(nodes(4), other, PROMPT, cache=kept)
+    assert len(other.asked) == 4

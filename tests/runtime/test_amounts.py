@@ -95,9 +95,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
 }
 """How each is called with everything but its numbers."""
 
-IGNORED = {"save_every"}
-"""Accepted for old code, without effect."""
-
 
 ANY_NUMBER = {("Rule", "value"), ("agreement", "min_grade")}
 
@@ -122,8 +119,7 @@ def named(name: str) -> Any:
 def arguments() -> Iterator[tuple[str, str, str]]:
     for name in NUMBERS:
         for argument, kind in numbers_of(named(name)).items():
-            if argument not in IGNORED:
-                yield name, argument, kind
+            yield name, argument, kind
 
 
 def test_every_public_function_that_takes_a_number_is_here() -> None:
