@@ -60,7 +60,6 @@ from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.stories import query_answers
 from llama_index_rag_metrics.scores.systems import System
 
-_ALPHA = 0.05
 
 
 class StageResults(Reportable, Mapping[str, EvaluationResults]):
