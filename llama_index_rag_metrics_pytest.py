@@ -10,16 +10,12 @@ package, whose import brings LlamaIndex along, and imports it when the fixture i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.pytest_plugin import RetrievalAssertion
-
-_SAID = pytest.StashKey[list[str]]()
-"""What was stored where, for people."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,16 +32,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="store these scores as the baseline instead of comparing with it",
     )
     group.addoption(
-        "--rag-force",
-        action="store_true",
-        help="let --rag-update-baseline store scores that break a rule",
-    )
-    group.addoption(
-        "--rag-new-anchor",
-        action="store_true",
-        help="let --rag-update-baseline replace the anchor, too, against which small losses add up",
-    )
-    group.addoption(
         "--rag-strict",
         action="store_true",
         help="let inconclusive rules fail, too (ini: rag_strict)",
@@ -55,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def assert_retrieval(pytestconfig: pytest.Config) -> Iterator[RetrievalAssertion]:
+def assert_retrieval(pytestconfig: pytest.Config) -> RetrievalAssertion:
     """Assert that results of an evaluation, or Scores, keep to rules.
 
     Called as `llama_index_rag_metrics.assert_retrieval`; the baseline and `strict` come from the
@@ -66,36 +52,9 @@ def assert_retrieval(pytestconfig: pytest.Config) -> Iterator[RetrievalAssertion
     baseline = pytestconfig.getoption("--rag-baseline")
     folder = pytestconfig.rootpath if baseline is None else pytestconfig.invocation_params.dir
     named = baseline or pytestconfig.getini("rag_baseline")
-    assertion = RetrievalAssertion(
+    return RetrievalAssertion(
         folder / named if named else None,
         root=pytestconfig.rootpath,
         update=pytestconfig.getoption("--rag-update-baseline"),
         strict=pytestconfig.getoption("--rag-strict") or pytestconfig.getini("rag_strict"),
-        force=pytestconfig.getoption("--rag-force"),
-        new_anchor=pytestconfig.getoption("--rag-new-anchor"),
     )
-    yield assertion
-    pytestconfig.stash[_SAID] = assertion.said
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand what was stored to the main process, where this is a worker of pytest-xdist."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["rag_stored"] = session.config.stash.get(_SAID, [])
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Take it from there."""
-    said = getattr(node, "workeroutput", {}).get("rag_stored", [])
-    node.config.stash.setdefault(_SAID, []).extend(said)
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Say what `--rag-update-baseline` stored where."""
-    if said := config.stash.get(_SAID, []):
-        terminalreporter.section("baselines of retrieval")
-        for stored in dict.fromkeys(said):
-            terminalreporter.write_line(stored)

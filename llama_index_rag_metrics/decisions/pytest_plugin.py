@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from os.path import relpath
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +25,12 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 @dataclass
 class RetrievalAssertion:
-    """`assert_retrieval` with the baseline of a test session; paths are relative to `root`.
-
-    `said` is what was stored where, for people.
-    """
+    """`assert_retrieval` with the baseline of a test session; paths are relative to `root`."""
 
     baseline: Path | None
     root: Path
     update: bool
     strict: bool
-    force: bool = False
-    new_anchor: bool = False
-    said: list[str] = field(default_factory=list)
     _stored: dict[Path, str] = field(default_factory=dict)
 
     def __call__(
@@ -73,12 +66,7 @@ class RetrievalAssertion:
             if self._stored.get(path, text) != text:
                 remedy = "Give each test a baseline of its own, as baseline='FILE'."
                 raise InvalidInput("baseline", str(path), "one test's scores", remedy)
-            before = Baseline.load(path) if path.is_file() else None
-            stored = update_baseline(
-                path, results, judged_by=rules, force=self.force, new_anchor=self.new_anchor
-            )
-            if path not in self._stored:
-                self.said.append(stored.described(relpath(path, self.root), before))
+            update_baseline(path, results, judged_by=rules)
             self._stored[path] = text
         if not path.is_file():
             remedy = "Store one with pytest --rag-update-baseline."

@@ -61,7 +61,6 @@ from llama_index_rag_metrics.scores.stories import query_answers
 from llama_index_rag_metrics.scores.systems import System
 
 
-
 class StageResults(Reportable, Mapping[str, EvaluationResults]):
     """The results of every stage, by its name, in order; `compare` takes them, too.
 

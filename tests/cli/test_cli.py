@@ -85,7 +85,7 @@ COMPARED = ("score", "a.run", "b.run", "--qrels", "q.txt", "-m", "ndcg@10")
         ("score", "a.run", "--qrels", "q.txt", "-m", "ndcg@10", "-o", "new.json"),
         ("gate", "scores.json", "-b", "base.json", "--update-baseline"),
         ("gate", "scores.json", "--baseline", "base.json", "--rule", "mrr >= baseline - 0.5"),
-        ("gate", "scores.json", "--rule", "mrr >= 0.5", "--format", "junit", "--html", "gate.html"),
+        ("gate", "scores.json", "--rule", "mrr >= 0.5", "--format", "json", "--html", "gate.html"),
         ("labels", "pool", "a.run", "b.run", "-d", "d.json", "-o", "pool.jsonl"),
         ("labels", "review", "items.jsonl", "-o", "judged.jsonl"),
         ("show", "q1", "a.run", "scores.json", "--qrels", "q.txt"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 from support.command_line import refusal
@@ -82,10 +81,7 @@ class TestExitCodes:
         [
             (["none.json"], "none.json: No such file or directory"),
             (["same.json"], "rules: expected at least one rule, got []"),
-            (
-                ["same.json", "--rule", "recall@5"],
-                "rule: expected a metric, a comparison and a limit",
-            ),
+            (["same.json", "--rule", "recall@5"], "rule: expected a metric, >= or <=, and a limit"),
             (["same.json", "--rule", RULE], "--update-baseline, or pytest"),
             (["same.json", "--rule", RULE, "-b", "no.json"], "--update-baseline writes one."),
             (
@@ -119,9 +115,6 @@ class TestExitCodes:
         arguments = ("few.json", "-b", "base.json", "--rule", RULE)
         listed = "49 missing now (q01, q02, q03, q04, q05, …); 1 new (new)"
         assert listed in refusal(gate(*arguments))
-        result = gate(*arguments, "--on-missing", "intersect")
-        assert result.exit_code == 0
-        assert "decided by 1 question" in result.stdout
 
 
 class TestBaseline:
@@ -140,41 +133,20 @@ class TestBaseline:
         assert result.exit_code == 1
         assert "The rule failed: recall@5 is 0.42 against 1.00 in the baseline" in result.stdout
         assert result.stdout.count("stays as it was") == 1
-        assert result.stdout.endswith("--force or --rag-force.\n")
+        assert result.stdout.endswith("To store it anyway, delete the file first.\n")
         assert Baseline.load("base.json").scores.means["recall@5"] == 1.0
-        result = gate("worse.json", "-b", "base.json", "--update-baseline", "--force")
+        Path("base.json").unlink()
+        options = ("-b", "base.json", "--update-baseline", "--rule", RULE)
+        result = gate("worse.json", *options)
         assert result.exit_code == 0
-        assert "recall@5  1.0000 → 0.4200" in result.stdout
-        report = gate("worse.json", "-b", "base.json", "--format", "json")
-        assert report.exit_code == 1
-        outcomes = [
-            (verdict["rule"], verdict["outcome"])
-            for verdict in json.loads(report.stdout)["verdicts"]
-        ]
-        assert outcomes == [
-            (f"{RULE} at 95%", "pass"),
-            ("recall@5 >= anchor - 0.02 at 95%", "fail"),
-        ]
+        assert "recall@5  0.4200" in result.stdout
+        result = gate("same.json", "-b", "base.json", "--update-baseline")
+        assert "recall@5  0.4200 → 1.0000" in result.stdout
         assert [str(rule) for rule in Baseline.load("base.json").rules] == [f"{RULE} at 95%"]
 
-    def test_a_new_anchor_on_request(self) -> None:
-        stored(RULE)
-        arguments = ("worse.json", "-b", "base.json", "--update-baseline", "--force")
-        assert gate(*arguments, "--new-anchor").exit_code == 0
-        assert gate("worse.json", "-b", "base.json").exit_code == 0
-        history = Baseline.load("base.json").history
-        assert [(entry.means["recall@5"], entry.forced) for entry in history] == [
-            (1.0, False),
-            (0.42, True),
-        ]
-
-    def test_how_many_values_must_be_there(self, folder: Path) -> None:
+    def test_how_many_values_must_be_there(self) -> None:
         write("few.json", [1.0] * 45 + [float("nan")] * 5)
         assert gate("few.json", "--rule", "recall@5 >= 0.5").exit_code == 1
-        assert gate("few.json", "--rule", "recall@5 >= 0.5", "--min-coverage", "0.9").exit_code == 0
-        table = "[tool.rag-metrics.gate]\nmin_coverage = 0.9"
-        (folder / "pyproject.toml").write_text(table)
-        assert gate("few.json", "--rule", "recall@5 >= 0.5").exit_code == 0
 
     def test_one_of_several_retrievers(self, folder: Path) -> None:
         names = ("same", "worse")
@@ -182,38 +154,6 @@ class TestBaseline:
         (folder / "all.json").write_text(json.dumps(scores))
         assert gate("all.json", "--system", "same", "--rule", "recall@5 >= 0.8").exit_code == 0
         assert gate("all.json", "--system", "worse", "--rule", "recall@5 >= 0.8").exit_code == 1
-
-
-class TestProject:
-    def test_settings(self, folder: Path) -> None:
-        stored()
-        table = f"""
-            [tool.rag-metrics.gate]
-            baseline = "base.json"
-            rules = ["{RULE}"]
-        """
-        (folder / "pyproject.toml").write_text(table)
-        assert gate("doubtful.json").exit_code == 0
-        assert gate("worse.json").exit_code == 1
-        assert gate("worse.json", "--rule", "mrr >= 0.5").exit_code == 0
-        (folder / "pyproject.toml").write_text(f"{table}\nstrict = true")
-        assert gate("doubtful.json").exit_code == 1
-
-    def test_a_project_without_settings(self, folder: Path) -> None:
-        (folder / "pyproject.toml").write_text("[project]\nname = 'x'")
-        assert gate("same.json", "--rule", "mrr >= 0.5").exit_code == 0
-
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("[tool", "expected TOML"),
-            ("[tool.rag-metrics.gate]\nrule = ['mrr >= 0.5']", "got {'rule': ['mrr >= 0.5']}"),
-            ("[tool.rag-metrics.gate]\nrules = 'mrr >= 0.5'", "rules = a list of rules"),
-        ],
-    )
-    def test_settings_that_can_t_be_used(self, folder: Path, text: str, message: str) -> None:
-        (folder / "pyproject.toml").write_text(text)
-        assert message in refusal(gate("same.json"))
 
 
 class TestOutput:
@@ -243,7 +183,7 @@ class TestOutput:
 
     @pytest.mark.parametrize(
         ("option", "said"),
-        [(("--html", "gate.html"), "--html: "), (("--format", "junit"), "--format: ")],
+        [(("--html", "gate.html"), "--html: "), (("--format", "json"), "--format: ")],
     )
     def test_an_update_makes_no_report(self, option: tuple[str, str], said: str) -> None:
         refused = refusal(gate("same.json", "-b", "base.json", "--update-baseline", *option))
@@ -260,86 +200,6 @@ class TestOutput:
         text = summary.read_text(encoding="utf-8")
         assert text.startswith("# Before\n### Retrieval gate of bm25: ❌ fail\n")
         assert "Worst questions on recall&#64;5" in text
-
-
-SHAPE: dict[str, tuple[set[str], set[str], set[str]]] = {
-    "testsuites": ({"name"}, {"tests", "failures", "errors", "skipped", "time"}, {"testsuite"}),
-    "testsuite": (
-        {"name", "tests", "failures", "errors", "time"},
-        {"skipped", "timestamp", "hostname"},
-        {"testcase"},
-    ),
-    "testcase": ({"name", "classname", "time"}, set(), {"failure", "skipped"}),
-    "failure": ({"message", "type"}, set(), set()),
-    "skipped": ({"message"}, {"type"}, set()),
-}
-"""Of each element: the attributes that it has, those that it may have, and what may be in it.
-
-What pytest --junitxml writes, as far as the schema of Jenkins's plugin (junit-10.xsd) allows it.
-"""
-
-
-def checked(text: str) -> Element:
-    """The XML of the gate, if it is what JUnit's readers take."""
-    assert text.isascii()
-    root = fromstring(text)
-    assert root.tag == "testsuites"
-    for element in root.iter():
-        needed, allowed, inner = SHAPE[element.tag]
-        assert needed <= {*element.keys()} <= needed | allowed, element.tag
-        assert {child.tag for child in element} <= inner
-    for suites in (root, *root.findall("testsuite")):
-        for attribute, path in (("tests", "testcase"), ("failures", "failure")):
-            assert int(suites.attrib[attribute]) == len(list(suites.iter(path)))
-        assert int(suites.attrib["skipped"]) == len(list(suites.iter("skipped")))
-    return root
-
-
-class TestJUnit:
-    RULES = ("--rule", RULE, "--rule", "mrr >= 0.5", "--rule", "failed <= 0")
-
-    @pytest.mark.parametrize(
-        ("scores", "strict", "exit_code", "tags"),
-        [
-            ("same.json", (), 0, [[], [], []]),
-            ("worse.json", (), 1, [["failure"], [], []]),
-            ("doubtful.json", (), 0, [["skipped"], [], []]),
-            ("doubtful.json", ("--strict",), 1, [["failure"], [], []]),
-        ],
-    )
-    def test_a_test_for_each_rule(
-        self, scores: str, strict: tuple[str, ...], exit_code: int, tags: list[list[str]]
-    ) -> None:
-        stored()
-        result = gate(scores, "-b", "base.json", *self.RULES, *strict, "--format", "junit")
-        assert result.exit_code == exit_code
-        cases = list(checked(result.stdout).iter("testcase"))
-        assert [[child.tag for child in case] for case in cases] == tags
-        assert [case.attrib["name"] for case in cases] == [
-            f"{RULE} at 95%",
-            "mrr >= 0.5",
-            "failed <= 0",
-        ]
-
-    def test_a_failure_says_why(self) -> None:
-        stored()
-        result = gate("worse.json", "-b", "base.json", "--rule", RULE, "--format", "junit")
-        failure = next(checked(result.stdout).iter("failure"))
-        assert failure.attrib["type"] == "fail"
-        assert failure.attrib["message"].startswith("recall@5 is 0.42 against 1.00")
-        assert "q00  question q00" in (failure.text or "")
-
-    def test_all_of_it_is_escaped(self) -> None:
-        odd = "</failure>&\x00\x1b[31m\ufffe]]>\"'"
-        queries = {"q": odd}
-        Scores(["q"], {"mrr": [0.0]}, name=odd, queries=queries, failed={"q": odd}).to_json(
-            "o.json"
-        )
-        result = gate("o.json", "--rule", "mrr >= 0.5", "--format", "junit")
-        root = checked(result.stdout)
-        (case,) = root.iter("testcase")
-        assert case.attrib["classname"] == "gate.</failure>& [31m ]]>\"'"
-        assert "</failure>& [31m ]]>" in (case[0].text or "")
 
 
 def test_a_rule_about_a_cutoff_by_tokens() -> None:

@@ -76,13 +76,6 @@ class TestCoverage:
         (verdict,) = check_rules(now, "similarity >= 0.1")
         assert (verdict.outcome, verdict.n, verdict.expected) == ("fail", 12, 20)
 
-    def test_how_much_is_enough_is_a_choice(self) -> None:
-        now = scores([0.9] * 50 + [math.nan] * 50)
-        assert check_rules(now, "ndcg@10 >= 0.1", min_coverage=0.5).outcome == "pass"
-        assert check_rules(scores([]), "ndcg@10 >= 0.1", min_coverage=0).outcome == "fail"
-        with pytest.raises(InvalidInput, match="min_coverage: expected a number from 0 to 1"):
-            check_rules(now, "ndcg@10 >= 0.1", min_coverage=95)
-
     @pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= baseline"])
     def test_infinity_is_refused(self, rule: str) -> None:
         with pytest.raises(InvalidInput, match=r"score of 'q0001' by ndcg@10: expected a finite"):

@@ -181,8 +181,8 @@ class TestWhatIsShown:
             (
                 [0.6, 0.6],
                 [0.5, 0.5],
-                "ndcg@10 > baseline + 0.2 as observed",
-                "ndcg@10 is 0.60 against 0.50 in the baseline, a gain of 0.10; a gain of more than "
+                "ndcg@10 >= baseline + 0.2 as observed",
+                "ndcg@10 is 0.60 against 0.50 in the baseline, a gain of 0.10; a gain of at least "
                 "0.2 is required (2 questions).",
             ),
             (
@@ -210,7 +210,7 @@ class TestWhatIsShown:
         ("rule", "wanted"),
         [
             ("calls <= baseline + 0.5 as observed", "a rise of up to 0.5 is allowed"),
-            ("calls < baseline - 0.2 as observed", "a fall of more than 0.2 is required"),
+            ("calls <= baseline - 0.2 as observed", "a fall of at least 0.2 is required"),
             ("calls <= baseline as observed", "no rise is allowed"),
         ],
     )
@@ -287,13 +287,6 @@ class TestMarkdown:
 
 
 class TestNotes:
-    def test_an_intersection_says_so(self) -> None:
-        before = Baseline.of(Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}))
-        now = Scores(["q2", "q3", "q4"], {"mrr": [0.5, 0.0, 0.0]})
-        report = check_rules(now, "mrr >= baseline", baseline=before, on_missing="intersect")
-        assert [verdict.n for verdict in report] == [1]
-        assert report.notes[0].startswith("rules against the baseline are decided by 1 question")
-
     def test_another_version_says_so(self) -> None:
         baseline = Baseline(scores([1.0]), version="0.0.9")
         report = check_rules(scores([1.0]), "ndcg@10 >= baseline", baseline=baseline)
@@ -361,24 +354,3 @@ class TestTheFirstLine:
         assert result.outcome == "fail"
         text = to_text(result.report(), width=120)
         assert "Nothing was measured: all 2 questions failed (timeout)." in text
-
-    def test_ci_tells_commit_and_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        facts = {
-            "GITHUB_SHA": "6102b96f0c0ffee",
-            "GITHUB_HEAD_REF": "better\x1b[31m",
-            "GITHUB_SERVER_URL": "https://github.com",
-            "GITHUB_REPOSITORY": "me/mine",
-            "GITHUB_RUN_ID": "7",
-        }
-        for name, value in facts.items():
-            monkeypatch.setenv(name, value)
-        report = check_rules(scores([0.5]), "ndcg@10 >= 0.4")
-        about = dict(report.about)
-        assert about.pop("checked").endswith(" UTC")
-        assert about == {
-            "commit": "6102b96f0c",
-            "branch": "better\x1b[31m",
-            "run": "https://github.com/me/mine/actions/runs/7",
-        }
-        assert "1 rule · 6102b96f0c" in str(report)
-        assert json.loads(report.to_json())["about"]["commit"] == "6102b96f0c"

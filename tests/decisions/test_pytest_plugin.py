@@ -89,19 +89,10 @@ def test_without_a_baseline_it_says_how_to_store_one(session: Session) -> None:
 def test_the_baseline_is_stored_on_request(session: Session) -> None:
     result = session("--rag-update-baseline")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "*baselines of retrieval*",
-            f"baselines{os.sep}main.json: 50 questions stored",
-            "  recall@5  1.0000",
-        ]
-    )
     data = json.loads((session.folder / "baselines" / "main.json").read_text())
     assert data["metrics"] == ["recall@5"]
     assert len(data["queries"]) == 50
-    again = session()
-    again.assert_outcomes(passed=1)
-    again.stdout.no_fnmatch_line("*baselines of retrieval*")
+    session().assert_outcomes(passed=1)
 
 
 def test_a_failure_shows_the_rule_the_numbers_and_the_worst_queries(with_baseline: Session) -> None:
@@ -165,19 +156,14 @@ def test_two_tests_can_t_store_different_scores_in_one_baseline(
     result.stdout.fnmatch_lines(["*Give each test a baseline of its own, as baseline='FILE'."])
 
 
-def test_what_breaks_a_rule_is_stored_by_force_alone(with_baseline: Session) -> None:
+def test_what_breaks_a_rule_is_not_stored(with_baseline: Session) -> None:
     path = with_baseline.folder / "baselines" / "main.json"
     result = with_baseline("--rag-update-baseline", lost=29)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*main.json stays as it was*To store it anyway:*--rag-force."])
+    result.stdout.fnmatch_lines(["*main.json stays as it was*To store it anyway, delete*"])
     assert Baseline.load(path).scores.means["recall@5"] == 1.0
-    # what was stored by force is still measured against the anchor
-    result = with_baseline("--rag-update-baseline", "--rag-force", lost=29)
-    result.stdout.fnmatch_lines(
-        ["E*1 of 3 rules failed: recall@5 is 0.42 against 1.00 in the anchor*"]
-    )
-    assert Baseline.load(path).scores.means["recall@5"] == 0.42
-    with_baseline("--rag-update-baseline", "--rag-new-anchor", lost=29).assert_outcomes(passed=1)
+    path.unlink()
+    with_baseline("--rag-update-baseline", lost=29).assert_outcomes(passed=1)
 
 
 def test_rules_that_are_kept_with_the_baseline_stay(with_baseline: Session) -> None:
@@ -186,19 +172,6 @@ def test_rules_that_are_kept_with_the_baseline_stay(with_baseline: Session) -> N
     path.write_text(json.dumps({**data, "rules": ["recall@5 >= 0.5"]}))
     with_baseline("--rag-update-baseline").assert_outcomes(passed=1)
     assert json.loads(path.read_text())["rules"] == ["recall@5 >= 0.5"]
-
-
-@pytest.mark.slow
-def test_with_xdist(with_baseline: Session) -> None:
-    inconclusive = with_baseline("-n", "1", lost=2, own_process=True)
-    inconclusive.assert_outcomes(passed=1)
-    inconclusive.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is*"])
-    options = ("--rag-update-baseline", "--rag-force", "--rag-new-anchor")
-    updated = with_baseline("-n", "2", *options, lost=29, own_process=True)
-    updated.assert_outcomes(passed=1)
-    updated.stdout.fnmatch_lines(["*main.json: 50 questions stored", "  recall@5  1.0000 → 0.4200"])
-    path = with_baseline.folder / "baselines" / "main.json"
-    assert Baseline.load(path).scores.means["recall@5"] == 0.42
 
 
 def test_a_session_that_measures_nothing_doesn_t_import_llama_index(

@@ -21,7 +21,6 @@ class TestRule:
             ("ndcg@10 >= baseline - 0.02", Rule("ndcg@10", ">=", -0.02, True, 0.95)),
             ("ndcg@10>=baseline-.02 at 99 %", Rule("ndcg@10", ">=", -0.02, True, 0.99)),
             ("ndcg@10 >= baseline − 0.02", Rule("ndcg@10", ">=", -0.02, True, 0.95)),
-            ("mrr > baseline", Rule("mrr", ">", 0.0, True, 0.95)),
             ("mrr >= BASELINE + 1e-3 at 99.9%", Rule("mrr", ">=", 0.001, True, 0.999)),
             ("recall@5 >= 0.8", Rule("recall@5", ">=", 0.8)),
             ("recall@5 >= 0.8 at 90%", Rule("recall@5", ">=", 0.8, confidence=0.9)),
@@ -32,12 +31,7 @@ class TestRule:
             ),
             ("mrr >= baseline observed", Rule("mrr", ">=", 0.0, baseline=True, observed=True)),
             ("mrr >= 0.5 as observed", Rule("mrr", ">=", 0.5)),
-            ("mrr >= anchor - 0.1", Rule("mrr", ">=", -0.1, anchor=True)),
-            (
-                "mrr >= anchor - 0.1 as observed",
-                Rule("mrr", ">=", -0.1, anchor=True, observed=True),
-            ),
-            ("embedding_similarity > -0.1", Rule("embedding_similarity", ">", -0.1)),
+            ("embedding_similarity >= -0.1", Rule("embedding_similarity", ">=", -0.1)),
             (
                 "recall(match=text>=0.6, min_grade=2)@5 >= 0.5",
                 Rule("recall(match=text>=0.6, min_grade=2)@5", ">=", 0.5),
@@ -60,7 +54,8 @@ class TestRule:
             "ndcg@10 >= nan",
             "ndcg@10 >= 0.5 at 95",
             "ndcg@10 >= baseline - 0.02 at 95% as observed",
-            "ndcg@10 >= anchors",
+            "ndcg@10 >= baselines",
+            "ndcg@10 > 0.5",
             "0.02 more than the baseline",
             ">= 0.5",
         ],
@@ -84,22 +79,15 @@ class TestRule:
 
     @given(
         st.sampled_from(["ndcg@10", "rbp(p=0.8)@5", "recall(match=text>=0.6)@5"]),
-        st.sampled_from([">=", ">", "<=", "<"]),
+        st.sampled_from([">=", "<="]),
         st.decimals(-5, 5, places=4),
-        st.booleans(),
         st.booleans(),
         st.none() | st.just("observed") | st.decimals("50.1", "99.9", places=1),
     )
     def test_what_is_written_is_read_again(
-        self,
-        metric: str,
-        sign: Any,
-        value: Decimal,
-        baseline: bool,
-        anchor: bool,
-        how: Decimal | str | None,
+        self, metric: str, sign: Any, value: Decimal, baseline: bool, how: Decimal | str | None
     ) -> None:
         observed = how == "observed"
         confidence = None if how is None or observed else round(float(how) / 100, 12)
-        rule = Rule(metric, sign, float(value), baseline, confidence, anchor, observed)
+        rule = Rule(metric, sign, float(value), baseline, confidence, observed)
         assert Rule.parse(str(rule)) == rule

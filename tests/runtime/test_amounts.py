@@ -168,8 +168,8 @@ def test_numpy_s_whole_numbers_are_whole_numbers(name: str, argument: str) -> No
 
 
 def test_a_number_beyond_all_floats_is_out_of_range() -> None:
-    with pytest.raises(InvalidInput, match="min_coverage: expected a number from 0 to 1"):
-        package.check_rules(SCORES, ["mrr > 0"], min_coverage=10**400)
+    with pytest.raises(InvalidInput, match="value of a rule, its limit: expected a finite number"):
+        package.Rule("mrr", ">=", 10**400)
 
 
 def test_amounts_are_within_their_range() -> None:

@@ -4,21 +4,14 @@ One line a query, sorted, so that a diff shows which queries changed. It holds n
 question, its judgements and its ranking there is a fingerprint that shows whether they are still
 the same. Scores are written with 12 decimals, so that the last bits of another machine change
 nothing.
-
-Beside the scores, which `update_baseline` replaces, the file holds the anchor, which it leaves as
-it is: many small losses, each tolerable, add up against it. The history lists the updates.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -37,12 +30,7 @@ from llama_index_rag_metrics.scores.mappings import name_among
 
 _DIGITS = 10
 
-_PATIENCE = 5.0
-_HISTORY_DIGITS = 12
-
-_FORMAT = "llama-index-rag-metrics baseline, version 2"
-_OLDER = "llama-index-rag-metrics baseline, version 1"
-"""The first format, without rankings, anchor and history, which can still be read."""
+_FORMAT = "llama-index-rag-metrics baseline, version 1"
 
 _DECIMALS, _DECIMALS_OF_MEANS = 12, 6
 _OPTIONS = ("max_retrieved", "judged_only")
@@ -81,38 +69,6 @@ def _digest(value: Any) -> str:
     return sha256(text.encode("ascii")).hexdigest()[:_DIGITS]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """One update of a stored baseline: its day, as 2026-01-31 in UTC, and the commit measured.
-
-    `forced` says that a rule had failed, and the scores were stored anyway.
-    """
-
-    date: str
-    commit: str
-    means: Mapping[str, float]
-    forced: bool = False
-
-    @classmethod
-    def now(cls, folder: Path, scores: Scores, *, forced: bool) -> Update:
-        """Metrics without a value are left out."""
-        means = {metric: mean for metric, mean in scores.means.items() if scores.n(metric)}
-        today = datetime.now(timezone.utc).date().isoformat()
-        return cls(today, _commit_of(folder), means, forced)
-
-
-def _commit_of(folder: Path) -> str:
-    """The commit that a folder is at, of the service's environment or of git; "" if unknown."""
-    command, quiet = ["git", "rev-parse", "--verify", "HEAD"], subprocess.DEVNULL
-    commit = first_of(*COMMITS)
-    if not commit:
-        with suppress(OSError, subprocess.SubprocessError):
-            commit = subprocess.check_output(
-                command, cwd=folder, stderr=quiet, text=True, timeout=_PATIENCE
-            )
-    return commit.strip()[:_HISTORY_DIGITS]
-
-
 @dataclass(frozen=True)
 class Baseline:
     """Scores to measure a change against.
@@ -121,24 +77,20 @@ class Baseline:
         scores: those of every query; also which queries are left out of the means, and why.
         fingerprints: query id to the fingerprints of its question, judgements and ranking.
         version: the version of this package that made it.
-        anchor: the baseline that updates leave alone; None where this baseline is its own anchor.
-        history: the updates, oldest first.
 
     Examples:
         >>> baseline = Baseline.of(Scores(["q1"], {"mrr": [0.5]}), rules="mrr >= baseline - 0.02")
         >>> print(baseline.to_json())
         {
-         "format": "llama-index-rag-metrics baseline, version 2",
+         "format": "llama-index-rag-metrics baseline, version 1",
          "version": "...",
          "name": "",
          "rules": ["mrr >= baseline - 0.02 at 95%"],
          "metrics": ["mrr"],
          "means": {"mrr": 0.5},
-         "history": [],
          "queries": {
           "q1": {"scores": [0.5]}
-         },
-         "anchor": null
+         }
         }
         <BLANKLINE>
     """
@@ -147,8 +99,6 @@ class Baseline:
     fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     version: str = ""
-    anchor: Baseline | None = None
-    history: tuple[Update, ...] = ()
 
     @classmethod
     def of(
@@ -180,15 +130,8 @@ class Baseline:
     def to_json(self) -> str:
         """The text of the file."""
         head = self._head(rules=[str(rule) for rule in self.rules])
-        updates = [f"  {json_text(asdict(update))}" for update in self.history]
-        parts = [*_fields({"format": _FORMAT, **head}), _block("history", "[", "]", updates)]
-        parts += [_block("queries", "{", "}", self._rows())]
-        if self.anchor is None:
-            parts += _fields({"anchor": None})
-        else:
-            queries = _block("queries", "{", "}", self.anchor._rows())
-            anchor = [*_fields(self.anchor._head()), queries]
-            parts.append(_block("anchor", "{", "}", anchor))
+        parts = [*_fields({"format": _FORMAT, **head})]
+        parts.append(_block("queries", "{", "}", self._rows()))
         return "\n".join(["{", ",\n".join(parts), "}", ""])
 
     def save(self, path: str | Path) -> None:
@@ -208,7 +151,7 @@ class Baseline:
 
     @classmethod
     def load(cls, path: str | Path) -> Baseline:
-        """Read the file, including files that older versions of this package wrote.
+        """Read the file.
 
         Raises:
             FileFormatError: `save` didn't write it, or it was damaged since.
@@ -216,10 +159,8 @@ class Baseline:
         """
         data = from_json(read_text(Path(path)), Place(str(path)))
         form = data.get("format") if isinstance(data, dict) else None
-        if form not in (_FORMAT, _OLDER):
+        if form != _FORMAT:
             expected = f"a file whose format is {_FORMAT!r}"
-            if str(form).startswith(_FORMAT.partition(",")[0]):
-                expected += "; upgrade this package, or delete the file and store a new one"
             raise FileFormatError(str(path), None, expected)
         try:
             return _read(data)
@@ -227,14 +168,14 @@ class Baseline:
             expected = "a baseline as it was written; store a new one"
             raise FileFormatError(str(path), None, expected, f"{error}") from error
 
-    def check_queries(self, results: Results, *, intersect: bool = False) -> tuple[str, ...]:
-        """The ids of the queries that are the same in both.
+    def check_queries(self, results: Results) -> tuple[str, ...]:
+        """The ids of the queries, which are the same in both.
 
         Those with another question or other judgements aren't the same; what one side doesn't know
         isn't compared.
 
         Raises:
-            BaselineMismatch: they aren't all the same; with `intersect`, none is.
+            BaselineMismatch: they aren't all the same.
         """
         sides = self.fingerprints, fingerprints(results)
         before, after = {*self.scores.query_ids, *self.scores.excluded}, sides[1].keys()
@@ -253,18 +194,10 @@ class Baseline:
             "with another question": changed("question"),
             "with other labels": changed("judgements"),
         }
-        same = common.difference(*differences.values())
-        if (not same and (before or after)) or (any(differences.values()) and not intersect):
+        if any(differences.values()):
             listed = {what: sorted(map(str, ids)) for what, ids in differences.items() if ids}
-            raise BaselineMismatch(listed, len(same))
-        return tuple(query_id for query_id in after if query_id in same)
-
-    def common_queries(self, results: Results) -> tuple[str, ...]:
-        """The ids of the queries that are the same in both; empty where none is."""
-        try:
-            return self.check_queries(results, intersect=True)
-        except BaselineMismatch:
-            return ()
+            raise BaselineMismatch(listed)
+        return tuple(after)
 
     def _head(self, **further: Any) -> dict[str, Any]:
         scores, head = self.scores, {"version": self.version, "name": self.scores.name}
@@ -328,7 +261,7 @@ def _read(data: Mapping[str, Any]) -> Baseline:
     )
     check_finite(scores, metrics)
     parts = [part.name for part in fields(Fingerprint)]
-    rules, anchor = data.get("rules"), data.get("anchor")
+    rules = data.get("rules")
     return Baseline(
         scores,
         {
@@ -337,8 +270,6 @@ def _read(data: Mapping[str, Any]) -> Baseline:
         },
         parse_rules(rules) if rules else (),
         data["version"],
-        None if anchor is None else _read(anchor),
-        tuple(Update(**update) for update in data.get("history", ())),
     )
 
 
@@ -354,31 +285,3 @@ def _columns(
         metric: [math.nan if score is None else float(score) for score in column]
         for metric, column in zip(metrics, columns, strict=True)
     }
-
-
-COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT")
-"""Where services of continuous integration name the commit."""
-
-_BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
-_GITHUB_RUN = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
-_COMMIT_CHARACTERS = 10
-
-
-def surroundings(results: Results) -> dict[str, str]:
-    """Label to value: the dataset where it is known, and what CI says, such as the commit."""
-    server, repository, run = map(first_of, _GITHUB_RUN)
-    github = f"{server}/{repository}/actions/runs/{run}" if server and repository and run else ""
-    of_ci = {
-        "commit": first_of(*COMMITS)[:_COMMIT_CHARACTERS],
-        "branch": first_of(*_BRANCHES),
-        "run": github or first_of("CI_JOB_URL"),
-    }
-    now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC" if any(of_ci.values()) else ""
-    dataset = results.about.get("dataset", "") if isinstance(results, EvaluationResults) else ""
-    about = {"dataset": dataset, **of_ci, "checked": now}
-    return {label: value for label, value in about.items() if value}
-
-
-def first_of(*variables: str) -> str:
-    """The first of some variables of the environment that is set; "" where none is."""
-    return next(filter(None, map(os.environ.get, variables)), "")

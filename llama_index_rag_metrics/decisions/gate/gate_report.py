@@ -30,26 +30,15 @@ def gate_report(gate: GateReport) -> m.Report:
     name = f" of {gate.name}" if gate.name else ""
     worst_first = sorted(gate, key=_worst_first)
     rows = [_row(verdict, str(verdict.rule)) for verdict in worst_first]
-    sliced = [
-        m.Table(
-            str(verdict.rule),
-            _HEAD,
-            [[_row(part, part.slice_name) for part in sorted(verdict.parts, key=_worst_first)]],
-            first=verdict.rule.every,
-        )
-        for verdict in worst_first
-        if verdict.parts
-    ]
-    known = [gate.about[label] for label in ("dataset", "commit") if label in gate.about]
     nothing = [note for note in gate.notes if note.startswith(NOTHING)]
-    lead = [counted(len(rows), "rule", "rules"), *known]
+    lead = [counted(len(rows), "rule", "rules"), *gate.about.values()]
     return m.Report(
         title=f"Retrieval gate{name}",
         lead=" · ".join(map(plain, lead)),
         outcome=_outcome(gate.outcome),
         decision=[*(m.Statement(note, "alarm") for note in nothing), *_decision(worst_first)],
         about=[*gate.about.items()],
-        sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule"), *sliced])],
+        sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule")])],
         listings=list(_listings(worst_first, gate.name)),
         notes=[note for note in gate.notes if note not in nothing],
         records=_records(gate),
@@ -128,7 +117,7 @@ def _listings(worst_first: Sequence[Verdict], name: str) -> Iterator[m.Listing]:
         again = [query.query_id for query in verdict.worst if query.query_id in shown]
         shown.update(query.query_id for query in new)
         yield m.Listing(
-            f"Worst questions on {verdict.metric}{verdict.part and f' in {verdict.part}'}",
+            f"Worst questions on {verdict.metric}",
             [_query(query, name) for query in new],
             f"beside {', '.join(again)}, above" if again else "",
             most=MOST_ITEMS,

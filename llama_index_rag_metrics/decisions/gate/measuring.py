@@ -17,13 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import (
-    Paired,
     check_finite,
     pair,
     scored_otherwise,
@@ -40,8 +39,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.mappings import name_among, rows_by
-from llama_index_rag_metrics.scores.scores_report import listed
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.differences import (
     CAUTIOUS,
     method_of,
@@ -62,6 +60,9 @@ Bounds: TypeAlias = "tuple[float | None, float | None]"
 
 TOLERABLE = 0.25
 """A larger loss, as a share of the widest difference, isn't proposed as a tolerance."""
+
+MIN_COVERAGE = 0.95
+"""With fewer values than this share of the queries, a rule fails."""
 
 _NOW, _BEFORE = "now", "baseline"
 
@@ -88,10 +89,6 @@ class PairedEvidence:
     @property
     def method(self) -> str:
         return method_of(self._units)
-
-    def at_best(self, n: int | None = None) -> PairedEvidence:
-        """The evidence where nothing changed, of these queries or of n."""
-        return _repeated(self, 0.0, n)
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
         """How many questions would show that nothing changed; None where no larger number would."""
@@ -143,11 +140,6 @@ class MeanEvidence:
     def method(self) -> str:
         return self._interval(0.95).method
 
-    def at_best(self, n: int | None = None) -> MeanEvidence:
-        """The evidence where every query has the best score, of these queries or of n."""
-        best = self.limits[0] if self.negated else self.limits[1]
-        return _repeated(self, best, n)
-
     def _interval(self, confidence: float) -> MeanInterval:
         two_sided = 2 * confidence - 1
         limits = _reckoned(self.values, self.limits)
@@ -171,17 +163,6 @@ Evidence: TypeAlias = "PairedEvidence | MeanEvidence"
 _SomeEvidence = TypeVar("_SomeEvidence", PairedEvidence, MeanEvidence)
 
 
-def _repeated(evidence: _SomeEvidence, value: float, n: int | None) -> _SomeEvidence:
-    """Evidence with this value for every query, or of n queries in clusters as large as these."""
-    if n is None:
-        return replace(evidence, values=value + 0 * evidence.values)
-    clusters = evidence.clusters
-    if clusters is not None:
-        known = clusters[~np.isnan(evidence.values)]
-        clusters = np.arange(n) * len(np.unique(known)) // len(known)
-    return replace(evidence, values=np.full(n, value), clusters=clusters)
-
-
 @dataclass(frozen=True)
 class Measured:
     """The numbers that a rule is decided by; `columns` are query id to (score now, before)."""
@@ -196,59 +177,23 @@ class Measured:
     evidence: Evidence | None = None
     identical: bool = False
     notes: Sequence[str] = ()
-    part: str = ""
     of_runs: float = 1.0
 
     @property
-    def coverage(self) -> float:
-        return min(self.n / self.expected, self.of_runs) if self.expected else 0.0
+    def is_covered(self) -> bool:
+        """Whether enough of the queries, or of their runs, have a value."""
+        coverage = min(self.n / self.expected, self.of_runs) if self.expected else 0.0
+        return coverage >= MIN_COVERAGE - NOISE
 
 
 def measure_against(
     rule: Rule, now: Scores, stored: Baseline, same: Sequence[str], clusters: Clusters | None
-) -> list[Measured]:
-    """Measure a rule, or each of its slices, on the queries that are the same on both sides."""
+) -> Measured:
+    """Measure a rule on the queries that are the same on both sides."""
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
     widest = paired.widest(_NOW, metric, _BEFORE)
-    if not rule.every:
-        return [_against(rule, metric, paired, sides, stored, widest)]
-    paired = replace(paired, metadata={**paired.metadata, **now.metadata})
-    asked, known = (*now.query_ids, *now.excluded), {*same}
-    in_both = {
-        value: [asked[row] for row in rows if asked[row] in known]
-        for value, rows in slice_rows(rule, asked, paired.metadata).items()
-    }
-    having = {each for value, ids in in_both.items() if value is not None for each in ids}
-    parts: dict[str | None, Paired] = {None: paired}
-    if not having.isdisjoint(paired.query_ids):
-        parts = paired.slices(rule.every)
-    measured = []
-    for value, ids in in_both.items():
-        if not ids:
-            continue
-        of_slice = {name: side.select(ids) for name, side in sides.items()}
-        if value in parts:
-            each = _against(rule, metric, parts[value], of_slice, stored, widest)
-        else:
-            each = Measured(metric, math.nan, 0, _least_expected(of_slice, metric), {}, math.nan)
-        measured.append(replace(each, part=part_name(rule.every, value)))
-    if new := [part_name(rule.every, value) for value, ids in in_both.items() if not ids]:
-        note = f"not checked, since the {rule.reference} has no such questions: {listed(new)}"
-        measured[0] = replace(measured[0], notes=(*measured[0].notes, note))
-    return _due(rule, measured)
-
-
-def _against(
-    rule: Rule,
-    metric: str,
-    paired: Paired,
-    sides: Mapping[str, Scores],
-    stored: Baseline,
-    widest: float,
-) -> Measured:
-    """Measure a rule on some queries of both sides."""
     key = (_NOW, metric, _BEFORE)
     differences = paired.values(*key)
     is_same = not np.nan_to_num(differences).any()
@@ -258,7 +203,7 @@ def _against(
     columns = {query_id: (score, before) for query_id, score, before in compress(rows, both)}
     means = {name: exact_mean(column[both]) for name, column in values.items()}
     ordered, numbers = paired.in_order([differences])
-    now = sides[_NOW].rankings
+    rankings = sides[_NOW].rankings
     sign = -1.0 if rule.lower_is_better else 1.0
     possible = paired.possible([key], rule.confidence or CONFIDENCE)[0]
     low, high = sorted((sign * possible).tolist())
@@ -267,7 +212,7 @@ def _against(
         metric,
         means[_NOW],
         len(columns),
-        _least_expected(sides, metric),
+        min(_expected(scores, metric) for scores in sides.values()),
         columns,
         means[_BEFORE],
         exact_mean(differences[both]),
@@ -276,7 +221,7 @@ def _against(
         and bool(columns)
         and not scored_otherwise(sides)
         and all(
-            stored.fingerprints.get(query_id, Fingerprint()).ranking == now.get(query_id) != ""
+            stored.fingerprints.get(query_id, Fingerprint()).ranking == rankings.get(query_id) != ""
             for query_id in columns
         ),
         paired.notes,
@@ -287,51 +232,17 @@ def _against(
 def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
     metric = name_in(now, rule.metric)
     if lower_is_better(metric) and not rule.lower_is_better:
-        remedy = f"Write '{metric} <= {rule.reference} + 0.01', for example."
-        raise InvalidInput("rule", str(rule), "<= or <, since less is better", remedy)
+        remedy = f"Write '{metric} <= baseline + 0.01', for example."
+        raise InvalidInput("rule", str(rule), "<=, since less is better", remedy)
     if metric not in stored.scores:
         remedy = f"Store a new one from scores by {metric}."
-        raise InvalidInput(rule.reference, list(stored.scores), f"scores by {metric}", remedy)
+        raise InvalidInput("baseline", list(stored.scores), f"scores by {metric}", remedy)
     check_finite(now, [metric])
     return metric
 
 
-def measure_alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> list[Measured]:
+def measure_alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
     """Measure a rule without a baseline."""
-    if not rule.every:
-        return [_alone(rule, scores, clusters)]
-    slice_rows(rule, (*scores.query_ids, *scores.excluded), scores.metadata)
-    measured = [
-        replace(_alone(rule, part, clusters), part=part_name(rule.every, value))
-        for value, part in scores.slices(rule.every).items()
-    ]
-    return _due(rule, measured)
-
-
-def _due(rule: Rule, measured: list[Measured]) -> list[Measured]:
-    """The slices that should have a value."""
-    due = [each for each in measured if each.expected]
-    if len(measured) > 1 and [each.part for each in due] == [part_name(rule.every, None)]:
-        expected = f"a key of the metadata of questions with a score on {due[0].metric}"
-        remedy = "All questions that have it are left out of the mean."
-        raise InvalidInput(f"slices of the rule '{rule}'", rule.every, expected, remedy)
-    return due or measured[:1]
-
-
-def slice_rows(
-    rule: Rule, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
-) -> dict[str | None, list[int]]:
-    return rows_by(rule.every, query_ids, metadata, f"slices of the rule '{rule}'")
-
-
-def part_name(key: str, value: str | None) -> str:
-    """A slice in words, such as "language de"."""
-    if value is None:
-        return f"questions without {key}"
-    return f"{key} {value if value.strip() else repr(value)}"
-
-
-def _alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
     counts = asdict(scores.counts)
     if rule.metric not in scores and rule.metric in counts:
         if rule.confidence is not None:
@@ -362,13 +273,9 @@ def name_in(scores: Scores, name: str) -> str:
     try:
         return name_among(name, scores.metric_names)
     except NotScored as error:
-        remedy = f"Score by {metric_of(name).metric_name}, too."
+        usual = metric_of(name).metric_name
         expected = f"a metric that was scored: {join_first(error.nearest, 10)}"
-        raise InvalidInput("rule", name, expected, remedy) from None
-
-
-def _least_expected(sides: Mapping[str, Scores], metric: str) -> int:
-    return min(_expected(scores, metric) for scores in sides.values())
+        raise InvalidInput("rule", name, expected, f"Score by {usual}, too.") from None
 
 
 def _expected(scores: Scores, metric: str) -> int:

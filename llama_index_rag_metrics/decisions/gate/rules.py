@@ -2,15 +2,12 @@
 
     ndcg@10 >= baseline - 0.02            no more than 0.02 worse than the baseline, at 95 %
     ndcg@10 >= baseline - 0.02 at 99%     the same with more confidence
-    ndcg@10 > baseline                    better than the baseline, at 95 %
     ndcg@10 >= baseline - 0.05 as observed    the drop seen is no more than 0.05, proof or not
-    ndcg@10 >= anchor - 0.05              against the anchor, which updates of the baseline leave
     recall@5 >= 0.8                       the mean is at least 0.8
     recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
-    ndcg@10 >= baseline - 0.05 in every language    in each slice of the queries' metadata
     failed <= 0                           a count: queries, scored, failed, empty, …
 
-`<=` and `<` are for metrics of which less is better. A bound asks for proof that a change is
+`<=` is for metrics of which less is better. A bound asks for proof that a change is
 tolerable, so that few queries leave it open; a rule on what was observed is never open, but mere
 chance breaks it now and then. Together they stop both a proven loss and a large one.
 """
@@ -26,7 +23,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-Sign: TypeAlias = Literal[">=", ">", "<=", "<"]
+Sign: TypeAlias = Literal[">=", "<="]
 _SIGNS: tuple[str, ...] = get_args(Sign)
 
 CONFIDENCE = 0.95
@@ -34,11 +31,10 @@ CONFIDENCE = 0.95
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
 _RULE = re.compile(
-    rf"""\s*(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=|>|<)\s*
-    (?:(?P<reference>baseline|anchor)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
+    rf"""\s*(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=)\s*
+    (?:(?P<baseline>baseline)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
       |(?P<threshold>[-−]?{_NUMBER}))
-    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?
-    (?:\s+in\s+(?:every|the\s+worst)\s+(?P<every>\S.*?))?\s*""",
+    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?\s*""",
     re.VERBOSE | re.IGNORECASE,
 )
 _EXAMPLES = (
@@ -53,16 +49,13 @@ class Rule:
 
     Attributes:
         metric: its name, or that of a count.
-        sign: how the metric must compare with the limit: ">=", ">", "<=" or "<".
+        sign: how the metric must compare with the limit: ">=" or "<=".
         value: the limit, or with `baseline` what is added to the baseline's mean: -0.02 tolerates
             0.02 less.
-        baseline: whether the limit is relative to the baseline or the anchor.
+        baseline: whether the limit is relative to the baseline.
         confidence: of the one-sided bounds that decide, between 0.5 and 1; None decides by what was
             observed. A rule against the baseline has 0.95 unless it is `observed`.
-        anchor: whether it is relative to the anchor, the baseline that updates leave as it is.
         observed: whether a rule against the baseline is decided by the difference observed.
-        every: a key of the queries' metadata, in each value of which the rule has to be kept; ""
-            for all queries together.
 
     Examples:
         >>> Rule.parse("ndcg@10 >= baseline - 0.02")
@@ -72,7 +65,7 @@ class Rule:
         >>> Rule.parse("ndcg@10 >= 80%")
         Traceback (most recent call last):
         ...
-        llama_index_rag_metrics.runtime.errors.InvalidInput: rule: expected a metric, a comparison \
+        llama_index_rag_metrics.runtime.errors.InvalidInput: rule: expected a metric, >= or <=, \
 and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's own unit.
     """
 
@@ -81,16 +74,12 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
     value: float = 0.0
     baseline: bool = False
     confidence: float | None = None
-    anchor: bool = False
     observed: bool = False
-    every: str = ""
 
     def __post_init__(self) -> None:
         if self.sign not in _SIGNS:
             raise InvalidInput("sign of a rule", self.sign, " or ".join(map(repr, _SIGNS)))
         check_amount("value of a rule, its limit", self.value, "a finite number", math.isfinite)
-        if self.anchor:
-            object.__setattr__(self, "baseline", True)
         if self.observed and self.confidence is not None:
             sentence = f"rule {str(self)!r} has a confidence and observed=True: drop one."
             raise InvalidInput("rule", str(self), sentence=sentence)
@@ -111,34 +100,22 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         match = _RULE.fullmatch(" ".join(text.split()))
         if match is None:
             remedy = f"For example {_EXAMPLES}; limits are in the metric's own unit."
-            raise InvalidInput("rule", text, "a metric, a comparison and a limit", remedy)
+            raise InvalidInput("rule", text, "a metric, >= or <=, and a limit", remedy)
         limit = (match["direction"] or "") + (match["offset"] or match["threshold"] or "0")
         percent = match["percent"]
         return cls(
             match["metric"],
             cast("Sign", match["sign"]),
             float(limit.replace("−", "-")),
-            match["reference"] is not None,
+            match["baseline"] is not None,
             None if percent is None else round(float(percent) / 100, 12),
-            anchor=(match["reference"] or "").lower() == "anchor",
             observed=match["observed"] is not None,
-            every=match["every"] or "",
         )
 
     @property
     def lower_is_better(self) -> bool:
         """Whether less of the metric is better."""
-        return self.sign in {"<=", "<"}
-
-    @property
-    def strict(self) -> bool:
-        """Whether the limit itself breaks the rule."""
-        return self.sign in {">", "<"}
-
-    @property
-    def reference(self) -> str:
-        """What the limit is relative to: "baseline" or "anchor"."""
-        return "anchor" if self.anchor else "baseline"
+        return self.sign == "<="
 
     @property
     def tolerance(self) -> float:
@@ -151,14 +128,13 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         if not self.baseline:
             return f"{self.value:.12g}"
         offset = f" {'-' if self.value < 0 else '+'} {abs(self.value):.12g}" if self.value else ""
-        return f"{self.reference}{offset}"
+        return f"baseline{offset}"
 
     def __str__(self) -> str:
         how = " as observed" if self.observed else ""
         if self.confidence is not None:
             how = f" at {self.confidence * 100:.10g}%"
-        where = f" in every {self.every}" if self.every else ""
-        return f"{self.metric} {self.sign} {self.limit}{how}{where}"
+        return f"{self.metric} {self.sign} {self.limit}{how}"
 
 
 RuleLike: TypeAlias = "str | Rule | Iterable[str | Rule]"

@@ -3,22 +3,16 @@
 A gate passes where every rule passes, so each bound for passing holds on its own. It fails where
 any rule fails, so with m rules each fails with confidence 1 - (1 - c) / m, step by step as Holm's
 (1979) method does: an unchanged system then fails in at most 1 - c of cases, however many rules
-there are. Rules that test the same numbers against the same limit count once. A rule over s slices
-counts as one rule, each slice of which fails with confidence 1 - (1 - c) / (m s); it passes where
-every slice does that has enough queries to pass at all, and is never passed without such a slice.
+there are. Rules that test the same numbers against the same limit count once.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from itertools import chain, groupby
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-
-import numpy as np
 
 from llama_index_rag_metrics.decisions import better_and_worse
 from llama_index_rag_metrics.decisions.gate.gate_report import MOST_ITEMS, ORDER, gate_report
@@ -27,7 +21,6 @@ from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.report.model import QueryAnswers, Report
 from llama_index_rag_metrics.report.numbers import (
     count,
-    counted,
     digits_of,
     given,
     percent,
@@ -39,13 +32,12 @@ from llama_index_rag_metrics.report.numbers import (
 from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
-from llama_index_rag_metrics.scores.scores_report import listed
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 _MOST_QUERIES = 100_000
-"""A slice that couldn't pass with so many isn't called too small; no larger number is named."""
+"""No larger number is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +85,7 @@ class Verdict(Sentence):
 
     Attributes:
         value: the mean now, over the queries compared, or the count.
-        baseline: the mean of the baseline or the anchor over the same queries; None without one.
+        baseline: the mean of the baseline over the same queries; None without one.
         difference: the mean paired difference, now minus baseline; None without a baseline.
         lower: one-sided lower bound of the difference, or of the mean if there is no baseline; None
             where it isn't used or can't be given.
@@ -106,11 +98,6 @@ class Verdict(Sentence):
         together: how many rules, each counted once, it is corrected for.
         decidable: the smallest loss that this many queries rule out with power 0.8, if nothing
             truly changed; None where the verdict is clear, or that loss intolerable.
-        part: the slice that the numbers are of, such as "language de"; of a rule over slices, the
-            one that is worst off. "" for all queries.
-        least: where a slice is too small to pass even at its best, how many queries could; else
-            None.
-        parts: of a rule over slices, the verdict on each.
     """
 
     rule: Rule
@@ -129,28 +116,16 @@ class Verdict(Sentence):
     covered: bool = True
     together: int = 1
     decidable: float | None = None
-    part: str = ""
-    least: int | None = None
-    parts: tuple[Verdict, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         worst = [query.record() for query in self.worst]
-        return {
-            **parts,
-            "rule": str(self.rule),
-            "sentence": self.sentence,
-            "worst": worst,
-            "parts": [part.record() for part in self.parts],
-        }
+        return {**parts, "rule": str(self.rule), "sentence": self.sentence, "worst": worst}
 
     @property
     def sentence(self) -> str:
         """What was found, what the rule wants, and where it is undecided, what would decide."""
-        if self.parts:
-            worst = replace(self, parts=()).sentence
-            return f"{worst} {_of_parts(self.parts)}".rstrip()
         lacking = self.expected - self.n
         if not self.n or (lacking <= 0 and self.covered):
             return _finding(self)
@@ -159,11 +134,6 @@ class Verdict(Sentence):
         few = f"Only {self.n:,} of {questions(self.expected)} have {_value(self.rule)}"
         end = "" if self.covered else ": too few to judge by, whatever the numbers say"
         return f"{_finding(self)} {few}{end}."
-
-    @property
-    def slice_name(self) -> str:
-        """The value of the slice alone, beside which its key is known."""
-        return self.part.removeprefix(f"{self.rule.every} ")
 
     @property
     def confidence(self) -> float:
@@ -182,7 +152,7 @@ class GateReport(Reportable):
         verdicts: one for each rule, in their order.
         name: of what was measured.
         notes: what a reader of the verdicts should know.
-        about: what was checked, label to value: the dataset, and in CI the commit and the run.
+        about: what was checked, label to value: the dataset, where it is known.
 
     Examples:
         >>> from llama_index_rag_metrics import assert_retrieval, score_rankings
@@ -229,32 +199,29 @@ class GateReport(Reportable):
         return text
 
 
-def decide(measured: Sequence[tuple[Rule, Measured]], min_coverage: float) -> list[Verdict]:
+def decide(measured: Sequence[tuple[Rule, Measured]]) -> list[Verdict]:
     """The verdict of each rule, in the order given."""
     tests = {
         number: (rule, evidence, _test(rule, evidence))
         for number, (rule, rule_measured) in enumerate(measured)
         if (evidence := rule_measured.evidence) is not None
-        and _certain(rule, rule_measured, min_coverage) is None
+        and _certain(rule, rule_measured) is None
     }
     together = _step_down(tests)
     return [
-        _verdict(rule, rule_measured, together.get(number, 1), min_coverage)
+        _verdict(rule, rule_measured, together.get(number, 1))
         for number, (rule, rule_measured) in enumerate(measured)
     ]
 
 
 def _test(rule: Rule, evidence: Evidence) -> Hashable:
     """Equal for rules that test the same numbers against the same limit."""
-    if rule.every:
-        return rule
-    values = evidence.values.tobytes()
-    return values, rule.value, rule.sign, rule.confidence, rule.baseline
+    return evidence.values.tobytes(), rule.value, rule.sign, rule.confidence, rule.baseline
 
 
-def _certain(rule: Rule, measured: Measured, min_coverage: float) -> Outcome | None:
+def _certain(rule: Rule, measured: Measured) -> Outcome | None:
     """The verdict that needs no bounds; None where bounds decide."""
-    if not measured.n or measured.coverage < min_coverage - NOISE:
+    if not measured.n or not measured.is_covered:
         return "fail"
     if measured.identical and rule.baseline:
         return "pass" if _keeps(rule, 0.0) else "fail"
@@ -267,17 +234,16 @@ def _certain(rule: Rule, measured: Measured, min_coverage: float) -> Outcome | N
 def _step_down(tests: Mapping[int, tuple[Rule, Evidence, Hashable]]) -> dict[int, int]:
     """How many tests each test is corrected for, by its number."""
     left, together = dict(tests), {}
-    slices = Counter(rule for rule, _, _ in tests.values() if rule.every)
     while left:
         m = len({test for _, _, test in left.values()})
         failing = [
             number
             for number, (rule, evidence, _) in left.items()
-            if (highest := _highest(rule, evidence, m * slices.get(rule, 1))) is not None
+            if (highest := _highest(rule, evidence, m)) is not None
             and not _keeps(rule, _turned(rule, highest))
         ]
         for number in failing or list(left):
-            together[number] = m * slices.get(left[number][0], 1)
+            together[number] = m
             del left[number]
     return together
 
@@ -291,9 +257,9 @@ def _corrected_confidence(rule: Rule, together: int) -> float:
     return 1 - (1 - (rule.confidence or 0.0)) / together
 
 
-def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float) -> Verdict:
-    outcome, evidence, method = _certain(rule, measured, min_coverage), measured.evidence, ""
-    bad = good = needed = decidable = least = None
+def _verdict(rule: Rule, measured: Measured, together: int) -> Verdict:
+    outcome, evidence, method = _certain(rule, measured), measured.evidence, ""
+    bad = good = needed = decidable = None
     if measured.identical and rule.confidence is not None and outcome is not None and measured.n:
         method, bad, good = "identical rankings", 0.0, 0.0
     elif evidence is not None and outcome is None:
@@ -305,11 +271,9 @@ def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float)
             outcome = "pass"
         elif good is not None and not _keeps(rule, good):
             outcome = "fail"
-        else:
-            least = _least(rule, evidence) if rule.every else None
-            if isinstance(evidence, PairedEvidence) and not (highest or 0.0) < -NOISE:
-                needed = evidence.needed(rule.tolerance, confidence)
-                decidable = evidence.decidable(confidence)
+        elif isinstance(evidence, PairedEvidence) and not (highest or 0.0) < -NOISE:
+            needed = evidence.needed(rule.tolerance, confidence)
+            decidable = evidence.decidable(confidence)
     lower, upper = (good, bad) if rule.lower_is_better else (bad, good)
     return Verdict(
         rule=rule,
@@ -324,49 +288,15 @@ def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float)
         method=method,
         needed=needed,
         expected=measured.expected,
-        covered=measured.coverage >= min_coverage - NOISE,
+        covered=measured.is_covered,
         together=together,
         decidable=decidable,
-        part=measured.part,
-        least=least,
     )
-
-
-def _least(rule: Rule, evidence: Evidence) -> int | None:
-    """How many queries could pass; None where these could, or no number."""
-
-    def passes(best: Evidence) -> bool:
-        is_bounded = np.isfinite(np.nanmax(best.values))
-        low = best.bounds(rule.confidence or 0.0)[0] if is_bounded else None
-        return low is not None and _keeps(rule, _turned(rule, low))
-
-    counts = range(2, _MOST_QUERIES)
-    if passes(evidence.at_best()) or not passes(evidence.at_best(_MOST_QUERIES)):
-        return None
-    return counts[bisect_left(counts, True, key=lambda n: passes(evidence.at_best(n)))]
-
-
-def gathered(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-    """One verdict for each rule: of one over slices, that of the slice that is worst off."""
-
-    def standing(part: Verdict) -> tuple[int, float]:
-        found = part.value if part.difference is None else part.difference
-        return ORDER.index(part.outcome), _turned(part.rule, found)
-
-    for rule, group in groupby(verdicts, key=lambda verdict: verdict.rule):
-        if not rule.every:
-            yield from group
-            continue
-        parts = tuple(group)
-        large = [part for part in parts if part.least is None] or parts
-        worst = min(large, key=standing)
-        yield replace(worst, parts=parts)
 
 
 def _keeps(rule: Rule, value: float) -> bool:
     """Whether a value keeps to the limit, rounding noise aside."""
-    beyond = _turned(rule, value - rule.value)
-    return beyond > NOISE if rule.strict else beyond >= -NOISE
+    return _turned(rule, value - rule.value) >= -NOISE
 
 
 def _turned(rule: Rule, bound: float) -> float:
@@ -375,8 +305,7 @@ def _turned(rule: Rule, bound: float) -> float:
 
 
 def _finding(verdict: Verdict) -> str:
-    rule, n = verdict.rule, verdict.n
-    metric = f"{verdict.metric} in {verdict.part}" if verdict.part else verdict.metric
+    rule, n, metric = verdict.rule, verdict.n, verdict.metric
     if not n:
         none = f"none of {questions(verdict.expected)} has {_value(rule)}"
         why = none if verdict.expected else "there are no questions"
@@ -389,49 +318,12 @@ def _finding(verdict: Verdict) -> str:
         can_tell = verdict.outcome != "inconclusive"
         return found if can_tell else f"{found} {questions(n)} can't tell."
     if verdict.method == "identical rankings":
-        same = f"{now} as in the {rule.reference}: the rankings of all {questions(n)} are identical"
+        same = f"{now} as in the baseline: the rankings of all {questions(n)} are identical"
         return f"{same}{'' if verdict.outcome == 'pass' else f'; {_wanted(rule)}'}."
-    before = f"{_number(verdict.baseline or 0.0, n, rule)} in the {rule.reference}"
+    before = f"{_number(verdict.baseline or 0.0, n, rule)} in the baseline"
     change = f"{_change(verdict.difference or 0.0, verdict)}{_bound(verdict)}"
     found = f"{now} against {before}, {change}; {_wanted(rule)} ({questions(n)})."
     return f"{found}{_way_out(verdict)}"
-
-
-_SAYS = {
-    "fail": ("fails", "fail"),
-    "inconclusive": ("is inconclusive", "are inconclusive"),
-    "pass": ("passes", "pass"),
-}
-
-
-def _of_parts(parts: Sequence[Verdict]) -> str:
-    """How many slices keep the rule, which don't, and which are too small to tell."""
-    small = [part for part in parts if part.least is not None]
-    found = []
-    for outcome, (one, several) in _SAYS.items():
-        some = [part.slice_name for part in parts if part.least is None and part.outcome == outcome]
-        if some:
-            named = "" if outcome == "pass" else f" ({listed(some)})"
-            found.append(f"{len(some):,} {one if len(some) == 1 else several}{named}")
-    told = [f"Of {counted(len(parts), 'slice', 'slices')}, {', '.join(found)}."] if found else []
-    if small:
-        small.sort(key=_lost, reverse=True)
-        sizes = listed([f"{part.slice_name} ({part.n:,}{_seen(part)})" for part in small])
-        least = max(part.least or 0 for part in small)
-        told += [f"Too small to pass even at best, with fewer than {questions(least)}: {sizes}."]
-    return " ".join(told)
-
-
-def _lost(part: Verdict) -> float:
-    """How much was lost against the baseline; 0 without one, or without questions."""
-    lost = part.difference or 0.0
-    return lost if part.rule.lower_is_better else -lost
-
-
-def _seen(part: Verdict) -> str:
-    """The loss that was seen, where it is more than is tolerated: too few questions to prove it."""
-    is_beyond = part.n and part.difference is not None and _lost(part) > part.rule.tolerance + NOISE
-    return f", with {_change(part.difference or 0.0, part)}" if is_beyond else ""
 
 
 def _number(value: float | int, n: int, rule: Rule) -> str:
@@ -453,27 +345,24 @@ def _change(difference: float, verdict: Verdict) -> str:
 
 
 def _value(rule: Rule) -> str:
-    return f"a value both now and in the {rule.reference}" if rule.baseline else "a value"
+    return "a value both now and in the baseline" if rule.baseline else "a value"
 
 
 def _wanted(rule: Rule) -> str:
     """What a rule asks for, after "must be" where it has no baseline."""
     if not rule.baseline:
-        beyond = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
-        return f"{beyond[rule.sign]} {rule.limit}"
-    if rule.tolerance < 0 or (rule.strict and not rule.tolerance):
+        return f"{'at most' if rule.lower_is_better else 'at least'} {rule.limit}"
+    if rule.tolerance < 0:
         return f"{_required(rule)} is required"
     _, loss = better_and_worse(lower_is_better=rule.lower_is_better)
     if not rule.tolerance:
         return f"no {loss} is allowed"
-    limit = "less than" if rule.strict else "up to"
-    return f"a {loss} of {limit} {given(rule.tolerance)} is allowed"
+    return f"a {loss} of up to {given(rule.tolerance)} is allowed"
 
 
 def _required(rule: Rule) -> str:
     gain, _ = better_and_worse(lower_is_better=rule.lower_is_better)
-    least = f" of {'more than' if rule.strict else 'at least'} {given(-rule.tolerance)}"
-    return f"a {gain}{least if rule.tolerance else ''}"
+    return f"a {gain} of at least {given(-rule.tolerance)}"
 
 
 def _bound(verdict: Verdict) -> str:
@@ -497,17 +386,15 @@ def _way_out(verdict: Verdict) -> str:
     if rule.tolerance > 0 and good < 0:
         size = given(rule.tolerance)
         return f" The {loss} is clear; whether it is more than {size}, {n} can't tell."
-    if rule.tolerance < 0 or (rule.strict and not rule.tolerance):
+    if rule.tolerance < 0:
         open_question = f" {_required(rule).capitalize()} isn't shown with {n}."
     else:
-        more = "or more" if rule.strict else ""
-        most = f" of {'' if more else 'more than '}{given(rule.tolerance)}{more and f' {more}'}"
-        size = most if rule.tolerance else ""
+        size = f" of more than {given(rule.tolerance)}" if rule.tolerance else ""
         open_question = f" A {loss}{size} can't be ruled out with {n}."
     allow = "" if verdict.decidable is None else f"allow {rounded_up(verdict.decidable, 2)}"
     if verdict.needed is not None:
         return f"{open_question} Use {_about(verdict.needed)}{f', or {allow}' if allow else ''}."
-    if allow and not rule.tolerance and not rule.strict:
+    if allow and not rule.tolerance:
         return f"{open_question} No number of questions rules out every {loss}: {allow}."
     return open_question
 
