@@ -69,9 +69,9 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "Scores.intervals": SCORES.intervals,
     "Scores.worst": lambda n=1: SCORES.worst("mrr", n),
     "agreement": lambda **options: package.agreement(RELEVANT, RELEVANT, **options),
-    "assert_retrieval": lambda **options: package.assert_retrieval(SCORES, "mrr > 0", **options),
+    "assert_retrieval": lambda **options: package.assert_retrieval(SCORES, "mrr >= 0", **options),
     "check_labels": lambda **options: package.check_labels(DATASET, **options),
-    "check_rules": lambda **options: package.check_rules(SCORES, ["mrr > 0"], **options),
+    "check_rules": lambda **options: package.check_rules(SCORES, ["mrr >= 0"], **options),
     "compare": lambda **options: package.compare({"a": SCORES, "b": SCORES}, "a", **options),
     "evaluate": lambda **options: package.evaluate(retrieve, DATASET, ["mrr"], **options),
     "evaluate_stages": lambda **options: package.evaluate_stages(

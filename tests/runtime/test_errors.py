@@ -88,7 +88,7 @@ ONE_OF_EACH = [
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
     JournalDamaged("run.jsonl", 1),
     JournalBusy("run.jsonl"),
-    BaselineMismatch({"new": ["q1"]}, 2),
+    BaselineMismatch({"new": ["q1"]}),
     GateFailed("a table"),
     WorkersFailed(2, "ValueError: no index"),
     CaptureDamaged(2, "RuntimeError: full"),
