@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.metrics import base as _base
 from llama_index_rag_metrics.metrics import gains as _gains
 from llama_index_rag_metrics.metrics import groups as _groups
-from llama_index_rag_metrics.metrics import leaks as _leaks
 from llama_index_rag_metrics.metrics import ranks as _ranks
 from llama_index_rag_metrics.metrics import sets as _sets
 from llama_index_rag_metrics.metrics import spans as _spans
@@ -20,7 +19,6 @@ from llama_index_rag_metrics.metrics import texts as _texts
 from llama_index_rag_metrics.metrics.base import *
 from llama_index_rag_metrics.metrics.gains import *
 from llama_index_rag_metrics.metrics.groups import *
-from llama_index_rag_metrics.metrics.leaks import *
 from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metrics
 from llama_index_rag_metrics.metrics.ranks import *
 from llama_index_rag_metrics.metrics.registration import register, unregister
@@ -184,7 +182,6 @@ __all__ = [
 __all__ += _base.__all__
 __all__ += _gains.__all__
 __all__ += _groups.__all__
-__all__ += _leaks.__all__
 __all__ += _ranks.__all__
 __all__ += _sets.__all__
 __all__ += _spans.__all__

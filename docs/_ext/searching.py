@@ -56,9 +56,6 @@ KEYWORDS = {
         "holes unjudged"
     ),
     "howto/langchain": "langchain langgraph retriever vectorstore",
-    "howto/leaks": (
-        "permissions access control security multi-tenant row level acl private documents"
-    ),
     "howto/llm-judge": (
         "ollama openai anthropic vllm azure local model api key llm as a judge grading "
         "umbrela rate limit cost cheaper"
@@ -115,7 +112,7 @@ KEYWORDS = {
         "langchain observability spans"
     ),
     "howto/unanswerable": "abstain no answer out of scope similarity cutoff score threshold reject",
-    "howto/who-asks": "metadata filters user tenant chat history conversation follow-up multi-turn",
+    "howto/who-asks": "metadata user tenant chat history conversation follow-up multi-turn",
     "howto/without-llamaindex": (
         "any retriever own search http rest api elasticsearch solr haystack no llamaindex "
         "without framework"

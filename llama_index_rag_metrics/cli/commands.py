@@ -219,7 +219,6 @@ _REMEDIES = {
     "spans": "Give RUN as JSON lines with retrieved_spans.",
     "scores": "Give RUN as a TREC run, or as JSON lines with scores.",
     "tokens": "Give RUN as JSON lines with retrieved_texts, or use a cutoff by rank, such as @10.",
-    "forbidden": "Give RUN with a column forbidden_ids.",
 }
 """How a command is given what an error says that it lacks."""
 

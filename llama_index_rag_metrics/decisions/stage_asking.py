@@ -97,14 +97,11 @@ class StageAsker(LocalAsker):
 
     def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
         """Query id to the ranking after a stage; that of the last stage, where it failed."""
-        permissions, rankings = self.plan.permissions, dict(run)
+        rankings = dict(run)
         for query_id in self.plan.questions.queries:
-            nodes: Sequence[NodeWithScore] = ()
             if (outcome := self.outcomes[stage].get(query_id)) is not None:
-                concurrency, nodes = run[query_id].concurrency, outcome.nodes
+                concurrency = run[query_id].concurrency
                 rankings[query_id] = replace(outcome.ranking, concurrency=concurrency)
-            if permissions is not None:
-                rankings[query_id] = permissions.mark(query_id, rankings[query_id], nodes)
         return rankings
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from itertools import chain
@@ -16,7 +16,6 @@ from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvalu
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.vector_stores.types import MetadataFilters
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -45,7 +44,6 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     build_results,
@@ -67,7 +65,7 @@ from llama_index_rag_metrics.evaluation.source import (
     as_retriever,
     retrieval_depth,
 )
-from llama_index_rag_metrics.evaluation.who_asks import Query, filters_by_question
+from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
@@ -104,9 +102,7 @@ class Plan:
     options: RunOptions
     postprocessors: Sequence[BaseNodePostprocessor] = ()
     counter: TokenCounter | None = None
-    permissions: Permissions | None = None
     places: Places | None = None
-    filters: Mapping[str, MetadataFilters | None] | None = None
 
     @classmethod
     def of(
@@ -125,11 +121,7 @@ class Plan:
             options,
             postprocessors,
             token_counter(metrics, options.tokenizer),
-            permissions_for(
-                metrics, questions, options.forbidden, options.match_on, options.matcher
-            ),
             places_for(metrics, questions, options.matcher),
-            None if options.filters is None else filters_by_question(questions, options.filters),
         )
 
     def query(self, query_id: str) -> Query:
@@ -137,7 +129,6 @@ class Plan:
             self.questions.queries[query_id],
             query_id=query_id,
             metadata=self.questions.metadata.get(query_id, {}),
-            filters=None if self.filters is None else self.filters[query_id],
         )
 
     @property
@@ -168,8 +159,6 @@ def describe(
     from llama_index_rag_metrics import __version__
 
     dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
-    filters = plan.options.filters
-    filters = _name_of(filters) if callable(filters) else filters
     size = questions(len(dataset.queries))
     if documents := len(dataset.corpus):
         size += f", {counted(documents, 'passage', 'passages')}"
@@ -188,7 +177,6 @@ def describe(
         **({"run": plan.options.run} if plan.options.run else {}),
         "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question"
         + ("" if (least := plan.options.min_score) is None else f", of a score from {least:g} on"),
-        **({"filtered by": filters} if filters else {}),
         "metrics": ", ".join(metric.metric_name for metric in plan.metrics),
         "matched by": ", ".join(
             _recognised(matched[matcher]) if matcher in matched else matcher
@@ -354,7 +342,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         expected_ids: RelevanceLike,
         expected_texts: list[str] | None = None,
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
-        forbidden_ids: Collection[str] | None = None,
         **kwargs: Any,
     ) -> RetrievalEvalResult:
         """Evaluate one query. An error of the retriever or of a metric is raised.
@@ -365,7 +352,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
                 empty then.
             mode: "text" or "image": which of the retrieved nodes count.
-            forbidden_ids: what the asker may not see, for metrics of leaks.
         """
         check_known(self.aevaluate, kwargs)
         check_mode(mode)
@@ -385,7 +371,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             for note in mode_note(retrieved, mode):
                 warn_caller(UserWarning(note))
             relevance = None if relevance is None else places.of_relevance(relevance)
-            ranking = replace(asker.ranking(retrieved), forbidden=forbidden_ids)
+            ranking = asker.ranking(retrieved)
             metric_dict = {}
             for metric in self.metrics:
                 expected: Relevance | None = relevance

@@ -35,7 +35,7 @@ from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 # names of the question in workflows, in the order in which their start events are searched
 _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
 # names of what else the start event of a workflow may take
-_BESIDE = ("chat_history", "metadata", "filters")
+_BESIDE = ("chat_history", "metadata")
 _MEMORY, _HISTORY = "_memory", "_chat_history"  # where chat engines keep a conversation
 Engine = TypeVar("Engine", bound=BaseQueryEngine | BaseChatEngine)
 
@@ -96,7 +96,6 @@ class WorkflowProgram:
         self._arguments, self._further = _arguments(workflow)
         kinds: dict[str, Told] = {"metadata": "metadata", "chat_history": "history"}
         self.told = next((kinds[name] for name in kinds if name in self._further), None)
-        self.takes_filters = "filters" in self._further
 
     @property
     def name(self) -> str:
@@ -109,7 +108,7 @@ class WorkflowProgram:
 
     async def answer(self, query: Query, in_thread: InThread) -> Any:
         arguments: dict[str, Any] = dict.fromkeys(self._arguments, query.query_str)
-        known = {"chat_history": query.history, "metadata": query.told(), "filters": query.filters}
+        known = {"chat_history": query.history, "metadata": query.told()}
         arguments |= {name: known[name] for name in self._further}
         handler: Any = self.workflow.run(**arguments)
         try:
@@ -163,7 +162,7 @@ def _arguments(workflow: Workflow) -> tuple[Sequence[str], Sequence[str]]:
         if isinstance(workflow, (AgentWorkflow, BaseWorkflowAgent)):
             return ("user_msg",), ("chat_history",)
     event_class: Any = getattr(workflow, "start_event_class", StartEvent)  # core 0.12.0 has none
-    if event_class is StartEvent:  # what it does with filters can't be known
+    if event_class is StartEvent:
         return _QUESTION, ("chat_history", "metadata")
     fields = event_class.model_fields
     further = [name for name in _BESIDE if name in fields]
@@ -239,7 +238,6 @@ class SourceInfo(NamedTuple):
 
 
 class CallableRetriever(BaseRetriever):
-    takes_filters = False
     stands_for_index = False
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -77,11 +77,6 @@ def read_lists(part: str, kind: str, lists: Mapping[str, Iterable[str]]) -> dict
     return {query_id: list(items) for query_id, items in lists.items()}
 
 
-def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    by_query = read_lists("forbidden", "ids", forbidden)
-    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in by_query.items()}
-
-
 def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
     unknown = [key for key in ids if key not in known]
     if unknown:
@@ -123,7 +118,7 @@ def digest(*parts: Mapping[str, str]) -> str:
     return combined.hexdigest()
 
 
-OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
+OF_QUERIES = ("relevance", "metadata", "expected_texts")
 
 
 @dataclass
@@ -137,7 +132,6 @@ class DatasetContent:
     expected_texts: dict[str, list[str]] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
     document_metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
-    forbidden: dict[str, list[str]] = field(default_factory=dict)
     name: str = field(default="", compare=False)
     mode: str = "text"
     notes: list[str] = field(default_factory=list, compare=False)

@@ -179,7 +179,6 @@ _READERS: dict[str, Callable[[Any, Place], Any]] = {
     "metadata": _metadata,
     "document_metadata": _metadata,
     "expected_texts": records.read_texts,
-    "forbidden": lambda value, place: [*records.read_relevance(value, place).grades],
 }
 _OPTIONAL = [*_READERS][2:]
 

@@ -61,10 +61,6 @@ def misnamed_fields(dataset: DatasetContent) -> list[str]:
     numbered = all(query_id == f"q{number}" for number, query_id in enumerate(queries, 1))
     lacking: dict[str, tuple[Collection[str], Callable[[object], str | None]]] = {
         "labels": (_unlabelled(dataset), f.meant_as_labels),
-        "forbidden ids": (
-            queries.keys() - dataset.forbidden.keys(),
-            lambda key: f.nearest(key, f.FORBIDDEN_FIELDS[:1]),
-        ),
         "ids": (
             queries if numbered else (),
             lambda key: f.nearest(key, ("query_id", "question_id")),

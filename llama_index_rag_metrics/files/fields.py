@@ -33,11 +33,6 @@ EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
 GENERATED_FROM = "contexts"
 """In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
 
-FORBIDDEN_FIELDS = ("forbidden_ids", "forbidden")
-
-FORBIDDEN_UNKNOWN = ("forbidden_unknown_ids",)
-"""What was retrieved without a sign of whether the asker may see it."""
-
 ANSWERED = {"answer", "response"}
 
 DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
@@ -62,19 +57,13 @@ SCORE, RANK = ("score",), ("rank",)
 GRADE = ("grade", "relevance", "rel", "label", "score")
 """Ours; ir_measures' and ir_datasets'; trec_eval's; PyTerrier's; ranx's and BEIR's."""
 
-_LISTS = (
-    *(RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN_FIELDS, FORBIDDEN_UNKNOWN),
-    *(SPANS, RELEVANCE, GRADES, EXPECTED_SPANS),
-)
+_LISTS = (*(RETRIEVED, SCORES, TEXTS, TOKENS), *(SPANS, RELEVANCE, GRADES, EXPECTED_SPANS))
 LISTS = {name for names in _LISTS for name in names}
 
 _BESIDE = {*DOC_ID, CALLS, MODEL_CONTEXT, REPEAT, "latency", "error"}
 KNOWN = {*QUERY_ID, *DOC_ID, *SCORE, *RANK, *GRADE, *LISTS, *_BESIDE}
 
-RESERVED = {
-    *(*QUERY_ID, *QUERY, *LABELS, *FORBIDDEN_FIELDS, *ANSWERED),
-    *(GENERATED_FROM, "metadata", "document_id"),
-}
+RESERVED = {*(*QUERY_ID, *QUERY, *LABELS, *ANSWERED), *(GENERATED_FROM, "metadata", "document_id")}
 """Names that mean something in the record of a question, so that metadata can't go by them."""
 
 _ITEM = "(doc|document|passage|chunk|node|context)s?"

@@ -136,11 +136,9 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     relevance = None if judgements is None else read_relevance(judgements, place)
     if relevance is None and (spans := take(fields, f.EXPECTED_SPANS)) is not None:
         relevance = read_expected_spans(spans, place)
-    ids = take(fields, f.FORBIDDEN_FIELDS)
     parts: dict[str, Any] = {
         "relevance": relevance,
         "expected_texts": None if texts is None else read_texts(texts, place),
-        "forbidden": None if ids is None else [*read_relevance(ids, place).grades],
     }
     try:
         parts["metadata"] = read_conversation(take_metadata(fields)) or None
@@ -173,10 +171,9 @@ def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
     record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
     if query_id in content.relevance:
         record["relevance"] = content.relevance[query_id].to_plain()
-    names = {"forbidden": "forbidden_ids"}
-    for part in ("expected_texts", "forbidden", "metadata"):
+    for part in ("expected_texts", "metadata"):
         if query_id in (by_query := getattr(content, part)):
-            record[names.get(part, part)] = by_query[query_id]
+            record[part] = by_query[query_id]
     return record
 
 

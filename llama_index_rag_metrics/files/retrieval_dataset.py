@@ -47,7 +47,6 @@ class RetrievalDataset(DatasetContent):
         expected_texts: query id to the texts that answer it, where relevance isn't known by id.
         titles: document id to title; what is indexed is the title, then the text.
         document_metadata: document id to {key: value}.
-        forbidden: query id to the ids that its asker may not see, for metrics of leaks.
         name: what to call the dataset; two datasets may be equal under different names.
         mode: "text" or "image", as in LlamaIndex's old dataset.
         notes: what a user of the dataset should know, such as how it came about.
@@ -81,7 +80,6 @@ class RetrievalDataset(DatasetContent):
         *,
         titles: Mapping[str, str | None] | None = None,
         document_metadata: Mapping[str, arguments.Metadata | None] | None = None,
-        forbidden: Mapping[str, Iterable[str]] | None = None,
         name: str = "",
         mode: str = "text",
         notes: Iterable[str] = (),
@@ -100,7 +98,6 @@ class RetrievalDataset(DatasetContent):
             expected_texts=arguments.read_lists("expected_texts", "texts", expected_texts or {}),
             titles=arguments.read_titles(titles or {}),
             document_metadata=arguments.read_metadata("document_metadata", document_metadata or {}),
-            forbidden=arguments.read_forbidden(forbidden or {}),
             name=name,
             mode=mode,
             notes=list(notes),

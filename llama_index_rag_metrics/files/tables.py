@@ -114,7 +114,7 @@ _TEXTS = {*f.EXPECTED_TEXTS, f.GENERATED_FROM}
 _NO_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 _SIDE_BY_SIDE = re.compile(r"""["'][\s\\]*[bru]{0,2}["']""", re.IGNORECASE)
 
-LISTED = frozenset({*f.RELEVANCE, *f.FORBIDDEN_FIELDS, *_TEXTS, HISTORY})
+LISTED = frozenset({*f.RELEVANCE, *_TEXTS, HISTORY})
 
 
 def read_field(name: str, text: str, place: Place) -> object:

@@ -153,7 +153,7 @@ def move_labels(
         others = tuple(piece for piece in located.pieces if piece not in pieces)
         became = located.fate, pieces, others, located.score, located.by
         moves.append(Move(query_id, item, label.queries[query_id], *became, label.text or ""))
-    notes = _notes(moves, len(dataset.forbidden))
+    notes = _notes(moves)
     return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
 
 
@@ -216,18 +216,15 @@ def _new_relevance(old: Relevance, moves: Sequence[Move]) -> Relevance:
     return Relevance.groups(groups, grades)
 
 
-def _notes(moves: Sequence[Move], n_forbidden: int) -> list[str]:
+def _notes(moves: Sequence[Move]) -> list[str]:
     fates = Counter(move.fate for move in moves)
     lost = {move.query_id for move in moves if move.fate == "lost"}
     unsure = sum(1 for move in moves if move.score is None)
     n, of = questions(len(lost)), counted(len(moves), "label", "labels")
-    forbidden = questions(n_forbidden)
     notes = {
         f"{fates['lost']:,} of {of} lost, of {n}: the text is gone": lost,
         f"{unsure:,} of {of} can't be followed: the text isn't known": unsure,
         f"{fates['changed']:,} of {of} moved to a text that was edited since": fates["changed"],
-        f"forbidden ids of {forbidden} aren't moved: give them anew, or forbidden= by "
-        "metadata": n_forbidden,
     }
     return [note for note, is_true in notes.items() if is_true]
 

@@ -95,11 +95,11 @@ class NamedMetric(BaseRetrievalMetric):
 
     Attributes:
         bounds: the lowest and the highest score that there can be.
-        needs: what of the rankings it reads beside their ids: "tokens", "spans", "forbidden",
+        needs: what of the rankings it reads beside their ids: "tokens", "spans",
             "scores", and the texts of "documents"; `reads` whatever its parameters are.
         needs_relevance: whether a query without relevance has no score.
         of_unanswerable: whether only judged queries with nothing relevant have a score.
-        lower_is_better: whether less is better, as of leaks.
+        lower_is_better: whether less is better.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, ignored_types=(MetricName,))
@@ -197,7 +197,6 @@ class RankingMetric(NamedMetric):
         *,
         retrieved_tokens: Sequence[int] | None = None,
         retrieved_spans: Sequence[SpanLike | None] | None = None,
-        forbidden_ids: Collection[str] | None = None,
         retrieved_scores: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
@@ -213,7 +212,6 @@ class RankingMetric(NamedMetric):
                 tokens are counted by LlamaIndex's `get_tokenizer()`, unless they are given.
             retrieved_tokens: the length in tokens of each retrieved item.
             retrieved_spans: for span metrics, where each retrieved item is in its document.
-            forbidden_ids: for metrics of leaks, what the asker may not see.
             retrieved_scores: the retriever's score of each retrieved item, for metrics of your own.
 
         Returns:
@@ -246,7 +244,6 @@ class RankingMetric(NamedMetric):
             else [
                 None if span is None else read_span("retrieved", span) for span in retrieved_spans
             ],
-            "forbidden": forbidden_ids,
             "scores": retrieved_scores,
         }
         beside = {kind: given[kind.name] for kind in columns if given[kind.name] is not None}
@@ -258,8 +255,8 @@ class RankingMetric(NamedMetric):
         elif self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
         if (has_value := self.has_value(judged)) is not None and not has_value[0]:
-            expected = "ids that leave something relevant permitted"
-            raise InvalidInput("forbidden_ids", forbidden_ids, expected)
+            expected = f"ids by which {self.metric_name} has a value"
+            raise InvalidInput("expected_ids", expected_ids, expected)
         score = float(self.score_queries(judged)[0])
         details = self.details(judged)
         metadata = dict(details[0]) if details else {}

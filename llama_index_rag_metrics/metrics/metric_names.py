@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import gains, groups, leaks, ranks, sets, spans
+from llama_index_rag_metrics.metrics import gains, groups, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
 from llama_index_rag_metrics.metrics.base import NamedMetric, Variants
 from llama_index_rag_metrics.runtime.errors import (
@@ -167,9 +167,6 @@ METRICS = MetricTable(
         spans.SpanPrecision,
         spans.SpanF1,
         spans.SpanIoU,
-        leaks.Leak,
-        leaks.Leaked,
-        leaks.PermittedRecall,
         sets.Abstained,
         sets.Returned,
         text_metrics.EmbeddingSimilarity,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -117,8 +117,6 @@ class Ranking(Items):
         calls: the calls that make up the ranking, in order, where the question could have several:
             a session. None for the single retrieval of a plain retriever.
         context: what finally went to the model, of a session or in a trace that shows it.
-        forbidden: the ids that the asker may not see, as far as they are known; for leaks.
-        forbidden_unknown: the retrieved ids of which nobody knows whether the asker may see them.
 
     Examples:
         >>> from llama_index_rag_metrics import read_run
@@ -130,8 +128,6 @@ class Ranking(Items):
     concurrency: int | None = field(default=None, compare=False)
     calls: Sequence[Call] | None = field(default=None, kw_only=True)
     context: Ranking | None = field(default=None, kw_only=True)
-    forbidden: Collection[str] | None = field(default=None, kw_only=True)
-    forbidden_unknown: Collection[str] | None = field(default=None, kw_only=True)
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""

@@ -171,7 +171,7 @@ def query_answers(
     wanted = [[item._replace(text=text_of(item)) for item in need] for need in wanted]
     is_graded = any(system.judged_by(metric).relevance.get(query_id) for system in systems)
     short = f"No label reaches the grade {reading.least:g} that {metric} asks for."
-    is_short = is_graded and not wanted and not reading.permitted
+    is_short = is_graded and not wanted
     turns = (place_of(system.scores.metadata.get(query_id, {})) for system in systems)
     remarks = [*filter(None, [next(filter(None, turns), ""), short if is_short else ""])]
     remarks += _runs_remarks(query_id, systems, metric, answers)
@@ -300,7 +300,7 @@ def _sight(
     matched, ranking = system.judged_by(metric), system.run.get(query_id)
     judged = matched.relevance.get(query_id) or Relevance()
     passages = {**(judged.spans or {}), **matched.passages.get(query_id, {})}
-    wanted = reading.wanted(judged, passages, ranking.forbidden if ranking else None)
+    wanted = reading.wanted(judged, passages)
     if ranking is None:
         return _stored(system, query_id, reading, cell, wanted)
     in_calls: dict[Hashable, Sequence[str]] | None = None
@@ -434,7 +434,6 @@ def _first(ranking: Ranking) -> Ranking:
         spans=ranking.spans,
         tokens=ranking.tokens,
         calls=None if is_sum else calls,
-        forbidden=ranking.forbidden,
     )
 
 

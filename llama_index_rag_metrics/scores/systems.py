@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
@@ -29,7 +29,6 @@ class Reading(NamedTuple):
     least: float = math.ulp(0.0)  # the grade from which a passage is relevant
     in_groups: bool = True  # whether any passage of a group meets the group's need
     by_place: bool = False  # whether passages are recognised by their places in documents
-    permitted: bool = False  # whether what the asker may not see isn't wanted
     cutoff: m.Cutoff | None = None  # where it stops reading a ranking, if that is known
 
     @classmethod
@@ -48,7 +47,6 @@ class Reading(NamedTuple):
             getattr(metric, "min_grade", cls().least),
             getattr(metric, "in_groups", True),
             "spans" in needs,
-            "forbidden" in needs,
             m.Cutoff(cutoff) if isinstance(cutoff, int) else cutoff,
         )
 
@@ -58,7 +56,6 @@ class Reading(NamedTuple):
             least=min((grade for grade in labels.grades if grade >= self.least), default=math.inf),
             in_groups=self.in_groups and labels.in_groups,
             by_place=self.by_place and labels.by_place,
-            permitted=self.permitted,
         )
 
     def key(self, matcher: str) -> str:
@@ -67,22 +64,15 @@ class Reading(NamedTuple):
             f"from {self.least:g}": self.least > PLAIN.least,
             "in groups": self.in_groups,
             "by place": self.by_place,
-            "permitted": self.permitted,
         }
         return "; ".join([matcher, *(part for part, is_so in parts.items() if is_so)])
 
-    def wanted(
-        self,
-        judged: Relevance,
-        passages: Mapping[str, str | Span],
-        forbidden: Collection[str] | None,
-    ) -> list[list[m.Item]]:
+    def wanted(self, judged: Relevance, passages: Mapping[str, str | Span]) -> list[list[m.Item]]:
         """What the metric wants, best grade first; an unmet group is an item of grade 0."""
-        hidden = set(forbidden or ()) if self.permitted else ()
         items = {
             item: m.Item(item, grade, passage, passage if isinstance(passage, str) else None)
             for item, grade in judged.grades.items()
-            if grade >= self.least and item not in hidden
+            if grade >= self.least
             for passage in [passages.get(item)]
         }
         if not (self.in_groups and judged.alternatives):

@@ -53,7 +53,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
          "`rag-metrics score --matcher` and `rag-metrics evaluate --matcher` have it."),
         ((*SCORE, "span_recall"), "Give RUN as JSON lines with retrieved_spans."),
         ((*SCORE, "recall@200tokens"), "Give RUN as JSON lines with retrieved_texts, or use"),
-        ((*SCORE, "leak@5"), "Give RUN with a column forbidden_ids."),
         (("score", "b.csv", "--qrels", "q.txt", "--columns", "query_id=x"),
          "or --columns FIELD=COLUMN to say what it is called here"),
     ],

@@ -56,13 +56,13 @@ class TestVerdict:
         assert bm25.verdict.startswith("bm25 is worse than hybrid on ndcg@10: −0.08 (−0.10 to −0.0")
 
     def test_less_is_better_for_some(self) -> None:
-        leaks = np.tile([0.4, 0.6], 30)
-        tight = compare(pair_of(leaks, leaks - 0.3, "leaked@10"), "a")["b", "leaked@10"]
+        lists = np.tile([0.4, 0.6], 30)
+        tight = compare(pair_of(lists, lists - 0.3, "returned"), "a")["b", "returned"]
         assert (tight.outcome, tight.difference < 0) == ("better", True)
-        assert tight.verdict.startswith("b is better than a on leaked@10: −0.3")
+        assert tight.verdict.startswith("b is better than a on returned: −0.3")
         # 20 of 60 rise by 0.3 and 30 fall by 0.2, as little as nothing on average
-        changed = leaks + np.tile([0.3, -0.2, 0.3, -0.2, -0.2, 0.0], 10)
-        unclear = compare(pair_of(leaks, changed, "leaked@10"), "a")["b", "leaked@10"]
+        changed = lists + np.tile([0.3, -0.2, 0.3, -0.2, -0.2, 0.0], 10)
+        unclear = compare(pair_of(lists, changed, "returned"), "a")["b", "returned"]
         low, high = ends(unclear)
         assert low < 0 < high
         assert f"b may be {high:.2f} worse or {-low:.2f} better than a on" in unclear.verdict

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.decisions.comparison.comparison import Difference
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.statistics.intervals import excludes_0
 
-METRICS = ("ndcg@10", "leaked@10", "tokens", "hit_rate@5")
+METRICS = ("ndcg@10", "calls", "tokens", "hit_rate@5")
 CORRECTIONS = ("max-t", "holm", "benjamini-hochberg", "none")
 
 

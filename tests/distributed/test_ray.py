@@ -20,15 +20,7 @@ import pytest
 from support.cohere_server import cohere_server
 from support.paths import TESTS
 from support.processes import start
-from support.ray_retrievers import (
-    Factory,
-    NotingEmbedding,
-    node_id,
-    note,
-    notes,
-    tenants_index,
-    told,
-)
+from support.ray_retrievers import Factory, NotingEmbedding, node_id, note, notes, told
 from support.ray_workflow import LooksTwice
 
 from llama_index_rag_metrics import (
@@ -353,27 +345,6 @@ def below_six(question: dict[str, Any], node: Any) -> bool:
     return int(node.metadata["doc"]) < 6
 
 
-@pytest.mark.parametrize("forbidden", [BY_NUMBER, "doc", below_six])
-def test_what_is_forbidden_and_what_tokens_cost(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path, forbidden: Any
-) -> None:
-    parts = {
-        "metadata": {query_id: {"doc": [0, 2, 4, 6]} for query_id in dataset.queries},
-        "document_metadata": {f"d{number}": {"doc": number} for number in range(11)},
-    }
-    allowed = RetrievalDataset(**{**vars(dataset), **parts})
-    metrics = ["mrr", "leak@3", "leaked@3", "permitted_recall", "recall@12tokens"]
-    options: Any = {"forbidden": forbidden, "tokenizer": str.split}
-    ours = evaluate_there(allowed, Factory(log), metrics, **options)
-    theirs = evaluate(Factory(log)(), allowed, metrics, **options)
-    assert same(ours, theirs)
-    assert 0 < ours.scores.means["leaked@3"] <= 1
-    # "doc: 3" and "text of document 3" have six words. A query n finds (3, 5, 7, 1, 2) n modulo 11:
-    # five different documents, or one where 11 divides n.
-    words = [6 if number % 11 == 0 else 30 for number in range(N)]
-    assert ours.run.mean_tokens == theirs.run.mean_tokens == sum(words) / N
-
-
 def test_a_threshold_on_what_workers_retrieved(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
@@ -383,9 +354,7 @@ def test_a_threshold_on_what_workers_retrieved(
     assert any(len(ranking.ids) < 5 for ranking in ours.run.values())
 
 
-@pytest.mark.parametrize(
-    ("factory", "options"), [(tenants_index, {"filters": "tenant"}), (told, {})]
-)
+@pytest.mark.parametrize(("factory", "options"), [(told, {})])
 def test_two_askers_of_one_question(
     cluster: Cluster, tmp_path: Path, factory: Any, options: Any
 ) -> None:

@@ -77,7 +77,6 @@ TASKS = {
     "questions without an answer": "howto/unanswerable",
     "resume after a crash": "howto/long-runs",
     "stop a pull request that makes retrieval worse": "howto/gate tutorials/in-ci",
-    "tenants must not see documents of others": "howto/leaks howto/who-asks",
     "where was the passage lost": "howto/losses",
     "which metric should I use": "which-metric",
     "why did a question fail": "howto/report",

@@ -10,26 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import MockEmbedding, SummaryIndex, VectorStoreIndex
+from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.llms import MockLLM
 from llama_index.core.objects import ObjectIndex
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import (
-    QueryFusionRetriever,
-    VectorIndexAutoRetriever,
-    VectorIndexRetriever,
-)
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from llama_index.core.tools import FunctionTool, QueryEngineTool
-from llama_index.core.vector_stores import (
-    FilterCondition,
-    MetadataFilter,
-    MetadataFilters,
-    VectorStoreInfo,
-)
-from llama_index.core.vector_stores import FilterOperator as O
+from llama_index.core.tools import QueryEngineTool
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index.retrievers.bm25 import BM25Retriever
 from pydantic import BaseModel, Field
@@ -42,8 +30,6 @@ from llama_index_rag_metrics import (
     evaluate_stages,
     sweep,
 )
-from llama_index_rag_metrics.evaluation.who_asks import Query, with_filters
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 TENANTS = {"q1": "acme", "q2": "blue"}
 NODES = [
@@ -187,27 +173,6 @@ SOURCES: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
-@pytest.mark.parametrize("filters", ["tenant", by_tenant])
-def test_the_same_question_of_two_askers(make: Any, filters: Any, tmp_path: Path) -> None:
-    questions = dataset()
-    assert everyones(evaluate(make(), questions, ["recall@5"], filters=filters)) == OWN
-    assert everyones(evaluate(make(), questions, ["recall@5"])) != OWN
-    stages = evaluate_stages(make(), {"keep": KEEP}, questions, ["recall@5"], filters=filters)
-    assert [everyones(results) for results in stages.values()] == [OWN, OWN]
-    for _ in range(2):  # the second one reads the journals
-        found = sweep(
-            lambda n: make(),
-            {"n": [1]},
-            questions,
-            ["recall@5"],
-            filters=filters,
-            journal=tmp_path,
-            count_tokens=False,
-        )
-        assert [everyones(each.results) for each in found.finished] == [OWN]
-
-
 def test_stages_of_a_function_keep_askers_apart() -> None:
     stages = evaluate_stages(of_tenant, {"keep": KEEP}, dataset(), ["recall@5"])
     assert [everyones(results) for results in stages.values()] == [OWN, OWN]
@@ -309,12 +274,6 @@ def found_tools() -> Any:
     return agents.FunctionAgent(tool_retriever=index.as_retriever(), llm=MockLLM())
 
 
-def with_engine_among_nodes() -> Any:
-    """A retriever that goes on to an engine, which a node stands for."""
-    unfiltered = RetrieverQueryEngine.from_args(bm25(), llm=MockLLM())
-    return VectorIndexRetriever(INDEX, object_map={"docs": unfiltered})
-
-
 class Nested(BaseRetriever):
     """Holds its retrievers deeper than in a list."""
 
@@ -331,86 +290,6 @@ def nested() -> Nested:
     return Nested(bm25())
 
 
-def test_retrievers_in_lists_of_lists_are_filtered() -> None:
-    assert everyones(evaluate(Nested(), dataset(), ["recall"], filters="tenant")) == OWN
-
-
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (found_tools, "FunctionAgent: .*ObjectRetriever, a part of it, takes none"),
-        (with_engine_among_nodes, "VectorIndexRetriever: BM25Retriever, a part of it, takes none"),
-        (bm25, "BM25Retriever: it takes none"),
-        (lambda: SummaryIndex(NODES), "SummaryIndexRetriever"),
-        (lambda: lambda question: ["acme 0"], "a function"),
-        (lambda: of_tenant, "a function"),
-        (lambda: INDEX.as_chat_engine(ChatMode.SIMPLE, llm=MockLLM()), "SimpleChatEngine"),
-        (Plain, "Plain"),
-        (nested, "Nested: BM25Retriever, a part of it"),
-        (
-            # one of two is enough to leak
-            lambda: QueryFusionRetriever(
-                [INDEX.as_retriever(), bm25()], llm=MockLLM(), num_queries=1
-            ),
-            "QueryFusionRetriever",
-        ),
-        (
-            lambda: agent(
-                QueryEngineTool.from_defaults(engine(), name="docs", description="docs"),
-                FunctionTool.from_defaults(look_up),
-            ),
-            "FunctionAgent",
-        ),
-    ],
-)
-def test_what_takes_no_filters_is_refused_before_any_question(make: Any, name: str) -> None:
-    with pytest.raises(InvalidInput, match=f"filters can't be given for {name}"):
-        evaluate(make(), dataset(), ["recall"], filters="tenant")
-
-
-@pytest.mark.parametrize(
-    ("filters", "error"),
-    [
-        ("team", "'q1' lacks it and has: tenant, got 'team'"),
-        (by_tenant({"tenant": "acme"}), "filters=lambda metadata: your_filters"),
-        (
-            lambda question, metadata: None,
-            "a function of one argument.*got 'a function of question",
-        ),
-        (lambda: None, "a function of one argument.*got 'a function of nothing'"),
-        (7, "a key of the questions' metadata, or a function"),
-        (lambda metadata: {"tenant": "acme"}, "what filters returned: expected .*MetadataFilters"),
-        (lambda metadata: metadata["team"], r"for question 'q1' with the metadata \['tenant'\]"),
-        (lambda metadata: None, "for one question at least"),
-        (lambda metadata: MetadataFilters(filters=[]), "for one question at least"),
-    ],
-)
-def test_filters_that_are_none_are_refused(filters: Any, error: str) -> None:
-    asked: list[str] = []
-    with pytest.raises(InvalidInput, match=error):
-        evaluate(INDEX, dataset(), ["recall"], filters=filters)
-    assert asked == []
-
-
-@pytest.mark.parametrize("value", [{"a": 1}, [["a"]], True])
-def test_a_value_that_no_filter_takes_is_named(value: Any) -> None:
-    questions = RetrievalDataset({"q": "pay?"}, {"q": ["d"]}, metadata={"q": {"tenant": value}})
-    with pytest.raises(InvalidInput, match=r"a text or a number, .* as 'tenant' of question 'q'"):
-        evaluate(INDEX, questions, ["recall"], filters="tenant")
-
-
-def test_filters_change_no_metadata() -> None:
-    questions = RetrievalDataset(
-        {"q": "pay?"}, {"q": ["acme 0"]}, metadata={"q": {"tenants": ["acme"]}}
-    )
-
-    def first(metadata: Any) -> MetadataFilters:
-        return by_tenant({"tenant": metadata["tenants"].pop()})
-
-    for _ in range(2):
-        assert everyones(evaluate(INDEX, questions, ["recall"], filters=first)) == {"q": {"acme"}}
-
-
 @dataclass
 class User:
     key: str = field(repr=False)
@@ -418,133 +297,3 @@ class User:
 
 class Account(BaseModel):
     key: str = Field(exclude=True, repr=False)
-
-
-def test_a_question_may_have_no_filter() -> None:
-    results = evaluate(
-        INDEX,
-        dataset(),
-        ["recall@10"],
-        filters=lambda metadata: by_tenant(metadata) if metadata["tenant"] == "acme" else None,
-    )
-    assert everyones(results) == {"q1": {"acme"}, "q2": {"acme", "blue"}}
-
-
-def test_a_retriever_that_makes_filters_of_its_own() -> None:
-    about = VectorStoreInfo(content_info="pay", metadata_info=[])
-    auto = VectorIndexAutoRetriever(INDEX, vector_store_info=about, llm=MockLLM())
-    filtered: Any = with_filters(auto, by_tenant({"tenant": "acme"}))
-    assert filtered._extra_filters.filters == by_tenant({"tenant": "acme"}).filters
-    assert auto._extra_filters.filters == []
-
-
-def test_filters_that_the_retriever_keeps_in_a_way_of_its_own_are_refused() -> None:
-    class Own(BaseRetriever):
-        def __init__(self) -> None:
-            super().__init__()
-            self._filters = {"tenant": "acme"}
-
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return []
-
-    with pytest.raises(InvalidInput, match="filters can't be given for Own: it takes none"):
-        evaluate(Own(), dataset(), ["recall"], filters="tenant")
-
-
-def either_filter(metadata: Any) -> MetadataFilters:
-    filters = [
-        MetadataFilter(key="tenant", value=metadata["tenant"]),
-        MetadataFilter(key="tenant", value="nobody"),
-    ]
-    return MetadataFilters(filters=filters, condition=FilterCondition.OR)
-
-
-def test_a_filter_of_alternatives_stays_as_it_is() -> None:
-    """Some stores, as the simple one, take no filters in filters."""
-    assert everyones(evaluate(INDEX, dataset(), ["recall@5"], filters=either_filter)) == OWN
-
-
-def test_it_is_said_where_filters_leave_nothing() -> None:
-    numbered = VectorStoreIndex(
-        [TextNode(id_="n", text="pay", metadata={"tenant": 1})],
-        embed_model=MockEmbedding(embed_dim=3),
-    )
-    results = evaluate(numbered, dataset(q1="1", q2="1"), ["recall@5"], filters="tenant")
-    assert [note for note in results.scores.notes if "filters left no passage" in note]
-    results = evaluate(INDEX, dataset(), ["recall@5"], filters="tenant")
-    assert not [note for note in results.scores.notes if "filters left no passage" in note]
-
-
-class Unfiltered(BaseRetriever):
-    """Has a place for filters, and applies none."""
-
-    def __init__(self, **metadata: Any) -> None:
-        super().__init__()
-        self._filters = None
-        self.nodes = [NodeWithScore(node=TextNode(text="pay", metadata=metadata))]
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self.nodes
-
-
-@pytest.mark.parametrize(
-    ("metadata", "remark"),
-    [({"tenant": "acme"}, "filters of their question leave out"), ({}, "no metadata 'tenant'")],
-)
-def test_a_store_that_ignores_filters_is_found_out(metadata: Any, remark: str) -> None:
-    results = evaluate(Unfiltered(**metadata), dataset(), ["recall"], filters="tenant")
-    assert [note for note in results.scores.notes if remark in note]
-    results = evaluate(INDEX, dataset(), ["recall"], filters="tenant")
-    assert not [note for note in results.scores.notes if remark in note]
-
-
-@pytest.mark.parametrize(
-    ("condition", "differs"),
-    [
-        ((O.EQ, 2), False),
-        ((O.EQ, 2.0), False),
-        ((O.EQ, "2"), False),  # of kinds, every store has its own idea
-        ((O.EQ, 3), True),
-        ((O.IN, [1, 3]), True),
-        ((O.NE, 2), True),
-        ((O.NE, 3), False),
-        ((O.NIN, [2, 3]), True),
-        ((O.GT, 2), True),
-        ((O.GTE, 2), False),
-        ((O.LT, 3), False),
-        ((O.LTE, 1), True),
-        ((O.LTE, "1"), False),
-        ((O.GT, []), False),
-        ((O.TEXT_MATCH, "x"), False),
-        ((FilterCondition.OR, [(O.EQ, 1), (O.EQ, 3)]), True),
-        ((FilterCondition.OR, [(O.EQ, 1), (O.EQ, 2)]), False),
-        ((FilterCondition.AND, [(O.EQ, 2), (FilterCondition.OR, [(O.EQ, 1)])]), True),
-        # core 0.12.0 has no NOT
-        *(((kind, [(O.EQ, 1)]), False) for kind in FilterCondition if kind.name == "NOT"),
-    ],
-)
-def test_what_surely_does_not_fit(condition: Any, differs: bool) -> None:
-    def made(kind: Any, value: Any) -> Any:
-        if isinstance(kind, FilterCondition):
-            return MetadataFilters(filters=[made(*each) for each in value], condition=kind)
-        return MetadataFilter(key="level", value=value, operator=kind)
-
-    whole = made(*condition)
-    filters = whole if isinstance(whole, MetadataFilters) else MetadataFilters(filters=[whole])
-    query = Query("pay?", filters=filters)
-    of_level = [NodeWithScore(node=TextNode(text="pay", metadata={"level": 2}))]
-    assert query.forbids(of_level) == differs
-    # whatever lacks the key may have it under another name
-    assert not query.forbids([NodeWithScore(node=TextNode(text="pay"))])
-
-
-def test_filters_of_any_condition_are_added() -> None:
-    either = MetadataFilters(
-        filters=[MetadataFilter(key="a", value="1"), MetadataFilter(key="b", value="2")],
-        condition=FilterCondition.OR,
-    )
-    own = by_tenant({"tenant": "acme"})
-    filtered = with_filters(INDEX.as_retriever(filters=either), own)
-    combined: Any = vars(filtered)["_filters"]
-    assert combined.condition == FilterCondition.AND
-    assert combined.filters == [either, *own.filters]

@@ -35,11 +35,11 @@ def test_json_says_itself_what_is_a_text(tmp_path: Path, form: str, text: str) -
 
 
 @pytest.mark.parametrize("form", ["in memory", "records.json", "columns.json", "lines.jsonl"])
-@pytest.mark.parametrize("name", ["expected_ids", "forbidden"])
+@pytest.mark.parametrize("name", ["expected_ids"])
 def test_one_id_in_json(tmp_path: Path, form: str, name: str) -> None:
     for text in [*ONE, "{}", "[1] a"]:
         dataset = _json(tmp_path, form, {"query": "why?", name: text})
-        assert {**dataset.relevance, **dataset.forbidden} == {"q1": [text]}
+        assert dict(dataset.relevance) == {"q1": [text]}
     for text in [*SEVERAL, "{1,2}", '["a"]', "['a']", "[2020]", "[]", '{"name": "x"}']:
         with pytest.raises(FileFormatError, match="one id, a list such as"):
             _json(tmp_path, form, {"query": "why?", name: text})
@@ -111,15 +111,14 @@ def test_texts(tmp_path: Path, table: Table, name: str, text: str, texts: list[s
     ],
 )
 def test_ids(tmp_path: Path, table: Table, text: str, relevance: Relevance) -> None:
-    names = ["query", "expected_ids", "forbidden_ids"]
-    dataset = table(tmp_path, names, ["why?", text, text])
+    names = ["query", "expected_ids"]
+    dataset = table(tmp_path, names, ["why?", text])
     assert dataset.relevance == {"q1": relevance}
     assert dataset.relevance["q1"].alternatives == relevance.alternatives
-    assert dataset.forbidden == {"q1": [*relevance.grades]}
 
 
 @TABLES
-@pytest.mark.parametrize("name", ["expected_ids", "relevance", "forbidden_ids"])
+@pytest.mark.parametrize("name", ["expected_ids", "relevance"])
 def test_several_ids_in_one_cell_are_refused(tmp_path: Path, table: Table, name: str) -> None:
     for text in [*SEVERAL, '{"name": "x"}', "[[]]"]:
         with pytest.raises(FileFormatError, match=r"(line 2|row 1): expected"):

@@ -90,10 +90,10 @@ def test_lists_that_a_frame_holds_as_text(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas", reason="the extra pandas")
     path = tmp_path / "questions.csv"
     path.write_text(
-        "query_id,query,expected_ids,expected_texts,forbidden_ids\n"
-        "q1,[why]?,d1,one,x\n"
-        """q2,how?,"['d1', 'd2']","[""one"", ""two""]","['x', 'y']"\n"""
-        """q3,who?,"{'d1': 2}",[1] is a note,\n"""
+        "query_id,query,expected_ids,expected_texts\n"
+        "q1,[why]?,d1,one\n"
+        """q2,how?,"['d1', 'd2']","[""one"", ""two""]"\n"""
+        """q3,who?,"{'d1': 2}",[1] is a note\n"""
     )
     from_frame = RetrievalDataset.of(pd.read_csv(path))
     assert from_frame.relevance["q1"] == Relevance(["d1"])
@@ -104,7 +104,6 @@ def test_lists_that_a_frame_holds_as_text(tmp_path: Path) -> None:
         "q2": ["one", "two"],
         "q3": ["[1] is a note"],
     }
-    assert from_frame.forbidden == {"q1": ["x"], "q2": ["x", "y"]}
     assert from_frame.queries["q1"] == "[why]?"
     assert from_frame == RetrievalDataset.load(path, name=from_frame.name)
     assert from_frame == RetrievalDataset.from_pandas(pd.read_csv(path))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import RetrievalDataset, read_qrels, read_run, write_run
-from llama_index_rag_metrics.files.fields import FORBIDDEN_FIELDS, KNOWN, QUERY_ID, RESERVED
+from llama_index_rag_metrics.files.fields import KNOWN, QUERY_ID, RESERVED
 from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError
 
 Record = dict[str, Any]
@@ -90,12 +90,6 @@ def test_other_metadata_is_no_slip(
 ) -> None:
     RetrievalDataset.load(lines_file(tmp_path / "q.jsonl", {"query": "What?", **fields}))
     assert not recwarn.list
-
-
-def test_forbidden_ids_of_another_name(tmp_path: Path) -> None:
-    record = {"query": "What?", "expected_ids": ["d1"], "forbiden_ids": ["d2"]}
-    with pytest.warns(FieldsUnread, match="no forbidden ids, but .*did you mean 'forbidden_ids'"):
-        RetrievalDataset.load(lines_file(tmp_path / "q.jsonl", record))
 
 
 @pytest.mark.parametrize("name", QUERY_ID)
@@ -187,18 +181,6 @@ def test_judgements_without_a_grade_say_which_fields_there_are(tmp_path: Path) -
 def test_parts_of_a_dataset_that_there_arent(part: str) -> None:
     with pytest.raises(FileFormatError, match=f"only the parts queries, .* got '{part}'"):
         RetrievalDataset.of({"queries": {"q1": "why?"}, part: {"q1": ["d1"]}})
-
-
-def test_forbidden_ids_of_a_dataset_arent_one_text() -> None:
-    whole = {"queries": {"q1": "why?"}, "forbidden": {"q1": "d2,d3"}}
-    with pytest.raises(FileFormatError, match="forbidden of 'q1': expected one id, a list"):
-        RetrievalDataset.of(whole)
-
-
-def test_a_run_reads_what_is_forbidden_as_a_dataset_does() -> None:
-    for name in FORBIDDEN_FIELDS:
-        run = read_run([{"query_id": "a", "retrieved_ids": ["d"], name: ["e"]}])
-        assert list(run["a"].forbidden or ()) == ["e"]
 
 
 def test_rows_of_hugging_face_have_the_names_of_qrels() -> None:

@@ -385,14 +385,6 @@ def with_new_sentences(
     return new_spans, new_texts
 
 
-def test_forbidden_ids_that_are_not_moved_are_noted() -> None:
-    dataset = RetrievalDataset(
-        {"q": "Which moon?"}, {"q": ["d"]}, {"d": "Enceladus."}, forbidden={"q": ["d"]}
-    )
-    moved = move_labels(dataset, {"n": "Enceladus."})
-    assert any("forbidden ids of 1 question aren't moved" in note for note in moved.notes)
-
-
 def test_a_lost_label_says_what_it_said() -> None:
     dataset = RetrievalDataset({"q": "Who?"}, {"q": ["saw"]}, {"saw": "Members may use the saw."})
     moved = move_labels(dataset, {"x": "Something else."})

@@ -124,11 +124,6 @@ def test_a_facet_without_passages_is_named() -> None:
     assert (lost.wanted, lost.lost, str(lost)) == (2, 0, "all 2 relevant passages were found")
 
 
-def test_what_the_asker_may_not_see_isnt_missed() -> None:
-    ranking = Ranking(["a"], forbidden=["secret"])
-    assert told(ranking, Relevance(["a", "secret"]), "permitted_recall@5") == ["a [1]: rank 1"]
-
-
 @pytest.mark.parametrize("metrics", [["recall@5", "span_recall"], ["span_recall", "recall@5"]])
 def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> None:
     labels = Relevance.of_spans([("doc", 100, 200), ("doc", 500, 600)])

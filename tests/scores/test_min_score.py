@@ -124,14 +124,6 @@ def test_stored_runs_give_the_same(tmp_path: Path, ending: str, min_score: float
     assert wanted.rankings == read.rankings == of_left
 
 
-def test_forbidden_passages_are_named_by_the_ranks_that_are_left() -> None:
-    run = {"q": Ranking(["a", "b", "c"], scores=[0.1, 0.9, 0.8])}
-    forbidden = {"q": ["b"]}
-    scores = score_rankings({"q": ["c"]}, run, "leaked@5", forbidden=forbidden, min_score=0.5)
-    details = scores.details["leaked@5"]["q"]
-    assert (details["forbidden_ranks"], details["forbidden_ids"]) == ([1], ["b"])
-
-
 def test_scores_that_are_missing_are_refused(tmp_path: Path) -> None:
     for scores in (None, [0.5, None], [0.5, math.nan]):
         run = {"q1": Ranking(["a", "b"], scores=scores)}

@@ -86,10 +86,6 @@ def test_nothing_is_said_where_ids_meet_or_a_side_has_none(expected: Any, retrie
     assert not [note for note in notes if ALIKE in note or BY_TEXT in note]
 
 
-def test_metrics_that_compare_no_ids_need_none_in_common() -> None:
-    assert score_rankings([["d1"]], [["x"]], "leak", forbidden=[["y"]]).notes == ()
-
-
 def test_condensed_lists_are_judged_as_they_were_retrieved() -> None:
     (note,) = score_rankings({"q1": ["d1"]}, {"q1": ["D1"]}, "mrr", judged_only=True).notes
     assert BY_TEXT in note

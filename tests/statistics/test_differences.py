@@ -251,7 +251,7 @@ def test_an_interval_holds_its_estimate(confidence: float, change: float) -> Non
 
 def test_how_far_scores_can_be_apart() -> None:
     assert widest_apart(0.5, 0.55, 1.0, worst=0.0) == pytest.approx(0.55)
-    assert widest_apart(0.0, 0.1, 1.0, worst=1.0) == 1.0  # of leaks
+    assert widest_apart(0.0, 0.1, 1.0, worst=1.0) == 1.0  # where less is better
     assert widest_apart(0.5, 0.55, math.inf) == pytest.approx(0.05)
     # where none differ, what the metric allows, or the farthest from 0, or 1
     assert widest_apart(0.5, 0.5, 1.0, worst=0.0) == 1.0

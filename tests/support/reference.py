@@ -273,34 +273,12 @@ def group_ap(groups: Groups, ranking: Sequence[str], *, k: int | None = None) ->
     return ratio(fsum(means), len(groups))
 
 
-def leak(forbidden: set[str], ranking: Sequence[str], *, k: int | None = None) -> float:
-    top = distinct(ranking)[:k]
-    return ratio(sum(item in forbidden for item in top), len(top))
-
-
-def leaked(forbidden: set[str], ranking: Sequence[str], *, k: int | None = None) -> float:
-    return 1.0 if forbidden & set(distinct(ranking)[:k]) else 0.0
-
-
 def abstained(ranking: Sequence[str]) -> float:
     return 0.0 if ranking else 1.0
 
 
 def returned(ranking: Sequence[str], *, k: int | None = None) -> float:
     return float(len(distinct(ranking)[:k]))
-
-
-def permitted_recall(
-    grades: Grades,
-    forbidden: set[str],
-    ranking: Sequence[str],
-    *,
-    k: int | None = None,
-    min_grade: float = 1,
-) -> float | None:
-    """None where nothing relevant is permitted."""
-    permitted = relevant(grades, min_grade) - forbidden
-    return len(permitted & set(distinct(ranking)[:k])) / len(permitted) if permitted else None
 
 
 def found_facets(groups: Groups, ranking: Sequence[str], k: int | None) -> list[bool]:

@@ -15,11 +15,8 @@ from support.reference import REFERENCE
 CORPUS = 200
 """More than the items that any random query holds."""
 
-OF_LEAKS = {"leak", "leaked", "permitted_recall"}
-"""Metrics that need to know what is forbidden."""
-
-BESIDE_IDS = {"span_recall", "span_precision", "span_f1", "span_iou", *OF_LEAKS}
-"""Metrics that need more than ids: token counts, places in documents, what is forbidden."""
+BESIDE_IDS = {"span_recall", "span_precision", "span_f1", "span_iou"}
+"""Metrics that need more than ids: token counts, places in documents."""
 
 OF_UNANSWERABLE = {"abstained", "returned"}
 """Metrics of the questions that others leave out."""

@@ -221,14 +221,8 @@ def _worst_queries(
     scores = system.scores
     for query_id in sorted(below, key=lambda query_id: goodness[query_id])[:n]:
         story = query_answers(query_id, [system], measured.metric)
-        details = scores.details.get(measured.metric, {}).get(query_id, {})
-        ranks, ids = (details.get(f"forbidden_{kind}", ()) for kind in ("ranks", "ids"))
         yield WorstQuery(
-            query_id,
-            scores.queries.get(query_id, ""),
-            *measured.columns[query_id],
-            story=story,
-            leaked=tuple(zip(ranks, ids, strict=True)),
+            query_id, scores.queries.get(query_id, ""), *measured.columns[query_id], story=story
         )
 
 

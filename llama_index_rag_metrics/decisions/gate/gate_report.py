@@ -129,8 +129,7 @@ def _query(query: WorstQuery, name: str) -> m.QueryAnswers:
     scores = (*before, query.score)
     score = m.Cell(scores, "change", digits=digits_apart(scores, 1))
     answers = [answer._replace(system=name or "now", score=score) for answer in query.story.answers]
-    leaked = [f"forbidden: {item}, at rank {rank}" for rank, item in query.leaked]
-    return query.story._replace(answers=answers, remarks=[*query.story.remarks, *leaked])
+    return query.story._replace(answers=answers)
 
 
 def _records(gate: GateReport) -> m.Records:

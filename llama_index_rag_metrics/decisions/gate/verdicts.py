@@ -46,7 +46,6 @@ class WorstQuery:
 
     Attributes:
         story: what was asked, wanted and retrieved, as far as it is known.
-        leaked: (rank, id) of what the asker may not see, for metrics of leaks.
     """
 
     query_id: str
@@ -54,7 +53,6 @@ class WorstQuery:
     score: float
     baseline: float | None
     story: QueryAnswers = field(compare=False, repr=False)
-    leaked: tuple[tuple[int, str], ...] = ()
 
     @property
     def wanted(self) -> list[str]:
@@ -75,7 +73,7 @@ class WorstQuery:
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("query_id", "question", "score", "baseline", "wanted", "got", "error", "leaked")
+        names = ("query_id", "question", "score", "baseline", "wanted", "got", "error")
         return {name: getattr(self, name) for name in names}
 
 

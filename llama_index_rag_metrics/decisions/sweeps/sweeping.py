@@ -144,8 +144,8 @@ async def asweep(
             was retrieved needs texts for that.
         node_postprocessors: applied to what every configuration retrieves, in this order.
 
-    The further arguments are those of `evaluate`, such as `matcher`, `workers`, `forbidden`
-    and `tokenizer`. All configurations share the `cache`: by default, a file
+    The further arguments are those of `evaluate`, such as `matcher`, `workers` and
+    `tokenizer`. All configurations share the `cache`: by default, a file
     beside the journal's folder; without one, memory, for this call only.
 
     Returns:
@@ -310,7 +310,6 @@ def _never_asked_again(
     kind = AsyncCallableRetriever if "combine" in journal else CallableRetriever
     retriever = kind(fail)
     retriever.told, retriever.stands_for_index = told, "depth" in journal
-    retriever.takes_filters = True
     return retriever
 
 

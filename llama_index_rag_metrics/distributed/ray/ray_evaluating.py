@@ -67,7 +67,6 @@ class Job:
     similarity_top_k: int
     plan: Plan
     labels: frozenset[str]
-    with_nodes: bool
 
 
 class Built(NamedTuple):
@@ -93,7 +92,7 @@ class Worker:
             self._asker = asker_of(retriever, job.plan, metrics)
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
-        self._labels, self._with_nodes = job.labels, job.with_nodes
+        self._labels = job.labels
         return Built(SourceInfo.of(source, retriever, job.similarity_top_k))
 
     async def ask(self, query: Query) -> Asked:
@@ -106,7 +105,7 @@ class Worker:
             refusal=asked.refusal,
             notes=[*asked.notes, *self._asker.uncounted_notes],
             status=asked.status,
-            nodes=asked.nodes if self._with_nodes else (),
+            nodes=(),
         )
 
     async def compute(
@@ -375,7 +374,6 @@ async def aevaluate(
         retrieval_depth(plan.metrics),
         _worker_plan(plan, concurrency),
         frozenset(label for labels in plan.questions.relevance.values() for label in labels),
-        plan.permissions is not None and plan.permissions.needs_nodes,
     )
     cache = options.get("cache")
     store_actor = sharing.start_store_actor(cache, run_options.journal)
@@ -409,17 +407,10 @@ evaluate = synchronous(aevaluate)
 
 
 def _worker_plan(plan: Plan, concurrency: int) -> Plan:
-    """The plan without what stays on the driver: matchers, permissions, metrics of rankings."""
+    """The plan without what stays on the driver: matchers, metrics of rankings."""
     metrics = [
         metric.portable() if isinstance(metric, TextMetric) else metric for metric in plan.computed
     ]
     questions = plan.questions if metrics else RetrievalDataset({}, mode=plan.questions.mode)
-    options = replace(plan.options, workers=concurrency, matcher=None, forbidden=None, filters=None)
-    return replace(
-        plan,
-        questions=questions,
-        wanted=metrics,
-        options=options,
-        permissions=None,
-        filters=None if plan.filters is None else {},
-    )
+    options = replace(plan.options, workers=concurrency, matcher=None)
+    return replace(plan, questions=questions, wanted=metrics, options=options)

@@ -22,7 +22,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Qu
 from llama_index_rag_metrics.evaluation.asking.dual import Answer, DualCall
 from llama_index_rag_metrics.evaluation.retrieved.nodes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever, QueryEngineRetriever
-from llama_index_rag_metrics.evaluation.who_asks import Query, Told, check_filterable, with_filters
+from llama_index_rag_metrics.evaluation.who_asks import Query, Told
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.runs.run_records import plain_score
 from llama_index_rag_metrics.metrics.texts import TextMetric
@@ -99,16 +99,11 @@ class Pipeline:
         own = self.retriever.notes if isinstance(self.retriever, QueryEngineRetriever) else []
         return [*own, *(note for call in calls for note in call.notes)]
 
-    def retriever_for(self, query: Query) -> BaseRetriever:
-        if query.filters is None:
-            return self.retriever
-        return with_filters(self.retriever, query.filters)
-
     async def ask(self, query: Query) -> Answer[list[NodeWithScore]]:
         """The nodes retrieved for a query, best first, and the seconds that it took."""
         asked = query if getattr(self.retriever, "takes_query", False) else query.query_str
         try:
-            nodes, total = await self._retrieve(self.retriever_for(query), asked)
+            nodes, total = await self._retrieve(self.retriever, asked)
         except AttributeError as error:
             if (returned := _NO_NODE.search(str(error))) is None:
                 raise
@@ -223,8 +218,6 @@ class LocalAsker:
     ) -> None:
         # before anything fails: a client may put its key into the first error
         register_secrets_of(Settings, retriever, *plan.postprocessors, *metrics)
-        if plan.filters is not None:
-            check_filterable(retriever)
         self.pipeline = Pipeline(retriever, plan)
         self.plan, self.metrics, self.mode = plan, metrics, plan.questions.mode
         self.place_of = node_span if plan.places is None else plan.places.of_node
@@ -263,24 +256,10 @@ class LocalAsker:
         notes = []
         if self.pipeline.told is None and query.metadata.get(HISTORY):
             notes.append(UNTOLD)
-        if query.filters is not None and not nodes:
-            notes.append(
-                "filters left no passage for some questions: a passage without the key of a filter "
-                "is left out, and in most stores 1 isn't '1'"
-            )
         if any(plain_score(node.score) != node.score for node in nodes):
             notes.append(
                 "scores of some passages are NaN, which counts as none: what was sorted by them "
                 "may be in any order"
-            )
-        notes += [
-            f"whether passages fit the filters can't be seen: they have no metadata {key!r}"
-            for key in query.unseen(nodes)
-        ]
-        if query.forbids(nodes):
-            notes.append(
-                "passages were retrieved that the filters of their question leave out: a part of "
-                "the retriever, or its store, applies none"
             )
         return notes
 

@@ -137,7 +137,7 @@ class QueryRunner:
     ) -> None:
         self.asker, self.plan = asker, plan
         self.dataset, self.options = dataset, options = plan.questions, plan.options
-        self.counter, self.permissions = plan.counter, plan.permissions
+        self.counter = plan.counter
         self.metrics = metrics
         self.journal, self.told = journal, told
         if journal is not None:
@@ -249,8 +249,6 @@ class QueryRunner:
             if self.options.min_score is not None:
                 uncut, ranking = ranking, ranking.at_least(self.options.min_score, query_id)
                 self._cut += Cut.of(uncut, ranking)
-            if self.permissions is not None:
-                ranking = self.permissions.mark_labels(query_id, ranking)
             self._rankings[asking] = ranking
             if ranking.error is None:
                 for matching in self._matchings[asking.repeat]:
@@ -295,8 +293,6 @@ class QueryRunner:
         self._failures.succeeded(RETRIEVER)
         at_once = min(self.options.workers, len(self._askings))
         ranking = replace(self._with_texts(ranking), concurrency=at_once)
-        if self.permissions is not None:
-            ranking = self.permissions.mark(query_id, ranking, asked.nodes)
         self._labels.see([*ranking.ids, *asked.dropped], asked.names)
         self._answered |= bool(ranking.ids)
         self._notes.update(dict.fromkeys(asked.notes))

@@ -11,8 +11,6 @@ from typing import Any, TypedDict, TypeVar
 
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
-from llama_index_rag_metrics.evaluation.who_asks import FiltersLike
 from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
@@ -66,21 +64,6 @@ class StageOptions(TypedDict, total=False):
     """Counts the tokens of what a prompt would hold of each node, for cutoffs such as
     `recall@2000tokens`: a function from a text to its tokens, or what has `encode`. LlamaIndex's
     `get_tokenizer()` where a metric needs tokens and none is given."""
-
-    forbidden: ForbiddenLike | None
-    """What the asker may not see, for metrics such as `leaked@10`. Either query id to ids; or a key
-    of metadata, such as "tenant", where a node is forbidden unless one of its values is one of the
-    question's, and unknown if it and the dataset's `document_metadata` lack the key; or a function
-    of the question's metadata and the retrieved node, which returns True if the node is forbidden.
-    By default the dataset's own `forbidden`."""
-
-    filters: FiltersLike | None
-    """What a question's asker may retrieve from. Either a key of metadata, such as "tenant", whose
-    value nodes must share, or one of whose values if the question has several; or a function of
-    the question's metadata to LlamaIndex's MetadataFilters, or None for no filter. They are added
-    to those that the retriever has. For vector indexes and their retrievers, and the engines,
-    agents and tools that are made of such retrievers alone; workflows get them where their start
-    event has a field `filters`."""
 
 
 class EvaluateOptions(StageOptions, total=False):
@@ -148,8 +131,6 @@ class RunOptions:
     use_async: bool | None = None
     timeout: float | None = None
     tokenizer: Tokenizer | None = None
-    forbidden: ForbiddenLike | None = None
-    filters: FiltersLike | None = None
     name: str = ""
     journal: str | Path | None = None
     run: str = ""

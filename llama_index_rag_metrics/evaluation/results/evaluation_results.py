@@ -178,19 +178,7 @@ def _scores_of(plan: Plan, collected: Collected) -> Scores:
 
     dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
     scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
-    by_rank = score_by_matcher(
-        metrics,
-        matcher,
-        dataset,
-        collected.run,
-        collected.matched,
-        scoring,
-        None if plan.permissions is None else plan.permissions.by_query,
-    )
-    known: dict[str, dict[str, float]] = {}
-    unknown_notes: list[str] = []
-    if plan.permissions is not None:
-        known, unknown_notes = plan.permissions.without_unknown(metrics, by_rank)
+    by_rank = score_by_matcher(metrics, matcher, dataset, collected.run, collected.matched, scoring)
     excluded = by_rank.failed if scoring.failed == "exclude" else ()
     others = {
         name: {
@@ -200,13 +188,13 @@ def _scores_of(plan: Plan, collected: Collected) -> Scores:
         }
         for name, results in collected.results.items()
     }
-    scores = by_rank.join({**known, **others}, order=[metric.metric_name for metric in metrics])
+    scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
     return scores.replace(
         usage=collected.usage,
         rankings=lazy_digests(
             [*collected.run], [ranking.ids for ranking in collected.run.values()]
         ),
-        notes=[*scores.notes, *unknown_notes, *_notes(dataset, metrics, collected)],
+        notes=[*scores.notes, *_notes(dataset, metrics, collected)],
     )
 
 

@@ -473,7 +473,6 @@ def score_by_matcher(
     run: Run,
     matched: Mapping[str, Matched],
     scoring: ScoringOptions,
-    forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> Scores:
     """Score all metrics of rankings, each by its matcher; counts are those of the default's."""
     parts: list[Scores] = []
@@ -500,7 +499,6 @@ def score_by_matcher(
             metadata=dataset.metadata,
             name=run.name,
             documents=dataset.corpus,
-            forbidden=forbidden,
             # one that stands for several makes it longer, repetitions make it shorter
             deepest=None
             if recognised is None

@@ -153,7 +153,7 @@ class SessionAsker(LocalAsker):
             return answering.result()
 
     async def _program(self, query: Query) -> Any:
-        retriever = self.pipeline.retriever_for(query)
+        retriever = self.pipeline.retriever
         if isinstance(retriever, SessionRetriever):
             return await retriever.program.answer(query, self.pipeline.threads.call)
         assert isinstance(retriever, AsyncCallableRetriever)

@@ -71,8 +71,6 @@ def record_schema(pa: Any) -> Any:
             "expected_ids": texts,
             "grades": numbers,
             "expected_spans": pa.list_(span),
-            "forbidden_ids": texts,
-            "forbidden_unknown_ids": texts,
             **outcome,
             CALLS: pa.list_(pa.struct([*{**asked, **columns, **outcome}.items()])),
             MODEL_CONTEXT: pa.struct([*{**columns, **outcome}.items()]),

@@ -51,7 +51,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
         calls = list_of(record.get(f.CALLS), place, _read_call)
         known = {} if is_missing(context) else _read(_SHARED, _mapping(context, place), place)
         return Ranking(
-            **_read(_SHARED + MARKS, record, place),
+            **_read(_SHARED, record, place),
             calls=None if calls is None else tuple(calls),
             context=Ranking(**known) if known else None,
         )
@@ -67,7 +67,7 @@ def read_repeat(record: Mapping[str, Any], place: Place) -> int:
 
 def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, Any]:
     asked = {"query_id": query_id, **({f.REPEAT: repeat} if repeat > 1 else {})}
-    record = {**asked, **_record(_SHARED + MARKS, ranking)}
+    record = {**asked, **_record(_SHARED, ranking)}
     if ranking.calls is not None:
         record[f.CALLS] = [
             {**{name: getattr(call, name) for name in ASKED}, **_record(_SHARED, call)}
@@ -161,11 +161,7 @@ _SHARED = (
     Field("tokens", f.TOKENS, _each(_count), list),
 )
 
-MARKS = (
-    Field("forbidden", f.FORBIDDEN_FIELDS, read_ids, list),
-    Field("forbidden_unknown", f.FORBIDDEN_UNKNOWN, read_ids, lambda ids: list(ids) or None),
-)
-FIELDS = {field.column: field for field in (*_SHARED, *MARKS)}
+FIELDS = {field.column: field for field in _SHARED}
 
 
 def rename(names: Sequence[str], fields: Mapping[str, str]) -> list[str]:

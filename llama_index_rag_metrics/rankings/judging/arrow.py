@@ -16,7 +16,6 @@ from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grad
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
     RETRIEVED,
-    ColumnSources,
     JudgedColumn,
     JudgedTable,
 )
@@ -122,8 +121,7 @@ def _judge_rows(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> J
         Ranking(retrieved, **{name: values[row] for name, values in cells.items()})
         for row, retrieved in enumerate(ids)
     ]
-    # the column is there, even where the table has no rows
-    return judge(relevance, rankings if cells else ids, columns, ColumnSources(forbidden={}))
+    return judge(relevance, rankings if cells else ids, columns)
 
 
 def _placed(ids: Any, spans: Sequence[Span | None]) -> Relevance:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -29,9 +29,6 @@ T = TypeVar("T")
 
 RankingLike: TypeAlias = "Ranking | Sequence[str]"
 
-ForbiddenIds: TypeAlias = "Mapping[str, Collection[str] | None] | Sequence[Collection[str] | None]"
-"""Query id to the ids that its asker may not see, or one collection of ids a query."""
-
 QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
 TOKENS, SCORES = "retrieved_tokens", "scores"
 
@@ -46,7 +43,6 @@ class ColumnSources:
     query_ids: Sequence[str] | None = None
     tokenizer: Tokenizer | TokenCounter | None = None
     documents: Mapping[str, str] | None = None
-    forbidden: ForbiddenIds | None = None
 
     @property
     def ruler(self) -> DocumentTokens | None:

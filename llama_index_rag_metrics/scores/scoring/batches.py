@@ -15,9 +15,8 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.gains import NDCG
-from llama_index_rag_metrics.metrics.leaks import PermittedRecall
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.judging.columns import Forbidden, columns_for
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged import (
     ALL_RETRIEVED,
     JudgedRankings,
@@ -172,10 +171,6 @@ class Remarks(Total):
     n_short: int = 0  # how many scored queries retrieved something, and less than is relevant
     whole: Mapping[str, float] = field(default_factory=dict)  # ndcg to its sum with ideal=all
     overlap: Overlap = field(default_factory=Overlap)
-    # metric to queries without a value, since nothing relevant is permitted
-    nothing_permitted: Mapping[str, int] = field(default_factory=dict)
-    n_unknown: Mapping[str, int] = field(default_factory=dict)  # metric to passages nobody knows of
-    unknown: str = ""  # the id of one
     cut: Cut = field(default_factory=Cut)
 
     @classmethod
@@ -189,7 +184,6 @@ class Remarks(Total):
         grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
         gaining = scored & (judged.n_gaining > 0)
         short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
-        forbidden = judged.column(Forbidden)
         return cls(
             n_scored=int(scored.sum()),
             deepest=int(judged.depth.max(initial=0)),
@@ -207,17 +201,6 @@ class Remarks(Total):
                 for ideal in [metric.model_copy(update={"ideal": "all"})]
             },
             overlap=overlap,
-            nothing_permitted={
-                metric.metric_name: int((scored & ~metric.has_value(judged)).sum())
-                for metric in metrics
-                if isinstance(metric, PermittedRecall) and forbidden is not None
-            },
-            n_unknown={
-                metric.metric_name: forbidden.n_unknown
-                for metric in metrics
-                if "forbidden" in metric.needs and forbidden is not None and forbidden.unknown
-            },
-            unknown="" if forbidden is None else forbidden.unknown,
         )
 
     def __add__(self, other: Remarks) -> Remarks:
@@ -227,14 +210,6 @@ class Remarks(Total):
         """Notes that a reader of a single table should have, too."""
         notes = [] if self.overlap.note is None else [self.overlap.note]
         notes += self.cut.notes
-        if self.n_unknown:
-            n_unknown = max(self.n_unknown.values())
-            passages = counted(n_unknown, "retrieved passage is", "retrieved passages are")
-            notes.append(
-                f"{', '.join(self.n_unknown)}: {passages} unknown, such as {self.unknown!r}, and "
-                "not counted as forbidden: neither the passage nor its document in the dataset has "
-                "the metadata key"
-            )
         return notes
 
     def notes(self) -> list[str]:
@@ -258,12 +233,6 @@ class Remarks(Total):
                 f"{score(total / self.n_scored)}"
                 for name, total in self.whole.items()
             ]
-        notes += [
-            f"{name}: no value for {n:,} of {self.n_scored:,} questions, since nothing that is "
-            "relevant to them is permitted"
-            for name, n in self.nothing_permitted.items()
-            if n
-        ]
         beyond = sorted(k for k in self.cutoffs if k > self.deepest)
         if self.deepest and beyond:
             notes.append(
@@ -495,8 +464,7 @@ def _has_value(
     has_value = metric.has_value(judged)
     if metric.lower_is_better:
         has_value = ~is_failed if has_value is None else has_value & ~is_failed
-    is_leak = "forbidden" in metric.needs and not metric.needs_relevance
-    return has_value if has_value is None or is_leak else has_value & (reason == 0)
+    return has_value if has_value is None else has_value & (reason == 0)
 
 
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:

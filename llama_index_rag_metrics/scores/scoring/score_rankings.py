@@ -13,15 +13,10 @@ from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.judging.columns import by_query
 from llama_index_rag_metrics.rankings.judging.judged import Selection
-from llama_index_rag_metrics.rankings.judging.judged_column import (
-    ColumnSources,
-    ForbiddenIds,
-    ids_of,
-)
+from llama_index_rag_metrics.rankings.judging.judged_column import ColumnSources, ids_of
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
@@ -60,7 +55,6 @@ def score_rankings(
     name: str = "",
     tokenizer: Tokenizer | None = None,
     documents: Mapping[str, str] | None = None,
-    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """Score stored rankings.
 
@@ -88,9 +82,6 @@ def score_rankings(
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
             tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
         documents: document id to text, for span metrics with `unit=tokens`.
-        forbidden: what the asker of a query may not see, for `leak`, `leaked` and
-            `permitted_recall`: query id to ids, or one collection of ids per query. Nothing is
-            forbidden for a query that is missing or None.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -120,18 +111,16 @@ def score_rankings(
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
     if not run.repeats or not isinstance(expected, Mapping):
-        return score(expected, retrieved, options, forbidden=forbidden)
-    kept_from = None if forbidden is None else by_query([*{**expected, **run}], forbidden)
+        return score(expected, retrieved, options)
     # a query that was asked less often than others isn't one that nothing was retrieved for
     never = expected.keys() - run.keys()
     of_each = []
     for number, each in enumerate(run.repeats):
         asked = {*each, *never}
         labels = {query_id: judged for query_id, judged in expected.items() if query_id in asked}
-        forbidden = kept_from and {q: ids for q, ids in kept_from.items() if q in asked}
         # few questions may be left of the last runs
         checked = replace(options, checks_ids=not number)
-        of_each.append(score(labels, each, checked, forbidden=forbidden))
+        of_each.append(score(labels, each, checked))
     scores = Scores.of_repeats(of_each, [metric.metric_name for metric in chosen])
     return scores.replace(name=name or run.name)
 
@@ -148,13 +137,12 @@ def score_with(
     name: str = "",
     deepest: int | None = None,
     documents: Mapping[str, str] | None = None,
-    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready; `deepest` where rankings don't say."""
     query_ids, relevance, aligned = align(expected, retrieved)
     rankings = list(map(ids_of, aligned))
     errors = [getattr(ranking, "error", None) for ranking in aligned]
-    sources = ColumnSources(query_ids, options.tokenizer, documents, forbidden)
+    sources = ColumnSources(query_ids, options.tokenizer, documents)
     scored = score_batch(
         judge(relevance, aligned, options.columns(metrics), sources),
         metrics,
@@ -167,9 +155,6 @@ def score_with(
     if (least := options.selection.min_score) is not None:
         of = (each.at_least(least) if isinstance(each, Ranking) else each for each in aligned)
         left = list(map(ids_of, of))
-    ranked = left
-    if options.selection.judged_only:
-        ranked = [_labelled(*each) for each in zip(left, relevance, strict=True)]
     thresholds = (least, getattr(retrieved, "min_score", None))
     if deepest is not None:
         scored.remarks = replace(scored.remarks, deepest=deepest)
@@ -180,7 +165,7 @@ def score_with(
         queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=getattr(retrieved, "metadata", None) if metadata is None else metadata,
         details={
-            metric: _details(rows, query_ids, ranked, scored.has_value(metric))
+            metric: _details(rows, query_ids, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
@@ -191,27 +176,14 @@ def score_with(
     )
 
 
-def _labelled(ids: Sequence[str], judgements: RelevanceLike | None) -> list[str]:
-    """What `judged_only` leaves of a ranking."""
-    grades = {} if judgements is None else Relevance.of(judgements).grades
-    return [each for each in ids if grades.get(each, -1) >= 0]
-
-
 def _details(
-    rows: Sequence[dict[str, Any]],
-    query_ids: Sequence[str],
-    rankings: Sequence[Sequence[str]],
-    has_value: BoolArray,
+    rows: Sequence[dict[str, Any]], query_ids: Sequence[str], has_value: BoolArray
 ) -> dict[str, dict[str, Any]]:
-    """A metric's details by query, with the ids at forbidden ranks."""
+    """A metric's details by query."""
     details: dict[str, dict[str, Any]] = {}
-    for query_id, row, ids, has in zip(query_ids, rows, rankings, has_value.tolist(), strict=True):
+    for query_id, row, has in zip(query_ids, rows, has_value.tolist(), strict=True):
         if has and row:
             details[query_id] = row
-            if ranks := row.get("forbidden_ranks"):
-                distinct = list(dict.fromkeys(ids))
-                named = [distinct[rank - 1] for rank in ranks]
-                details[query_id] = {**row, "forbidden_ids": named}
     return details
 
 

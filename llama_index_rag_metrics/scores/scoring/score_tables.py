@@ -78,8 +78,7 @@ def score_table(
             `error` (a text where the retriever failed). Cutoffs by tokens need `retrieved_tokens`
             (how many each retrieved item has). Span metrics need `expected_spans` and
             `retrieved_spans`: of each id {source: its document, start: first character, end: the
-            one after the last}, or null; `expected_ids` may be missing then. Metrics of leaks need
-            `forbidden_ids`: what the asker may not see, null where nothing is forbidden.
+            one after the last}, or null; `expected_ids` may be missing then.
             `min_score` needs `scores`, the retriever's of each retrieved id.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
