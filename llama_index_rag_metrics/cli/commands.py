@@ -65,7 +65,6 @@ Args:
     match_on (KEY): Which id of a passage the labels use: node_id, ref_doc_id or a metadata key.
     metric (-m, METRIC): A metric, such as ndcg@10. Repeat the option, or use commas.
         `rag-metrics metrics` lists all.
-    on_error: Stop at a line that can't be read (raise), or skip it.
     progress (--progress/--no-progress): Show a progress bar.
     question_id (ATTRIBUTE): If RUN is a file of traces: the attribute of the spans that holds the
         id of the question, such as question_id. Default: every trace is a question.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
-from llama_index_rag_metrics.files.lines import LacksField, OnError
+from llama_index_rag_metrics.files.lines import LacksField
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.runs.write_runs import WHOLE
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
@@ -22,7 +19,7 @@ from llama_index_rag_metrics.rankings.matching.matcher_names import Matched, as_
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Cut, no_common_query
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
@@ -40,7 +37,6 @@ class ScoreRequest:
     """The metrics, and how runs are read and scored."""
 
     metrics: Sequence[Any]
-    on_error: OnError
     asked: TraceQuestions
     columns: Mapping[str, str]
     selection: Selection = ALL_RETRIEVED
@@ -50,7 +46,7 @@ class ScoreRequest:
 
 
 def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -> list[Scores]:
-    """Score each run, and report skipped lines on standard error."""
+    """Score each run."""
     for run in runs:
         if runs.count(run) > 1:
             raise InvalidInput("RUN", str(run), "each run once")
@@ -65,7 +61,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 def _labels(qrels: Path | None, request: ScoreRequest) -> Mapping[str, Relevance] | None:
     if qrels is None:
         return request.asked.relevance or None
-    return read_relevance(qrels, request.on_error)
+    return read_relevance(qrels)
 
 
 def _check_labelled(
@@ -95,7 +91,6 @@ class TraceQuestions:
         cls,
         question_id: str | None,
         questions: Path | None,
-        on_error: OnError,
         match_on: str = NODE_ID,
         matcher: str | None = None,
         repeats: Repeats = "last",
@@ -109,7 +104,7 @@ class TraceQuestions:
         if questions is not None:
             from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
-            dataset = RetrievalDataset.load(questions, on_error=on_error)
+            dataset = RetrievalDataset.load(questions)
         return cls(question_id, dataset, match_on, matcher, repeats)
 
     @property
@@ -144,28 +139,24 @@ class TraceQuestions:
         return match_run(run, dataset, self.matcher)
 
 
-def read_stored(
-    path: Path, on_error: OnError, columns: Mapping[str, str], asked: TraceQuestions
-) -> Run:
-    """A run from a file, of traces where their questions are named; skipped lines are reported."""
-    with _report_skipped():
-        if asked.is_given and format_of(path, "run") == "traces":
-            run = read_traces(
-                path,
-                question_id=asked.question_id,
-                questions=asked.questions,
-                match_on=asked.match_on,
-                repeats=asked.repeats,
-                on_error=on_error,
-            )
-        elif asked.repeats != "last" and format_of(path, "run") not in WHOLE:
-            expected = "a file of traces, or one that keeps repeats, as RUN: JSONL, Parquet, Arrow"
-            raise InvalidInput("--repeats", str(path), expected)
-        elif asked.question_id is not None or asked.match_on != NODE_ID:
-            option = "--match-on" if asked.question_id is None else "--question-id"
-            raise InvalidInput(option, str(path), "a file of traces as RUN")
-        else:
-            run = read_run(path, on_error=on_error, columns=columns)
+def read_stored(path: Path, columns: Mapping[str, str], asked: TraceQuestions) -> Run:
+    """A run from a file, of traces where their questions are named."""
+    if asked.is_given and format_of(path, "run") == "traces":
+        run = read_traces(
+            path,
+            question_id=asked.question_id,
+            questions=asked.questions,
+            match_on=asked.match_on,
+            repeats=asked.repeats,
+        )
+    elif asked.repeats != "last" and format_of(path, "run") not in WHOLE:
+        expected = "a file of traces, or one that keeps repeats, as RUN: JSONL, Parquet, Arrow"
+        raise InvalidInput("--repeats", str(path), expected)
+    elif asked.question_id is not None or asked.match_on != NODE_ID:
+        option = "--match-on" if asked.question_id is None else "--question-id"
+        raise InvalidInput(option, str(path), "a file of traces as RUN")
+    else:
+        run = read_run(path, columns=columns)
     if not run:
         remedy = f"It says: {'; '.join(run.notes)}." if run.notes else ""
         raise InvalidInput("RUN", str(path), "a file with at least one ranking", remedy)
@@ -189,7 +180,7 @@ def _scored(path: Path, relevance: Mapping[str, Relevance] | None, request: Scor
 def _read_system(
     path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
 ) -> System:
-    run = read_stored(path, request.on_error, request.columns, request.asked)
+    run = read_stored(path, request.columns, request.asked)
     if request.ignore_identical_ids:
         run = run.without_identical_ids()
     notes: list[str] = []
@@ -200,7 +191,7 @@ def _read_system(
     if (matched := asked.matched(run, relevance)) is not None:
         run, relevance = matched.run, matched.relevance
     if relevance is None:
-        relevance = relevance_beside(path, request.on_error, request.columns)
+        relevance = relevance_beside(path, request.columns)
     if not run.keys() & relevance.keys():
         if format_of(path, "run") == "traces" and not (asked.question_id or asked.questions):
             expected = "traces of the questions that are judged"
@@ -223,21 +214,17 @@ def _read_system(
     return System(scores.name, scores, retrieved, relevance, by_metric, {})
 
 
-def read_relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
-    with _report_skipped():
-        relevance = read_qrels(path, on_error=on_error)
+def read_relevance(path: Path) -> Mapping[str, Relevance]:
+    relevance = read_qrels(path)
     if not relevance:
         raise InvalidInput("--qrels", str(path), "a file with at least one label")
     return relevance
 
 
-def relevance_beside(
-    path: Path, on_error: OnError, columns: Mapping[str, str]
-) -> Mapping[str, Relevance]:
+def relevance_beside(path: Path, columns: Mapping[str, str]) -> Mapping[str, Relevance]:
     try:
-        with _report_skipped():
-            if relevance := read_qrels(path, on_error=on_error, columns=columns):
-                return relevance
+        if relevance := read_qrels(path, columns=columns):
+            return relevance
     except LacksField:
         pass
     remedy = (
@@ -256,14 +243,3 @@ def read_columns(texts: Iterable[str]) -> dict[str, str]:
             raise InvalidInput("--columns", pair, "FIELD=COLUMN, as in retrieved_ids=doc_ids")
         columns[field] = column
     return columns
-
-
-@contextmanager
-def _report_skipped() -> Iterator[None]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LinesSkipped)
-        try:
-            yield
-        finally:
-            for warning in caught:
-                say(str(warning.message))

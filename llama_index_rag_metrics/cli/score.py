@@ -19,7 +19,6 @@ from llama_index_rag_metrics.cli.commands import (
     fail_if,
     say_of_threshold,
 )
-from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def run_score(
     corpus: Path | None = None,
     ignore_identical_ids: bool = False,
     output: NewFile[Path | None] = None,
-    on_error: OnError = "raise",
     columns: list[str] | None = None,
     question_id: str | None = None,
     repeats: Literal["last", "keep"] = "last",
@@ -83,7 +81,7 @@ def run_score(
             you like: 'text>=0.6'.
 
     Groups:
-        Judgements and files: qrels, columns, on_error, corpus, tokenizer
+        Judgements and files: qrels, columns, corpus, tokenizer
         Metrics: metric, min_score, max_retrieved, judged_only, ignore_identical_ids
         Traces: question_id, questions, repeats, match_on, matcher
         Output: output_format
@@ -107,13 +105,10 @@ def run_score(
         raise InvalidInput("--output", str(output), expected)
     request = run_files.ScoreRequest(
         chosen_metrics(metric),
-        on_error=on_error,
         selection=Selection(max_retrieved, judged_only, min_score),
         columns=run_files.read_columns(columns or ()),
         ignore_identical_ids=ignore_identical_ids,
-        asked=run_files.TraceQuestions.of(
-            question_id, questions, on_error, match_on, matcher, repeats
-        ),
+        asked=run_files.TraceQuestions.of(question_id, questions, match_on, matcher, repeats),
         tokenizer=tokenizer_named(tokenizer),
         documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
     )

@@ -11,7 +11,6 @@ import typer
 
 from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.commands import Count, app, command
-from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 
@@ -35,7 +34,6 @@ def run_show(
     matcher: str | None = None,
     depth: Count[int] = 10,
     question_id: str | None = None,
-    on_error: OnError = "raise",
     form: Output = "table",
 ) -> None:
     """Show one question: what each RUN found, what it missed, and where.
@@ -57,7 +55,7 @@ def run_show(
         depth: How many passages of each ranking are shown.
 
     Groups:
-        Labels and questions: dataset, split, qrels, question_id, on_error
+        Labels and questions: dataset, split, qrels, question_id
         What is shown: metric, matcher, depth
         Output: form, json
 
@@ -76,10 +74,8 @@ def run_show(
         raise InvalidInput("--matcher", matcher, expected)
     known = None
     if dataset is not None:
-        known = RetrievalDataset.load(dataset, split=split, on_error=on_error)
-    stored = [
-        system for path in runs for system in _systems(path, known, qrels, question_id, on_error)
-    ]
+        known = RetrievalDataset.load(dataset, split=split)
+    stored = [system for path in runs for system in _systems(path, known, qrels, question_id)]
     asked = {} if known is None else dict(known.queries)
     for system in stored:
         ids = dict.fromkeys([*system.run, *system.scores.query_ids], "")
@@ -103,11 +99,7 @@ def run_show(
 
 
 def _systems(
-    path: Path,
-    dataset: RetrievalDataset | None,
-    qrels: Path | None,
-    question_id: str | None,
-    on_error: OnError,
+    path: Path, dataset: RetrievalDataset | None, qrels: Path | None, question_id: str | None
 ) -> Iterator[System]:
     """The systems of one file: of scores, or the one whose rankings it holds."""
     from llama_index_rag_metrics.cli import run_files
@@ -124,14 +116,14 @@ def _systems(
                 yield System.of(scores, name)._replace(text_of=text_of)
             return
     asked = run_files.TraceQuestions(question_id, dataset, NODE_ID, None)
-    run = run_files.read_stored(path, on_error, {}, asked)
+    run = run_files.read_stored(path, {}, asked)
     relevance: Mapping[str, Relevance]
     if qrels is not None:
-        relevance = run_files.read_relevance(qrels, on_error)
+        relevance = run_files.read_relevance(qrels)
     elif dataset is not None and (dataset.relevance or dataset.expected_texts):
         relevance = dataset.relevance
     else:
-        relevance = run_files.relevance_beside(path, on_error, {})
+        relevance = run_files.relevance_beside(path, {})
     scores = Scores([], {}, queries=run.queries)
     yield System(run.name or path.stem, scores, run, relevance, {}, {}, text_of=text_of)
 

@@ -10,7 +10,7 @@ from typing import Any
 from llama_index_rag_metrics.files import records
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import DOC_ID, QUERY_ID
-from llama_index_rag_metrics.files.lines import Faults, Place, from_json, read_lines
+from llama_index_rag_metrics.files.lines import Place, each, from_json, read_lines
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -21,12 +21,12 @@ def is_beir(folder: Path) -> bool:
     return _find(folder, "queries.jsonl") is not None
 
 
-def read_beir(folder: Path, split: str | None, faults: Faults) -> DatasetContent:
+def read_beir(folder: Path, split: str | None) -> DatasetContent:
     content = DatasetContent(name=folder.name)
     queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
-    _each_object(queries, faults, partial(read_query, content))
+    _each_object(queries, partial(read_query, content))
     if corpus := _find(folder, "corpus.jsonl"):
-        content = read_corpus(corpus, content, faults)
+        content = read_corpus(corpus, content)
     splits = {
         path.name.removesuffix(".gz").removesuffix(".tsv"): path
         for path in sorted((folder / "qrels").glob("*.tsv*"))
@@ -39,9 +39,9 @@ def read_beir(folder: Path, split: str | None, faults: Faults) -> DatasetContent
         query_id
         for other, path in splits.items()
         if other != chosen
-        for query_id in read_judgements(path, faults.apart())
+        for query_id in read_judgements(path)
     }
-    relevance = read_judgements(splits[chosen], faults, known=content.queries)
+    relevance = read_judgements(splits[chosen], known=content.queries)
     for query_id in elsewhere - set(relevance):
         content.queries.pop(query_id, None)
         content.metadata.pop(query_id, None)
@@ -49,9 +49,7 @@ def read_beir(folder: Path, split: str | None, faults: Faults) -> DatasetContent
     return content
 
 
-def read_judgements(
-    path: Path, faults: Faults, known: Collection[str] | None = None
-) -> dict[str, Relevance]:
+def read_judgements(path: Path, known: Collection[str] | None = None) -> dict[str, Relevance]:
     """Read a file of qrels/: query id, document id (or as its header says) and grade, by tabs."""
     grades = records.Judgements(known, "a query id of queries.jsonl")
     documents_first = False
@@ -68,20 +66,18 @@ def read_judgements(
             query_id, document_id = ids[::-1] if documents_first else ids
             grades.add(query_id, document_id, grade, place)
 
-    faults.each(read_lines(path, faults), read)
+    each(read_lines(path), read)
     return grades.relevance()
 
 
-def read_corpus(
-    path: Path, content: DatasetContent, faults: Faults | None = None
-) -> DatasetContent:
-    _each_object(path, faults or Faults(), partial(records.read_document, content))
+def read_corpus(path: Path, content: DatasetContent) -> DatasetContent:
+    _each_object(path, partial(records.read_document, content))
     return content
 
 
-def _each_object(path: Path, faults: Faults, read: Callable[[Any, Place], None]) -> None:
-    lines = read_lines(path, faults)
-    faults.each(lines, lambda line, place: read(from_json(line, place), place))
+def _each_object(path: Path, read: Callable[[Any, Place], None]) -> None:
+    lines = read_lines(path)
+    each(lines, lambda line, place: read(from_json(line, place), place))
 
 
 def read_query(content: DatasetContent, record: Any, place: Place) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.files.conversations import read_conversation
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
 
@@ -135,7 +135,6 @@ class DatasetContent:
     name: str = field(default="", compare=False)
     mode: str = "text"
     notes: list[str] = field(default_factory=list, compare=False)
-    skipped: Sequence[FileFormatError] = field(default=(), compare=False)
 
     def indexed_text(self, document_id: str) -> str:
         lines = (self.titles.get(document_id, ""), self.corpus[document_id])

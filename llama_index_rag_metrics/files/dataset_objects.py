@@ -14,9 +14,9 @@ from llama_index_rag_metrics.files import records, tables
 from llama_index_rag_metrics.files.beir import read_corpus
 from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
 from llama_index_rag_metrics.files.lines import (
-    Faults,
     Place,
     Rows,
+    each,
     from_json,
     name_of,
     read_lines,
@@ -28,14 +28,14 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
 
 
-def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
+def _read_judgements(rows: Rows, content: DatasetContent) -> dict[str, Relevance]:
     judgements = records.Judgements(content.queries, "the id of one of its questions")
 
     def read(row: Any, place: Place) -> None:
         query_id, document_id, grade = row
         judgements.add(query_id, document_id, grade, place)
 
-    faults.each(rows, read)
+    each(rows, read)
     return judgements.relevance()
 
 
@@ -43,7 +43,7 @@ def is_ir_dataset(source: Any) -> bool:
     return all(callable(getattr(source, method, None)) for method in ("has_queries", "has_qrels"))
 
 
-def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> DatasetContent:
+def read_ir_dataset(source: Any, *, corpus: bool = True) -> DatasetContent:
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
     if not source.has_queries():
         expected = "a collection with questions"
@@ -61,7 +61,7 @@ def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> Data
             (place, (each.query_id, each.doc_id, each.relevance))
             for place, each in Place(f"{name} qrels").numbered(source.qrels_iter())
         )
-        content.relevance = _read_judgements(rows, content, faults)
+        content.relevance = _read_judgements(rows, content)
     if corpus and source.has_docs():
         content.corpus = {
             document.doc_id: document.default_text() for document in source.docs_iter()
@@ -94,18 +94,18 @@ def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
     return is_dataset(data) and not _JUDGEMENTS.isdisjoint(data)
 
 
-def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> DatasetContent:
+def read_mapping(data: Mapping[str, object], place: Place) -> DatasetContent:
     if data.get("format", _FORMAT) != _FORMAT:
         raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
     known = ["queries", *sorted(_JUDGEMENTS), *_OPTIONAL]
     for name, value in data.items():
         if isinstance(value, Mapping) and name not in known:
-            faults.take(place.wrong(f"only the parts {', '.join(known)}", name))
+            raise place.wrong(f"only the parts {', '.join(known)}", name)
     parts: dict[str, Any] = {
-        name: _part(data, name, read, place, faults) for name, read in _READERS.items()
+        name: _part(data, name, read, place) for name, read in _READERS.items()
     }
     if not parts["relevance"]:
-        parts["relevance"] = _part(data, "relevant_docs", records.read_relevance, place, faults)
+        parts["relevance"] = _part(data, "relevant_docs", records.read_relevance, place)
     content = DatasetContent(
         **parts,
         name=str(data.get("name", "")),
@@ -115,8 +115,7 @@ def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> Da
     for part in OF_QUERIES:
         by_query = getattr(content, part)
         for query_id in by_query.keys() - content.queries.keys():
-            faults.take(place.wrong('only ids of "queries"', query_id))
-            del by_query[query_id]
+            raise place.wrong('only ids of "queries"', query_id)
     return content
 
 
@@ -136,11 +135,7 @@ def write_mapping(content: DatasetContent, path: Path) -> None:
 
 
 def _part(
-    data: Mapping[str, object],
-    name: str,
-    read: Callable[[Any, Place], T],
-    place: Place,
-    faults: Faults,
+    data: Mapping[str, object], name: str, read: Callable[[Any, Place], T], place: Place
 ) -> dict[str, T]:
     part = data.get(name)
     if part is None:
@@ -157,7 +152,7 @@ def _part(
         for key, value in part.items()
         if value is not None or read is _text
     )
-    faults.each(entries, keep)
+    each(entries, keep)
     return values
 
 
@@ -183,7 +178,7 @@ _READERS: dict[str, Callable[[Any, Place], Any]] = {
 _OPTIONAL = [*_READERS][2:]
 
 
-def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
+def read_jsonl(path: Path) -> DatasetContent:
     content = DatasetContent(name=name_of(path))
 
     def read(line: str, place: Place) -> None:
@@ -193,8 +188,8 @@ def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
         else:
             records.read_question(content, record, place)
 
-    faults.each(read_lines(path, faults), read)
-    if not (content.queries or content.corpus or faults.skipped):
+    each(read_lines(path), read)
+    if not (content.queries or content.corpus):
         raise Place(str(path)).wrong(f"lines such as {f.EXAMPLE}")
     return content
 
@@ -211,7 +206,7 @@ def write_jsonl(content: DatasetContent, path: Path) -> None:
 _INDEX = ("", "Unnamed: 0")
 
 
-def read_columns(data: Mapping[str, Any], place: Place, faults: Faults) -> DatasetContent:
+def read_columns(data: Mapping[str, Any], place: Place) -> DatasetContent:
     """Read a table of questions by columns: {column: {row: value}} or {column: [value, …]}."""
     for name, part in data.items():
         is_column = isinstance(part, Iterable) and not isinstance(part, str)
@@ -220,12 +215,12 @@ def read_columns(data: Mapping[str, Any], place: Place, faults: Faults) -> Datas
     lengths = [len(column) for column in columns]
     place.check(len(set(lengths)) <= 1, "columns of the same length", lengths)
     rows = [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
-    return records.read_questions(place.numbered(rows), faults)
+    return records.read_questions(place.numbered(rows))
 
 
-def read_csv(path: Path, faults: Faults) -> DatasetContent:
+def read_csv(path: Path) -> DatasetContent:
     content = DatasetContent()
-    headings, rows = tables.read_table(path, ",", faults)
+    headings, rows = tables.read_table(path, ",")
 
     def read(row: list[str], place: Place) -> None:
         cells = {
@@ -235,14 +230,14 @@ def read_csv(path: Path, faults: Faults) -> DatasetContent:
         }
         records.read_question(content, cells, place)
 
-    faults.each(rows, read)
-    if not (content.queries or faults.skipped):
+    each(rows, read)
+    if not content.queries:
         raise Place(str(path)).wrong("headings such as query,expected_ids, and a row a question")
     content.name = name_of(path)
     return content
 
 
-def read_frame(frame: Any, faults: Faults) -> DatasetContent:
+def read_frame(frame: Any) -> DatasetContent:
     """Read a table in memory; in a column of texts alone, lists may stand as text."""
     content = DatasetContent()
     names, table = tables.frame_table(frame)
@@ -257,7 +252,7 @@ def read_frame(frame: Any, faults: Faults) -> DatasetContent:
         cells = {name: tables.read_field(name, row[name], place) for name in columns if row[name]}
         records.read_question(content, {**row, **cells}, place)
 
-    faults.each(rows, read)
+    each(rows, read)
     return content
 
 
@@ -272,53 +267,53 @@ UNDERSTOOD = (
 IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in memory"
 
 
-def read_value(data: object, place: Place, faults: Faults) -> DatasetContent:
+def read_value(data: object, place: Place) -> DatasetContent:
     if isinstance(data, (list, tuple)):
-        return records.read_questions(place.numbered(data), faults)
+        return records.read_questions(place.numbered(data))
     if not isinstance(data, dict):
         raise UnknownFormat(place.path, f"it is a {type(data).__name__}", UNDERSTOOD)
     if is_mapping(data):
-        return read_mapping(data, place, faults)
+        return read_mapping(data, place)
     if isinstance(examples := data.get("examples"), (list, tuple)):
-        return records.read_questions(place.numbered(examples), faults)
+        return records.read_questions(place.numbered(examples))
     if any(isinstance(data.get(name), (dict, list)) for name in f.QUERY):
-        return read_columns(data, place, faults)
+        return read_columns(data, place)
     if any(name in data for name in f.QUERY):
-        return records.read_questions([(place, data)], faults)
+        return records.read_questions([(place, data)])
     raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", [IN_MEMORY, *UNDERSTOOD])
 
 
-def read_object(source: Any, faults: Faults) -> DatasetContent:
+def read_object(source: Any) -> DatasetContent:
     place = Place(f"this {type(source).__name__}")
     if isinstance(source, (Mapping, list, tuple)):
-        return read_value(dict(source) if isinstance(source, Mapping) else source, place, faults)
+        return read_value(dict(source) if isinstance(source, Mapping) else source, place)
     if isinstance(queries := getattr(source, "queries", None), Mapping):
         others = ("corpus", "relevant_docs", "mode")
         parts = {name: getattr(source, name) for name in others if hasattr(source, name)}
-        return read_mapping({"queries": queries, **parts}, place, faults)
+        return read_mapping({"queries": queries, **parts}, place)
     if isinstance(examples := getattr(source, "examples", None), (list, tuple)):
         dumped = [
             example.model_dump() if hasattr(example, "model_dump") else example
             for example in examples
         ]
-        return records.read_questions(place.numbered(dumped), faults)
+        return records.read_questions(place.numbered(dumped))
     if is_ir_dataset(source):
-        return read_ir_dataset(source, faults=faults)
+        return read_ir_dataset(source)
     if isinstance(source, Reportable):
         raise UnknownFormat(place.path, "it holds results, not questions", UNDERSTOOD)
     if tables.is_frame(source):
-        return read_frame(source, faults)
+        return read_frame(source)
     kinds = [*UNDERSTOOD, "the same in memory", "a data frame", "a dataset of ir_datasets"]
     raise UnknownFormat(place.path, "it has none of their attributes", kinds)
 
 
-def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) -> DatasetContent:
+def with_corpus(content: DatasetContent, corpus: Corpus | None) -> DatasetContent:
     if isinstance(corpus, (str, os.PathLike)):
-        read_corpus(Path(corpus), content, faults)
+        read_corpus(Path(corpus), content)
     elif isinstance(corpus, Mapping):
         content.corpus.update(corpus)
     elif tables.is_frame(corpus):
-        faults.each(tables.frame_records(corpus), partial(records.read_document, content))
+        each(tables.frame_records(corpus), partial(records.read_document, content))
     elif corpus is not None:
         expected = "{document id: text}, a data frame, or a path to JSON lines of documents"
         raise InvalidInput("corpus", corpus, expected)

@@ -9,14 +9,7 @@ from typing import Literal
 from llama_index_rag_metrics.files import beir, dataset_objects
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.lines import (
-    Faults,
-    Place,
-    from_json,
-    name_of,
-    read_lines,
-    read_text,
-)
+from llama_index_rag_metrics.files.lines import Place, from_json, name_of, read_lines, read_text
 from llama_index_rag_metrics.runtime.errors import UnknownFormat
 
 ENDINGS = {
@@ -60,36 +53,36 @@ def _has_headings(path: Path) -> bool:
     return not {*f.QUERY_ID}.isdisjoint(name.strip() for name in line.split("\t"))
 
 
-def _read_json(path: Path, faults: Faults) -> DatasetContent:
+def _read_json(path: Path) -> DatasetContent:
     place = Place(str(path))
     data = from_json(read_text(path), place)
     if data == []:
         reason = "there is no question in it"
         raise UnknownFormat(str(path), reason, dataset_objects.UNDERSTOOD)
-    return dataset_objects.read_value(data, place, faults)
+    return dataset_objects.read_value(data, place)
 
 
-_DATASETS: Mapping[str, Callable[[Path, Faults], DatasetContent]] = {
+_DATASETS: Mapping[str, Callable[[Path], DatasetContent]] = {
     "json": _read_json,
     "jsonl": dataset_objects.read_jsonl,
     "csv": dataset_objects.read_csv,
 }
 
 
-def read_path(path: Path, split: str | None, faults: Faults) -> DatasetContent:
+def read_path(path: Path, split: str | None) -> DatasetContent:
     if path.is_dir():
-        return _read_folder(path, split, faults)
+        return _read_folder(path, split)
     path.stat()  # where there is no such file, that is what is wrong with it
     kind = kind_of(path)
     if kind not in _DATASETS:
         raise UnknownFormat(str(path), _LACKS[kind], dataset_objects.UNDERSTOOD)
-    content = _DATASETS[kind](path, faults)
+    content = _DATASETS[kind](path)
     content.name = content.name or name_of(path)
     return content
 
 
-def _read_folder(folder: Path, split: str | None, faults: Faults) -> DatasetContent:
+def _read_folder(folder: Path, split: str | None) -> DatasetContent:
     if beir.is_beir(folder):
-        return beir.read_beir(folder, split, faults)
+        return beir.read_beir(folder, split)
     inside = sorted(path.name for path in folder.iterdir())
     raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", dataset_objects.UNDERSTOOD)

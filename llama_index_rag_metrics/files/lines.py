@@ -5,31 +5,18 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count, takewhile
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
-from llama_index_rag_metrics.runtime.amounts import check_choice
 from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 T = TypeVar("T")
-OnError: TypeAlias = Literal["raise", "skip"]
-
-LONGEST_LINE = 1 << 26
-"""Bytes of a line in a .gz file, or of a file that is read by lines: more is a bomb."""
-
-MOST_UNPACKED = 32
-"""A .gz file that is read whole may unpack to so many times its size, or to a line's bytes."""
-
 _STEP = 1 << 20
 _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 
 class LacksField(FileFormatError):
@@ -83,33 +70,9 @@ Rows: TypeAlias = Iterable[tuple[Place, Any]]
 """What is read one after another, and where each of it is."""
 
 
-class Faults:
-    """The errors of a file's lines: raised at once, or kept in `skipped`."""
-
-    def __init__(self, on_error: OnError = "raise") -> None:
-        check_choice("on_error", on_error, get_args(OnError))
-        self.ends = on_error == "raise"
-        self.skipped: list[FileFormatError] = []
-
-    def apart(self) -> Faults:
-        return Faults("raise" if self.ends else "skip")
-
-    def take(self, error: FileFormatError) -> None:
-        if self.ends:
-            raise error
-        self.skipped.append(error)
-
-    def each(self, items: Iterable[tuple[Place, T]], read: Callable[[T, Place], None]) -> None:
-        for place, item in items:
-            try:
-                read(item, place)
-            except FileFormatError as error:
-                self.take(error)
-
-    def warn(self) -> None:
-        if self.skipped:
-            self.skipped.sort(key=lambda error: error.line or 0)
-            warn_caller(LinesSkipped.of(list(map(str, self.skipped))))
+def each(items: Iterable[tuple[Place, T]], read: Callable[[T, Place], object]) -> None:
+    for place, item in items:
+        read(item, place)
 
 
 def name_of(path: Path) -> str:
@@ -117,14 +80,13 @@ def name_of(path: Path) -> str:
     return path.name.split(".")[0]
 
 
-def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
-    name, faults = str(path), faults or Faults()
+def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
+    name = str(path)
     for number, raw in raw_lines(path):
         try:
             line = raw.decode().rstrip("\r\n")
         except UnicodeDecodeError as error:
-            faults.take(Place(name, number).wrong("UTF-8 text", str(error)))
-            continue
+            raise Place(name, number).wrong("UTF-8 text", str(error)) from error
         if line.strip(" \t"):
             yield Place(name, number), line
 
@@ -133,43 +95,23 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     try:
         with open_bytes(path) as file:
-            # a few bytes of gzip can be a line of any length; one of a plain file is really there
-            bounded = takewhile(len, (_line(file, path, number) for number in count(1)))
-            lines = bounded if path.suffix == ".gz" else file
-            for number, raw in enumerate(lines, 1):
+            for number, raw in enumerate(file, 1):
                 yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
     except _BROKEN_GZIP as error:
         raise Place(str(path), number + 1).wrong("a whole gzip file", str(error)) from error
-
-
-def _line(file: IO[bytes], path: Path, number: int) -> bytes:
-    line = file.readline(LONGEST_LINE + 1)
-    if len(line) > LONGEST_LINE:
-        expected = f"lines of at most {LONGEST_LINE >> 20} MiB"
-        raise Place(str(path), number).wrong(expected, line[:40])
-    return line
 
 
 def read_text(path: Path) -> str:
     raw = b""
     try:
         with open_bytes(path) as file:
-            raw = file.read() if path.suffix != ".gz" else _bounded(file, path)
+            raw = file.read()
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Place(str(path), line).wrong("UTF-8 text", str(error)) from error
     except _BROKEN_GZIP as error:
         raise Place(str(path)).wrong("a whole gzip file", str(error)) from error
-
-
-def _bounded(file: IO[bytes], path: Path) -> bytes:
-    most = max(LONGEST_LINE, MOST_UNPACKED * path.stat().st_size)
-    raw = file.read(most + 1)
-    if len(raw) > most:
-        expected = f"a .gz file that unpacks to at most {most:,} bytes (gunzip it to read it all)"
-        raise Place(str(path)).wrong(expected)
-    return raw
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -187,8 +129,7 @@ def from_json(text: str, place: Place) -> Any:
     except (ValueError, RecursionError) as error:  # more digits or brackets than Python takes
         raise place.wrong(f"JSON ({error})") from error
     except _RepeatedKeyError as error:
-        here = Place(place.path, place.line or _line_of_repeated_key(text))
-        raise here.wrong("every key once", error.args[0]) from None
+        raise place.wrong("every key once", error.args[0]) from None
 
 
 def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
@@ -213,20 +154,3 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         raise _RepeatedKeyError(next(key for n, key in enumerate(keys) if key in keys[:n]))
     return members
-
-
-def _line_of_repeated_key(text: str) -> int | None:
-    keys: list[set[str]] = []
-    last = None
-    for token in _JSON_TOKEN.finditer(text):
-        if token[0] in "{[":
-            keys.append(set())
-        elif token[0] in "}]":
-            keys.pop()
-        elif token[0] == ":" and last is not None:
-            key = json.loads(last[0])
-            if key in keys[-1]:
-                return text.count("\n", 0, last.start()) + 1
-            keys[-1].add(key)
-        last = token
-    return None

@@ -11,10 +11,10 @@ from typing import Any
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.conversations import read_conversation
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.lines import Faults, Place, to_json
+from llama_index_rag_metrics.files.lines import Place, each, to_json
 from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated
 
 
@@ -22,7 +22,6 @@ class Qrels(dict[str, Relevance]):
     """Query id to Relevance.
 
     Attributes:
-        skipped: the error of every line that `on_error="skip"` left out.
         metadata: query id to its `conversation` and `turn`, where the labels say them.
 
     Examples:
@@ -31,7 +30,6 @@ class Qrels(dict[str, Relevance]):
         {'q1': Relevance({'d1': 2.0, 'd2': 0.0})}
     """
 
-    skipped: tuple[FileFormatError, ...] = ()
     metadata: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -114,9 +112,9 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
 
 
-def read_questions(records: Iterable[tuple[Place, object]], faults: Faults) -> DatasetContent:
+def read_questions(records: Iterable[tuple[Place, object]]) -> DatasetContent:
     content = DatasetContent()
-    faults.each(records, lambda record, place: read_question(content, record, place))
+    each(records, lambda record, place: read_question(content, record, place))
     return content
 
 

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
@@ -15,13 +15,12 @@ from llama_index_rag_metrics.files import beir, dataset_objects, dataset_summary
 from llama_index_rag_metrics.files import dataset_content as arguments
 from llama_index_rag_metrics.files.conversations import with_turns
 from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
-from llama_index_rag_metrics.files.lines import Faults, OnError
 from llama_index_rag_metrics.files.tables import is_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_choice, check_integer
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FieldsUnread, InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +32,6 @@ _REMEDY = "RetrievalDataset.load(path) reads a file, RetrievalDataset.of(…) an
 
 class RetrievalDataset(DatasetContent):
     """Questions, what is relevant to them, and the corpus to look in.
-
-    Every method that reads a dataset takes `on_error`, which `load` explains.
 
     Args:
         queries: query id to question.
@@ -50,7 +47,6 @@ class RetrievalDataset(DatasetContent):
         name: what to call the dataset; two datasets may be equal under different names.
         mode: "text" or "image", as in LlamaIndex's old dataset.
         notes: what a user of the dataset should know, such as how it came about.
-        skipped: the error of every line that a reader with `on_error="skip"` left out.
         relevant_docs: the old name of `relevance`.
 
     Raises:
@@ -83,7 +79,6 @@ class RetrievalDataset(DatasetContent):
         name: str = "",
         mode: str = "text",
         notes: Iterable[str] = (),
-        skipped: Iterable[FileFormatError] = (),
         relevant_docs: Mapping[str, RelevanceLike | None] | None = None,
     ) -> None:
         if relevance is not None and relevant_docs is not None:
@@ -101,7 +96,6 @@ class RetrievalDataset(DatasetContent):
             name=name,
             mode=mode,
             notes=list(notes),
-            skipped=tuple(skipped),
         )
         for part in OF_QUERIES:
             arguments.refuse_unknown(part, getattr(self, part), self.queries, "queries")
@@ -109,7 +103,7 @@ class RetrievalDataset(DatasetContent):
             arguments.refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
 
     @classmethod
-    def of(cls, source: Any, *, on_error: OnError = "raise") -> Self:
+    def of(cls, source: Any) -> Self:
         """Make a dataset from any object that holds one.
 
         Args:
@@ -126,21 +120,15 @@ class RetrievalDataset(DatasetContent):
             >>> RetrievalDataset.of({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
             <RetrievalDataset: 1 question, labelled (1 label)>
         """
-        check_choice("on_error", on_error, get_args(OnError))
         if isinstance(source, cls):
             return source
         if isinstance(source, (str, os.PathLike)):
-            return cls.load(source, on_error=on_error)
-        return cls._read(on_error, "", dataset_objects.read_object, source)
+            return cls.load(source)
+        return cls._read("", dataset_objects.read_object, source)
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        split: str | None = None,
-        name: str = "",
-        on_error: OnError = "raise",
+        cls, path: str | os.PathLike[str], *, split: str | None = None, name: str = ""
     ) -> Self:
         """Read a dataset, whose format is recognised by itself.
 
@@ -149,34 +137,24 @@ class RetrievalDataset(DatasetContent):
                 `LabelledRagDataset`, or of ragas; JSONL; CSV of ragas. Files may be gzipped.
             split: which split of a BEIR folder: by default test, else the only one there is.
             name: what to call it; by default as the file or the folder.
-            on_error: "raise" ends at the first line that can't be read, or that judges a question
-                that isn't there; "skip" leaves such lines out, warns of them, and lists them in the
-                dataset's `skipped`.
 
         Raises:
             UnknownFormat: it is none of these, or empty; lists what is understood.
             FileFormatError: a line can't be read, or repeats an id or a judgement.
             FileNotFoundError: there is nothing at that path.
         """
-        return cls._read(on_error, name, file_kinds.read_path, _path("path", path), split)
+        return cls._read(name, file_kinds.read_path, _path("path", path), split)
 
     from_json = load
 
     @classmethod
-    def from_jsonl(
-        cls, path: str | os.PathLike[str], *, name: str = "", on_error: OnError = "raise"
-    ) -> Self:
+    def from_jsonl(cls, path: str | os.PathLike[str], *, name: str = "") -> Self:
         """Read JSON lines: each is a question or, with a `document_id`, a document; see `load`."""
-        return cls._read(on_error, name, dataset_objects.read_jsonl, _path("path", path))
+        return cls._read(name, dataset_objects.read_jsonl, _path("path", path))
 
     @classmethod
     def from_beir(
-        cls,
-        folder: str | os.PathLike[str],
-        split: str | None = None,
-        *,
-        name: str = "",
-        on_error: OnError = "raise",
+        cls, folder: str | os.PathLike[str], split: str | None = None, *, name: str = ""
     ) -> Self:
         """Read a BEIR folder: queries.jsonl, corpus.jsonl and qrels/<split>.tsv.
 
@@ -189,12 +167,10 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: there is no such split, or there are several and none was chosen.
             FileFormatError: a line can't be read, or repeats an id or a judgement.
         """
-        return cls._read(on_error, name, beir.read_beir, _path("folder", folder), split)
+        return cls._read(name, beir.read_beir, _path("folder", folder), split)
 
     @classmethod
-    def from_ir_datasets(
-        cls, dataset: Any, *, corpus: bool = True, name: str = "", on_error: OnError = "raise"
-    ) -> Self:
+    def from_ir_datasets(cls, dataset: Any, *, corpus: bool = True, name: str = "") -> Self:
         """Read a collection of the ir_datasets library.
 
         Args:
@@ -207,16 +183,11 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: the collection has no queries.
             FileFormatError: a judgement is repeated, or is about a query that isn't there.
         """
-        return cls._read(on_error, name, dataset_objects.read_ir_dataset, dataset, corpus=corpus)
+        return cls._read(name, dataset_objects.read_ir_dataset, dataset, corpus=corpus)
 
     @classmethod
     def from_pandas(
-        cls,
-        frame: pd.DataFrame,
-        corpus: dataset_objects.Corpus | None = None,
-        *,
-        name: str = "",
-        on_error: OnError = "raise",
+        cls, frame: pd.DataFrame, corpus: dataset_objects.Corpus | None = None, *, name: str = ""
     ) -> Self:
         """Read a data frame with one question a row.
 
@@ -234,7 +205,7 @@ class RetrievalDataset(DatasetContent):
         """
         if not is_frame(frame):
             raise InvalidInput("frame", frame, "a data frame", _REMEDY)
-        return cls._read(on_error, name, dataset_objects.read_frame, frame, documents=corpus)
+        return cls._read(name, dataset_objects.read_frame, frame, documents=corpus)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file: .json, or .jsonl with one question or document per line.
@@ -350,21 +321,16 @@ class RetrievalDataset(DatasetContent):
     @classmethod
     def _read(
         cls,
-        on_error: OnError,
         name: str,
         read: Callable[..., DatasetContent],
         *source: Any,
         documents: dataset_objects.Corpus | None = None,
         **options: Any,
     ) -> Self:
-        faults = Faults(on_error)
-        content = dataset_objects.with_corpus(
-            read(*source, faults=faults, **options), documents, faults
-        )
-        faults.warn()
+        content = dataset_objects.with_corpus(read(*source, **options), documents)
         if misnamed := dataset_summary.misnamed_fields(content):
             warn_caller(FieldsUnread(" ".join(misnamed)))
-        return cls(**vars(content) | {"name": name or content.name, "skipped": faults.skipped})
+        return cls(**vars(content) | {"name": name or content.name})
 
 
 def check_ending(path: Path) -> str:

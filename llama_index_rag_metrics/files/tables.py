@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.conversations import HISTORY
-from llama_index_rag_metrics.files.lines import Faults, Place, read_lines, read_text
+from llama_index_rag_metrics.files.lines import Place, read_lines, read_text
 from llama_index_rag_metrics.files.records import read_relevance, read_texts
 from llama_index_rag_metrics.rankings.judging.arrow import check_undamaged
 from llama_index_rag_metrics.runtime.errors import FileFormatError
@@ -74,23 +74,21 @@ def _plain(value: Any) -> Any:
     return None if is_missing else value
 
 
-def read_table(
-    path: Path, delimiter: str, faults: Faults
-) -> tuple[list[str], Iterator[tuple[Place, list[str]]]]:
+def read_table(path: Path, delimiter: str) -> tuple[list[str], Iterator[tuple[Place, list[str]]]]:
     """Headings and rows of equal length; cells may be quoted with commas, not with tabs."""
-    plain = ((place, line.split(delimiter)) for place, line in read_lines(path, faults))
+    plain = ((place, line.split(delimiter)) for place, line in read_lines(path))
     rows = _quoted(path) if delimiter == "," else plain
     headings = next(rows, (None, []))[1]
-    return headings, _below(rows, len(headings), faults)
+    return headings, _below(rows, len(headings))
 
 
 def _below(
-    rows: Iterator[tuple[Place, list[str]]], width: int, faults: Faults
+    rows: Iterator[tuple[Place, list[str]]], width: int
 ) -> Iterator[tuple[Place, list[str]]]:
     for place, cells in rows:
         if len(cells) > width:
-            faults.take(place.wrong(f"{width} cells", cells[width:]))
-        elif cells:
+            raise place.wrong(f"{width} cells", cells[width:])
+        if cells:
             yield place, cells + [""] * (width - len(cells))
 
 

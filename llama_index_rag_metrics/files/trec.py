@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from llama_index_rag_metrics.files.lines import Faults, Place, raw_lines, read_lines
+from llama_index_rag_metrics.files.lines import Place, each, raw_lines, read_lines
 from llama_index_rag_metrics.files.records import Judgements, format_grade
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.atomic_files import is_broken
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 COMMENT, BEGINS_COMMENT = "#", b"#"
 
@@ -24,9 +24,9 @@ _SPACE = re.compile(r"[ \t\v\f\r]+")
 _SPACES = re.compile(r"[ \t\v\f\r\n]")
 
 
-def read_qrels(path: Path, faults: Faults | None = None) -> dict[str, Relevance]:
+def read_qrels(path: Path) -> dict[str, Relevance]:
     """Read judgements, four columns of which the second says nothing."""
-    faults, judgements = faults or Faults(), Judgements()
+    judgements = Judgements()
     expected = "4 columns: query id, 0, document id, grade"
 
     def read(line: str, place: Place) -> None:
@@ -37,7 +37,7 @@ def read_qrels(path: Path, faults: Faults | None = None) -> dict[str, Relevance]
         query_id, _, document_id, grade = columns
         judgements.add(query_id, document_id, grade, place)
 
-    faults.each(read_lines(path, faults), read)
+    each(read_lines(path), read)
     return judgements.relevance()
 
 
@@ -94,33 +94,28 @@ def ordering_scores(ranking: Ranking) -> list[float]:
     return [float(left) for left in range(len(ranking.ids), 0, -1)]
 
 
-def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
+def read_trec_run(path: Path) -> tuple[dict[str, Ranking], str]:
     scores: dict[str, dict[str, float]] = {}
     tag = b""
-    for number, query_id, item, score, its_tag in run_lines(raw_lines(path), path, faults):
+    for number, query_id, item, score, its_tag in run_lines(raw_lines(path), path):
         tag = its_tag
         by_document = scores.setdefault(query_id, {})
         if item in by_document:
-            faults.take(Place(str(path), number).wrong(ONCE, f"{query_id} {item}"))
-        else:
-            by_document[item] = score
+            raise Place(str(path), number).wrong(ONCE, f"{query_id} {item}")
+        by_document[item] = score
     rankings = {query_id: by_score(by_document) for query_id, by_document in scores.items()}
     return rankings, tag.decode(errors="replace")
 
 
 def run_lines(
-    lines: Iterable[tuple[int, bytes]], path: Path, faults: Faults
+    lines: Iterable[tuple[int, bytes]], path: Path
 ) -> Iterator[tuple[int, str, str, float, bytes]]:
     for number, raw in lines:
         columns = raw.split()  # of bytes: at the white space that C knows
         if not columns or columns[0].startswith(BEGINS_COMMENT):
             continue
-        try:
-            query_id, item, score = _run_columns(raw, columns, path, number)
-        except FileFormatError as error:
-            faults.take(error)
-        else:
-            yield number, query_id, item, score, columns[5]
+        query_id, item, score = _run_columns(raw, columns, path, number)
+        yield number, query_id, item, score, columns[5]
 
 
 def _run_columns(

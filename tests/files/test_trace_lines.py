@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from support.examples import examples
 from support.telemetry import request, retrieval, span
 
 from llama_index_rag_metrics import read_traces
-from llama_index_rag_metrics.files.lines import OnError, Place
+from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.traces import containers
 from llama_index_rag_metrics.files.traces.containers import spans_of_line
-from llama_index_rag_metrics.runtime.errors import FileFormatError, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 EVENTS = [
     {"name": "RetrievalStartEvent", "attributes": [{"key": "query", "value": {"stringValue": "x"}}]}
@@ -71,27 +70,25 @@ def lines(draw: st.DrawFn) -> str:
     return line.replace(f'"{repeated}":', f'"{repeated}": 5, "{repeated}":', 1)
 
 
-def read(path: Path, line: str, on_error: OnError) -> list[str]:
+def read(path: Path, line: str) -> list[str]:
     """All that comes of reading a line."""
     path.write_text(f"{line}\n", encoding="utf-8")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LinesSkipped)
-        try:
-            run = read_traces(path, on_error=on_error)
-        except FileFormatError as error:
-            return [str(error)]
-    return [repr(dict(run)), repr(run.queries), repr(run.notes), *map(str, run.skipped)]
+    try:
+        run = read_traces(path)
+    except FileFormatError as error:
+        return [str(error)]
+    return [repr(dict(run)), repr(run.queries), repr(run.notes)]
 
 
 @pytest.mark.slow
-@given(line=lines(), on_error=st.sampled_from(["raise", "skip"]))
+@given(line=lines())
 @settings(examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_both_ways_read_the_same(tmp_path: Path, line: str, on_error: OnError) -> None:
+def test_both_ways_read_the_same(tmp_path: Path, line: str) -> None:
     path = tmp_path / "traces.jsonl"
-    outcome = read(path, line, on_error)
+    outcome = read(path, line)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(containers, "spans_of_line", lambda *_: None)
-        assert read(path, line, on_error) == outcome
+        assert read(path, line) == outcome
 
 
 def test_what_the_specification_writes_is_decoded_at_once() -> None:

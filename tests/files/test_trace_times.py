@@ -9,7 +9,7 @@ import pytest
 from support.telemetry import openinference, request, retrieval, span, write_lines
 
 from llama_index_rag_metrics import read_traces
-from llama_index_rag_metrics.runtime.errors import FileFormatError, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 pytestmark = pytest.mark.servers
 
@@ -57,13 +57,6 @@ def test_a_time_that_cannot_be_read_leaves_its_question_out(
     write_lines(path, request(program("t1", 1, app__question="q1"), found, timeless))
     with pytest.raises(FileFormatError, match=r"line 1: expected .*, got 'soon'"):
         read_traces(path, **asked_by)
-    with pytest.warns(LinesSkipped, match="1 skipped"):
-        run = read_traces(path, on_error="skip", **asked_by)
-    assert len(run) == 0
-    assert list(run.notes)[:2] == [
-        "retrieval spans that can't be read: 1",
-        "questions left out, since a retrieval for them isn't known: 1",
-    ]
 
 
 def test_turns_in_one_trace_are_in_the_order_of_time(path: Path) -> None:

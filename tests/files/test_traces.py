@@ -22,12 +22,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.files.traces.trace_sessions import Remarks, Trace, Work, sessions
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentColumns
-from llama_index_rag_metrics.runtime.errors import (
-    FileFormatError,
-    InvalidInput,
-    LinesSkipped,
-    UnknownFormat,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, UnknownFormat
 
 pytestmark = pytest.mark.servers
 
@@ -670,10 +665,6 @@ class TestFiles:
         path.write_bytes(f"{good}\n{line}\n{good}\n".encode("utf-8", "surrogateescape"))
         with pytest.raises(FileFormatError, match=message):
             read_traces(path)
-        with pytest.warns(LinesSkipped, match="1 skipped: .*line 2"):
-            run = read_traces(path, on_error="skip")
-        assert list(run) == ["t1"]
-        assert len(run.skipped) == 1
 
     @pytest.mark.parametrize(
         ("attribute", "value"),
@@ -699,10 +690,6 @@ class TestFiles:
         write_lines(path, request(good), request(bad), request(span("root", **AGENT)))
         with pytest.raises(FileFormatError, match="line 2: expected"):
             read_traces(path)
-        with pytest.warns(LinesSkipped):
-            run = read_traces(path, on_error="skip")
-        assert len(run) == 0
-        assert "questions left out, since a retrieval for them isn't known: 1" in run.notes
 
     @pytest.mark.parametrize("key", ["openinference.span.kind", "gen_ai.operation.name"])
     def test_a_kind_that_is_no_text(self, path: Path, key: str) -> None:
@@ -754,15 +741,6 @@ class TestFiles:
         good = mlflow_trace(json.dumps([{"page_content": "t", "id": "d1"}]))
         with pytest.raises(FileFormatError, match="record 2: expected an id"):
             read_traces([good, odd])
-        with pytest.warns(LinesSkipped, match="1 skipped: .*expected an id"):
-            run = read_traces([good, odd], on_error="skip")
-        assert list(run) == ["t1"]
-
-    def test_a_trace_in_memory_that_is_no_json_costs_itself_alone(self) -> None:
-        good = mlflow_trace(json.dumps([{"page_content": "t", "id": "d1"}]))
-        with pytest.warns(LinesSkipped, match="1 skipped: this list, record 1.*expected JSON"):
-            run = read_traces(['{"info": 5,', json.dumps(good)], on_error="skip")
-        assert list(run) == ["t1"]
 
     def test_a_parent_in_phoenix_that_is_no_id(self) -> None:
         record = {"context": {"trace_id": "t1", "span_id": "s1"}, "parent_id": {"a": 1}}

@@ -19,7 +19,6 @@ from llama_index_rag_metrics import (
     read_traces,
     score_rankings,
 )
-from llama_index_rag_metrics.files.lines import LONGEST_LINE, read_text
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, UnknownFormat
 
 READERS: list[Callable[[Path], object]] = [
@@ -140,44 +139,3 @@ def test_columns_that_are_none(tmp_path: Path, column: object) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"query": ["x"], "reference_contexts": column}))
     with pytest.raises(FileFormatError, match=r"a column 'reference_contexts', a list or {row"):
         RetrievalDataset.load(tmp_path / "a.json")
-
-
-# whole-file JSON begins with a bracket alone in its first line; a bit more than a line may have
-BOMB = gzip.compress(b"{\n" + (b" " * 1_023 + b"\n") * (LONGEST_LINE >> 10))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("read", READERS[:4])
-def test_a_bomb_in_a_file_that_is_read_whole(
-    read: Callable[[Path], object], tmp_path: Path
-) -> None:
-    path = tmp_path / "bomb.json.gz"
-    path.write_bytes(BOMB)
-    with pytest.raises(FileFormatError, match=r"unpacks to at most 67,108,864 bytes \(gunzip it"):
-        read(path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("read", READERS[4:])
-def test_a_bomb_in_a_line(read: Callable[[Path], object], tmp_path: Path) -> None:
-    path = tmp_path / "bomb.jsonl.gz"
-    path.write_bytes(gzip.compress(b"{" + b" " * LONGEST_LINE))
-    with pytest.raises(FileFormatError, match="lines of at most 64 MiB"):
-        read(path)
-
-
-def test_a_table_that_is_a_bomb(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.csv.gz"
-    path.write_bytes(BOMB)
-    for read in READERS[:3]:
-        with pytest.raises(FileFormatError, match="unpacks to at most"):
-            read(path)
-
-
-def test_what_packs_well_is_read_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llama_index_rag_metrics.files.lines.LONGEST_LINE", 1 << 10)
-    path = tmp_path / "text.gz"
-    text = "".join(f"{number:x} {number**3:x}\n" for number in range(2_000))
-    path.write_bytes(gzip.compress(text.encode()))
-    assert 1 << 10 < path.stat().st_size < len(text)
-    assert read_text(path) == text

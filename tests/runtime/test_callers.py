@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics import RetrieverEvaluator, aevaluate, evaluate, metrics, read_run
+from llama_index_rag_metrics import RetrieverEvaluator, aevaluate, evaluate, metrics
 from llama_index_rag_metrics.evaluation.source import as_retriever
-from llama_index_rag_metrics.runtime.errors import LabelWarning, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import LabelWarning
 
 DATASET = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["label"]}}
 
@@ -57,11 +56,3 @@ def test_each_call_warns_once_and_another_line_again() -> None:
         evaluate(retrieve, DATASET, ["mrr"])
     lines = [warning.lineno for warning in caught if warning.category is LabelWarning]
     assert len(set(lines)) == len(lines) == 2
-
-
-def test_skipped_lines_are_warned_of_where_the_program_reads(tmp_path: Path) -> None:
-    run = tmp_path / "a.run"
-    run.write_text("q1 Q0 d1 1 0.5 tag\nbroken\n")
-    with pytest.warns(LinesSkipped) as caught:
-        read_run(run, on_error="skip")
-    assert caught[0].filename == __file__

@@ -36,7 +36,6 @@ from llama_index_rag_metrics.runtime.errors import (
     JournalBusy,
     JournalDamaged,
     JournalMismatch,
-    LinesSkipped,
     MissingExtra,
     MissingKey,
     MissingPackage,
@@ -116,12 +115,11 @@ def test_errors_survive_pickling(error: RagMetricsError) -> None:
 @pytest.mark.parametrize(
     "warning",
     [
-        LinesSkipped.of(["run.jsonl, line 1: expected an id", "run.jsonl, line 2: expected an id"]),
         *(
             kind("a message")
             for kind in vars(package_errors).values()
             if isinstance(kind, type) and issubclass(kind, UserWarning)
-        ),
+        )
     ],
     ids=lambda warning: type(warning).__name__,
 )

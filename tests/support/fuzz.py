@@ -35,8 +35,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
-from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.runtime.errors import FileFormatError, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 MOST_SECONDS = 10.0  # what hangs takes longer, what a busy machine slows down does not
 
@@ -115,7 +114,7 @@ def fuzz_files(rng: random.Random, folder: Path) -> None:
     path = folder / f"file{rng.choice(ENDINGS)}"
     lines = ("".join(text_of(rng, 4) + rng.choice(" \t,") for _ in range(6)) for _ in range(3))
     path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
-    rng.choice([read_run, read_qrels])(path, on_error=rng.choice(["raise", "skip"]))  # type: ignore[operator]
+    rng.choice([read_run, read_qrels])(path)  # type: ignore[operator]
 
 
 VALUES: list[Any] = [
@@ -171,7 +170,7 @@ def fuzz_traces(rng: random.Random, folder: Path) -> None:
     path = folder / "traces.jsonl"
     path.write_bytes("\n".join(texts).encode("utf-8", "surrogatepass"))
     known = rng.choice([{}, {"question_id": "input.value"}, {"questions": {"q": "d"}}])
-    read_traces(path, on_error=rng.choice(["raise", "skip"]), **known)  # type: ignore[arg-type]
+    read_traces(path, **known)  # type: ignore[arg-type]
 
 
 def span_of_otlp(kind: str, span_id: str, parent: str | None, **values: Any) -> dict[str, Any]:
@@ -331,14 +330,7 @@ def read_mutated_traces(rng: random.Random, folder: Path) -> None:
     if rng.random() < 0.5:
         source = folder / "valid.jsonl"
         source.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    on_error: OnError = rng.choice(["raise", "skip", "skip", "skip"])
-    try:
-        run = read_traces(source, on_error=on_error, **options)
-    except FileFormatError as error:
-        if on_error == "skip":  # then whatever else is in the file would be lost
-            raise AssertionError(str(error)) from error
-        raise
-    str(run.skipped)
+    run = read_traces(source, **options)
     write_run(run, folder / "read.jsonl")
 
 
@@ -354,7 +346,7 @@ def load_mutated_dataset(rng: random.Random, folder: Path) -> None:
     lines = [data, mutated(rng, mutated(rng, data))]
     text = "\n".join(map(json.dumps, lines if ending == ".jsonl" else lines[1:]))
     path.write_text(text, encoding="utf-8")
-    RetrievalDataset.load(path, on_error=rng.choice(["raise", "skip"]))
+    RetrievalDataset.load(path)
 
 
 QUESTIONS: dict[str, Any] = {
@@ -399,7 +391,7 @@ def fuzz_sweep_journals(rng: random.Random, folder: Path) -> None:
     shutil.rmtree(journals)
 
 
-OPTIONS = ["-m", "--metric", "--qrels", "--format", "-J", "-M", "-o", "--on-error"]
+OPTIONS = ["-m", "--metric", "--qrels", "--format", "-J", "-M", "-o"]
 WORDS = ["ndcg@3", "map", "json", "csv", "skip", "", "1", "-1", "nan", "no-such-file"]
 
 

@@ -259,8 +259,6 @@ def _notes(
     ]
     if by_question and any(row.get(HISTORY) for row in dataset.metadata.values()):
         yield f"{', '.join(by_question)}: questions have a history, which isn't taken account of"
-    if skipped := dataset.skipped:
-        yield f"{len(skipped):,} lines of the dataset were skipped: {skipped[0]}"
     if (warning := every_query_failed(collected.run)) is not None:
         yield str(warning)
     for name, errors in collected.metric_errors.items():

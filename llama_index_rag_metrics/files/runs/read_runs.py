@@ -15,10 +15,9 @@ from llama_index_rag_metrics.files.conversations import CONVERSATION, TURN, with
 from llama_index_rag_metrics.files.dataset_objects import has_judgements, read_mapping
 from llama_index_rag_metrics.files.file_kinds import format_of
 from llama_index_rag_metrics.files.lines import (
-    Faults,
-    OnError,
     Place,
     Rows,
+    each,
     from_json,
     name_of,
     read_lines,
@@ -89,19 +88,19 @@ class Reader(ABC, Generic[T]):
         """What reads the rows, one document each, of a table with these columns."""
 
     @abstractmethod
-    def read_trec(self, path: Path, faults: Faults) -> None:
+    def read_trec(self, path: Path) -> None:
         """Read a file of TREC's."""
 
-    def read(self, source: Any, faults: Faults) -> None:
+    def read(self, source: Any) -> None:
         """Read a source of any form, and warn of fields called nearly like others."""
-        self._read(source, faults)
+        self._read(source)
         is_path = isinstance(source, (str, os.PathLike))
         warn_unread(str(source) if is_path else f"this {type(source).__name__}", self._named)
         self._named.clear()
 
-    def _read(self, source: Any, faults: Faults) -> None:
+    def _read(self, source: Any) -> None:
         if isinstance(source, (str, os.PathLike)):
-            self._read_path(Path(source), faults)
+            self._read_path(Path(source))
             return
         place = Place(f"this {type(source).__name__}")
         if is_frame(source):
@@ -110,63 +109,63 @@ class Reader(ABC, Generic[T]):
             _check_long(fields, Place("the data frame"))
             if f.is_long(fields):
                 self._named.add(frozenset(fields))
-                faults.each(rows, self.row_reader(fields))
+                each(rows, self.row_reader(fields))
             else:
-                faults.each(records_of(names, rows), self._plain_record)
+                each(records_of(names, rows), self._plain_record)
         elif isinstance(source, Mapping):
-            self.read_value(source, place, faults)
+            self.read_value(source, place)
         elif hasattr(source, "to_dict"):
             self.name = str(getattr(source, "name", None) or "")
-            self.read_value(source.to_dict(), place, faults)
+            self.read_value(source.to_dict(), place)
         elif isinstance(source, Iterable):
-            faults.each(place.numbered(source), self._plain_record)
+            each(place.numbered(source), self._plain_record)
         else:
             why = "it has none of their attributes"
             raise UnknownFormat(place.path, why, self.understood, self.kind)
 
-    def _read_path(self, path: Path, faults: Faults) -> None:
+    def _read_path(self, path: Path) -> None:
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
         self.name = name_of(path)
         form = format_of(path, self.held)
         if form == "trec":
-            self.read_trec(path, faults)
+            self.read_trec(path)
         elif form == "jsonl":
-            self.read_json_lines(path, faults)
+            self.read_json_lines(path)
         elif form == "json":
-            self._read_json(path, faults)
+            self._read_json(path)
         elif form in ("csv", "tsv"):
-            names, rows = read_table(path, "," if form == "csv" else "\t", faults)
-            self.read_table(names, rows, Place(str(path), 1), faults)
+            names, rows = read_table(path, "," if form == "csv" else "\t")
+            self.read_table(names, rows, Place(str(path), 1))
         else:
             arrow: ArrowForm = "parquet" if form == "parquet" else "arrow"
-            self.read_records(column_names(path, arrow), read_arrow(path, arrow), faults)
+            self.read_records(column_names(path, arrow), read_arrow(path, arrow))
 
-    def _read_json(self, path: Path, faults: Faults) -> None:
+    def _read_json(self, path: Path) -> None:
         text, place = read_text(path), Place(str(path))
         if text.strip():
-            self.read_value(from_json(text, place), place, faults)
+            self.read_value(from_json(text, place), place)
 
-    def read_json_lines(self, path: Path, faults: Faults) -> None:
+    def read_json_lines(self, path: Path) -> None:
         def read(line: str, place: Place) -> None:
             record = from_json(line, place)
             place.check(isinstance(record, dict), "a record, {field: value}", line)
             self._plain_record(record, place)
 
-        faults.each(read_lines(path, faults), read)
+        each(read_lines(path), read)
 
-    def read_records(self, columns: Iterable[str], records: Rows, faults: Faults) -> None:
+    def read_records(self, columns: Iterable[str], records: Rows) -> None:
         self._named.add(frozenset(rename(list(columns), self._fields)))
-        faults.each(records, self._plain_record)
+        each(records, self._plain_record)
 
-    def read_value(self, data: object, place: Place, faults: Faults) -> None:
+    def read_value(self, data: object, place: Place) -> None:
         if isinstance(data, Mapping):
             entries = (
                 (Place(f"{place.path}, question {entry[0]!r}"), entry) for entry in data.items()
             )
-            faults.each(entries, lambda pair, at: self._keep(pair[0], self.value, pair[1], at))
+            each(entries, lambda pair, at: self._keep(pair[0], self.value, pair[1], at))
         elif isinstance(data, list):
-            faults.each(place.numbered(data), self._plain_record)
+            each(place.numbered(data), self._plain_record)
         else:
             raise place.wrong("{query id: …} or a list of records", data)
 
@@ -202,7 +201,7 @@ class Reader(ABC, Generic[T]):
             warn_caller(LabelWarning(f"{several}. If it means several, write a row for each."))
         return item
 
-    def read_table(self, names: list[str], rows: Rows, place: Place, faults: Faults) -> None:
+    def read_table(self, names: list[str], rows: Rows, place: Place) -> None:
         names = rename([name.strip() for name in names], self._fields)
         _check_long(names, place)
         self._named.add(frozenset(names))
@@ -215,16 +214,10 @@ class Reader(ABC, Generic[T]):
             }
             self.add(fields, place)
 
-        faults.each(rows, self.row_reader(names) if f.is_long(names) else read)
+        each(rows, self.row_reader(names) if f.is_long(names) else read)
 
 
-def read_run(
-    source: Any,
-    *,
-    name: str = "",
-    on_error: OnError = "raise",
-    columns: Mapping[str, str] | None = None,
-) -> Run:
+def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None = None) -> Run:
     """Read rankings, from a file or from objects of other tools.
 
     Scores are ordered as by trec_eval: by score as 64-bit float, descending, and ties by document
@@ -242,8 +235,6 @@ def read_run(
             which time a question was asked, the run has `repeats`. Files of traces are read by
             `read_traces`, which has further arguments for them.
         name: what to call the run; by default the tag of a TREC run, or the file's name.
-        on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
-            warns of them, and lists them in the run's `skipped`.
         columns: what fields are called in the source: {"retrieved_ids": "my_ids"}, or {"repeat":
             "epoch"}.
 
@@ -266,19 +257,16 @@ def read_run(
             raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
         from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 
-        return read_traces(source, name=name, on_error=on_error)
-    faults, reader = Faults(on_error), _RunReader(columns)
-    reader.read(source, faults)
-    faults.warn()
+        return read_traces(source, name=name)
+    reader = _RunReader(columns)
+    reader.read(source)
     name = name or reader.name
     runs = [Run(rankings, name=name) for rankings in reader.runs()]
     repeats = runs if len(runs) > 1 else ()
-    return Run(runs[0], name=name, skipped=faults.skipped, repeats=repeats)
+    return Run(runs[0], name=name, repeats=repeats)
 
 
-def read_qrels(
-    source: Any, *, on_error: OnError = "raise", columns: Mapping[str, str] | None = None
-) -> Qrels:
+def read_qrels(source: Any, *, columns: Mapping[str, str] | None = None) -> Qrels:
     """Read judgements, from a file or from objects of other tools.
 
     Args:
@@ -288,7 +276,7 @@ def read_qrels(
             or polars, an Arrow table, ranx Qrels, or an iterable of ir_measures' Qrel or of
             records. A record or row holds a query (`query_id`, `expected_ids`, perhaps `grades`) or
             a judgement (`query_id`, `doc_id`, `grade`); the names that other tools use are known.
-        on_error, columns: as of `read_run`.
+        columns: as of `read_run`.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a judgement; says where and why.
@@ -302,11 +290,9 @@ def read_qrels(
     """
     if isinstance(source, Qrels):
         return source
-    faults, reader = Faults(on_error), _QrelsReader(columns)
-    reader.read(source, faults)
-    faults.warn()
+    reader = _QrelsReader(columns)
+    reader.read(source)
     qrels = Qrels(reader.result())
-    qrels.skipped = tuple(faults.skipped)
     qrels.metadata = with_turns(dict.fromkeys(reader.metadata, ""), reader.metadata)
     return qrels
 
@@ -332,8 +318,8 @@ class _RunReader(Reader[Ranking]):
         self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
         self._order: Literal["rank", "score", "line"] | None = None
 
-    def read_trec(self, path: Path, faults: Faults) -> None:
-        self.whole, tag = trec.read_trec_run(path, faults)
+    def read_trec(self, path: Path) -> None:
+        self.whole, tag = trec.read_trec_run(path)
         self.name = tag or self.name
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
@@ -429,8 +415,8 @@ class _QrelsReader(Reader[Relevance]):
         self.metadata: dict[str, dict[str, Any]] = {}
         self._rows = Judgements()
 
-    def read_trec(self, path: Path, faults: Faults) -> None:
-        self.whole = trec.read_qrels(path, faults)
+    def read_trec(self, path: Path) -> None:
+        self.whole = trec.read_qrels(path)
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
         # what a reviewer skipped, or only remarked on, has no grade
@@ -473,12 +459,12 @@ class _QrelsReader(Reader[Relevance]):
     def value(self, value: Any, place: Place) -> Relevance:
         return read_relevance(value, place)
 
-    def read_value(self, data: object, place: Place, faults: Faults) -> None:
+    def read_value(self, data: object, place: Place) -> None:
         if has_judgements(data):
-            content = read_mapping(data, place, faults)
+            content = read_mapping(data, place)
             self._note_conversations(content.metadata)
             data = content.relevance
-        super().read_value(data, place, faults)
+        super().read_value(data, place)
 
 
 def _column_fields(columns: Mapping[str, str]) -> dict[str, str]:

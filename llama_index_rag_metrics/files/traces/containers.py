@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,14 +13,7 @@ from msgspec import DecodeError, Struct, ValidationError, convert
 from msgspec.json import Decoder
 from pydantic_core import from_json as parse_json
 
-from llama_index_rag_metrics.files.lines import (
-    Faults,
-    Place,
-    from_json,
-    open_bytes,
-    raw_lines,
-    read_text,
-)
+from llama_index_rag_metrics.files.lines import Place, from_json, open_bytes, raw_lines, read_text
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.tables import frame_table, is_frame, records_of
 from llama_index_rag_metrics.files.traces.trace_spans import (
@@ -129,21 +121,20 @@ def spans_of_line(line: bytes, place: Place) -> Iterator[TraceSpan] | None:
     )
 
 
-def otlp_spans(data: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[OtlpSpan]:
+def otlp_spans(data: Mapping[str, Any], place: Place) -> Iterator[OtlpSpan]:
     """The spans of an object with `resourceSpans`; without lines, their number is their place."""
     number = 0
-    for resource in _list(data, RESOURCES, place, faults):
-        for scope in _list(resource, _SCOPES, place, faults):
-            for raw in _list(scope, ("spans",), place, faults):
+    for resource in _list(data, RESOURCES, place):
+        for scope in _list(resource, _SCOPES, place):
+            for raw in _list(scope, ("spans",), place):
                 number += 1
                 here = place if place.line else Place(f"{place.path}, record {number}")
                 try:
                     record = convert(raw, _Record)
                 except (ValidationError, UnicodeEncodeError) as error:
                     expected = f"a span with traceId, spanId and attributes ({error})"
-                    faults.take(here.wrong(expected, raw))
-                else:
-                    yield _otlp_span(record, here)
+                    raise here.wrong(expected, raw) from error
+                yield _otlp_span(record, here)
 
 
 def _otlp_span(record: _Record, place: Place) -> OtlpSpan:
@@ -180,12 +171,12 @@ def pairs(attributes: Any, place: Place) -> dict[str, Any]:
         return {key: plain(value, place) for key, value in named}
 
 
-def _list(data: Any, names: tuple[str, ...], place: Place, faults: Faults) -> list[Any]:
+def _list(data: Any, names: tuple[str, ...], place: Place) -> list[Any]:
     if isinstance(data, Mapping):
         items = next((data[name] for name in names if name in data), None)
         if items is None or isinstance(items, list):
             return items or []
-    faults.take(place.wrong(f"a list under {names[0]!r}", data))
+    raise place.wrong(f"a list under {names[0]!r}", data)
     return []
 
 
@@ -199,15 +190,15 @@ def is_trace(data: object) -> bool:
     return isinstance(inner, Mapping) and "spans" in inner
 
 
-def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[TraceSpan]:
+def mlflow_spans(trace: Mapping[str, Any], place: Place) -> Iterator[TraceSpan]:
     info, spans = mapping(trace["info"]), trace["data"]["spans"]
     ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
     about = {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
     if not isinstance(spans, list):
-        faults.take(place.wrong("a list of spans", spans))
+        raise place.wrong("a list of spans", spans)
         return
     for raw in spans:
-        yield from _readable(partial(_span, about), raw, place, faults)
+        yield _span(about, raw, place)
 
 
 def _span(about: Mapping[str, Any], raw: Any, place: Place) -> TraceSpan:
@@ -301,18 +292,18 @@ def is_trace_file(path: Path) -> bool:
     return has_trace_id or any(name in head for name in names)
 
 
-def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
+def spans_in(source: Any) -> Iterator[TraceSpan]:
     if isinstance(source, (str, os.PathLike)):
-        yield from _of_file(Path(source), faults)
+        yield from _of_file(Path(source))
     elif is_frame(source):
         names, rows = frame_table(without_copied_index(source))
         if _TRACE in names and _SPAN in names:
             for place, record in records_of(names, rows):
-                yield from _readable(phoenix_span, record, place, faults)
+                yield phoenix_span(record, place)
         elif "trace" in names:
             column = names.index("trace")
             for place, row in rows:
-                yield from _of_value(row[column], place, faults)
+                yield from _of_value(row[column], place)
         else:
             why = f"it has {names[:8]}, and {' and '.join(IDS)} aren't both there"
             raise UnknownFormat("the data frame", why, UNDERSTOOD, "traces")
@@ -320,13 +311,13 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
         place = Place(f"this {type(source).__name__}")
         items = [source] if isinstance(source, Mapping) else source
         for here, item in place.numbered(items):
-            yield from _of_value(item, here, faults)
+            yield from _of_value(item, here)
     else:
         why = "it is none of these"
         raise UnknownFormat(f"this {type(source).__name__}", why, UNDERSTOOD, "traces")
 
 
-def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
+def _of_file(path: Path) -> Iterator[TraceSpan]:
     if path.is_dir():
         raise UnknownFormat(str(path), "it is a folder", UNDERSTOOD, "traces")
     is_first = True
@@ -337,48 +328,35 @@ def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
         spans = spans_of_line(line, place)
         if spans is None:
             try:
-                spans = _of_value(_parsed(line, place), place, faults)
-            except FileFormatError as error:
+                spans = _of_value(_parsed(line, place), place)
+            except FileFormatError:
                 if is_first and line.rstrip()[-1:] in (b"{", b"[", b","):
                     whole = Place(str(path))
-                    yield from _of_value(from_json(read_text(path), whole), whole, faults)
+                    yield from _of_value(from_json(read_text(path), whole), whole)
                     return
-                faults.take(error)
-                spans = iter(())
+                raise
         yield from spans
         del spans  # before the next line is decoded, which goes to the same memory
         is_first = False
 
 
-def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
+def _of_value(data: Any, place: Place) -> Iterator[TraceSpan]:
     if isinstance(data, str) and data[:1] == "{":  # MLflow's frames hold traces as JSON
-        for parsed in _readable(from_json, data, place, faults):
-            yield from _of_value(parsed, place, faults)
+        yield from _of_value(from_json(data, place), place)
         return
     if hasattr(data, "to_dict") and hasattr(data, "info"):
         data = data.to_dict()
     if isinstance(data, list):
         for here, item in place.numbered(data):
-            yield from _of_value(item, here, faults)
+            yield from _of_value(item, here)
     elif isinstance(data, Mapping) and any(name in data for name in RESOURCES):
-        yield from otlp_spans(data, place, faults)
+        yield from otlp_spans(data, place)
     elif is_trace(data):
-        yield from mlflow_spans(data, place, faults)
+        yield from mlflow_spans(data, place)
     elif is_span(data):
-        yield from _readable(phoenix_span, data, place, faults)
+        yield phoenix_span(data, place)
     else:
-        faults.take(place.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data))
-
-
-def _readable(
-    read: Callable[[Any, Place], T], raw: Any, place: Place, faults: Faults
-) -> Iterator[T]:
-    try:
-        value = read(raw, place)
-    except FileFormatError as error:
-        faults.take(error)
-    else:
-        yield value
+        raise place.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data)
 
 
 def _parsed(line: bytes, place: Place) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, get_args
 
 from llama_index_rag_metrics.files.conversations import CONVERSATION, HISTORY, with_turns
-from llama_index_rag_metrics.files.lines import Faults, OnError, name_of
+from llama_index_rag_metrics.files.lines import name_of
 from llama_index_rag_metrics.files.traces.containers import spans_in
 from llama_index_rag_metrics.files.traces.trace_sessions import (
     Remark,
@@ -47,7 +47,6 @@ def read_traces(
     combine: Combine = "first_seen",
     repeats: Repeats = "last",
     name: str = "",
-    on_error: OnError = "raise",
 ) -> Run:
     """Read what was retrieved from the traces of a program, in production or in a test.
 
@@ -78,9 +77,6 @@ def read_traces(
         repeats: what to make of a question that was asked several times: "last" takes the last
             session, "keep" all, as `run.repeats`. With `question_id` each trace is then a session.
         name: what to call the run; by default the file's name.
-        on_error: "raise" ends at the first line or span that can't be read; "skip" leaves such
-            lines, and questions with such a span, out, warns of them, and lists them in the run's
-            `skipped`.
 
     Returns:
         The run. `run.queries` has the texts of the questions, where they are known,
@@ -116,7 +112,7 @@ def read_traces(
         (['d3'], {'q1': 'Who wrote Hamlet?'})
     """
     return read_sessions(
-        source, question_id, questions, match_on, texts, combine, repeats, name, on_error
+        source, question_id, questions, match_on, texts, combine, repeats, name
     ).run
 
 
@@ -142,7 +138,6 @@ def read_sessions(
     combine: Combine = "first_seen",
     repeats: Repeats = "last",
     name: str = "",
-    on_error: OnError = "raise",
 ) -> ReadSessions:
     check_choice("combine", combine, get_args(Combine))
     check_choice("repeats", repeats, get_args(Repeats))
@@ -150,10 +145,10 @@ def read_sessions(
         raise InvalidInput("question_id", question_id, "the name of an attribute")
     known = question_texts(questions)
     by_text = queries_by_text(known)
-    faults, columns, remarks = Faults(on_error), DocumentReader(match_on, texts=texts), Remarks()
-    collector = SpanCollector(columns, question_id, by_text, faults)
+    columns, remarks = DocumentReader(match_on, texts=texts), Remarks()
+    collector = SpanCollector(columns, question_id, by_text)
     with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
-        for span in spans_in(source, faults):
+        for span in spans_in(source):
             collector.add(span)
         n_retrievals = sum(len(trace.retrievals) for trace in collector.traces.values())
         of_times = sessions(
@@ -169,7 +164,6 @@ def read_sessions(
     remarks[Remark.REPEATED] += collector.n_repeated
     if n_retrievals and not made and not remarks.left_out:
         raise _no_question(question_id, known, collector)
-    faults.warn()
     asked = ((key, known.get(key) or session.question) for key, session in made.items())
     queries = {query_id: text for query_id, text in asked if text}
     nothing = [] if n_retrievals else [f"none of {collector.n_spans:,} spans is a retrieval"]
@@ -179,7 +173,7 @@ def read_sessions(
     about: Any = {"name": name, "queries": queries, "metadata": metadata}
     again = [Run(each, **about) for each in by_time] if len(by_time) > 1 else ()
     apart = [] if repeats == "last" or question_id or known else [_ALL_APART]
-    about |= {"skipped": faults.skipped, "notes": [*(remarks.notes() or nothing), *apart]}
+    about |= {"notes": [*(remarks.notes() or nothing), *apart]}
     return ReadSessions(Run(by_time[0], **about, repeats=again), of_times)
 
 

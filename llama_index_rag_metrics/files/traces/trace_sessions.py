@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 from unicodedata import normalize
 
-from llama_index_rag_metrics.files.lines import Faults
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.traces.trace_spans import (
     DIALECTS,
@@ -118,7 +117,6 @@ class SpanCollector:
     columns: DocumentReader
     question_id: str | None
     texts: Texts
-    faults: Faults
     traces: dict[str, Trace] = field(default_factory=lambda: defaultdict(Trace))
     n_spans: int = 0
     n_repeated: int = 0
@@ -137,10 +135,8 @@ class SpanCollector:
             self._read(trace, span)
             if span.span_id in trace.question_ids or span.span_id in trace.asked:
                 trace.begun[span.span_id] = span.times[0] or 0.0
-        except FileFormatError as error:
-            self.faults.take(error)
-        except RecursionError:
-            self.faults.take(span.place.wrong("values that aren't nested so deeply"))
+        except RecursionError as error:
+            raise span.place.wrong("values that aren't nested so deeply") from error
 
     def _read(self, trace: Trace, span: TraceSpan) -> None:
         if self.question_id is not None and (named := self._named(span)) is not None:
