@@ -72,10 +72,7 @@ if TYPE_CHECKING:
         aevaluate,
         evaluate,
     )
-    from llama_index_rag_metrics.evaluation.results.evaluation_results import (
-        EvaluationResults,
-        plot,
-    )
+    from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.files.records import Qrels
@@ -91,7 +88,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.reviews import read_judgements, write_review_page
     from llama_index_rag_metrics.rankings.fusion import fuse
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
-    from llama_index_rag_metrics.report.plot import Plot
     from llama_index_rag_metrics.runtime.cache.fetching import Cache
     from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
@@ -120,7 +116,6 @@ __all__ = [
     "Matcher",
     "MovedLabels",
     "MultiModalRetrieverEvaluator",
-    "Plot",
     "Pool",
     "Qrels",
     "RagMetricsError",
@@ -158,7 +153,6 @@ __all__ = [
     "metric",
     "metrics",
     "move_labels",
-    "plot",
     "pool",
     "print_results",
     "read_judgements",
@@ -206,7 +200,7 @@ _LAZY = {
         "aevaluate",
         "evaluate",
     ),
-    "evaluation.results.evaluation_results": ("EvaluationResults", "plot"),
+    "evaluation.results.evaluation_results": ("EvaluationResults",),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
     "files.records": ("Qrels",),
@@ -222,7 +216,6 @@ _LAZY = {
     "labels.review.reviewers": ("agreement",),
     "rankings.fusion": ("fuse",),
     "rankings.matching.matcher_names": ("Matched",),
-    "report.plot": ("Plot",),
     "runtime.cache.fetching": ("Cache",),
     "runtime.cache.stores": ("SQLiteKVStore",),
     "scores": ("Scores",),

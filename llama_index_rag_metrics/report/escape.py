@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 from xml.etree import ElementTree
@@ -17,20 +17,6 @@ from xml.etree import ElementTree
 _MARKUP = re.compile(
     r"""[^\w\s,;'"?%=.:()/+-]|_|^[-+]|^\d(?=\d*[.)](?:\s|$))|[.](?=[^\s\d])|:(?! )""", re.ASCII
 )
-
-# a spreadsheet runs what begins with one of these
-_FORMULA_SIGNS = ("=", "+", "-", "@", "|", "%", "＝", "＋", "－", "＠")
-_LATEX: Mapping[str, str] = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "−": r"$-$",
-    "–": "--",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
 
 
 def terminal(text: str) -> str:
@@ -62,32 +48,12 @@ def markdown(text: str) -> str:
     )
 
 
-def latex(text: str) -> str:
-    """The text in one line, as LaTeX sets it letter by letter."""
-    return "".join(_LATEX.get(sign, sign) for sign in terminal(text))
-
-
 def csv_line(cells: Iterable[object]) -> str:
     """A row of CSV without its end, quoted where it must be."""
     line = io.StringIO(newline="")
     # before Python 3.13, the csv module quotes only those line ends that it is told of
     csv.writer(line, lineterminator="\r\n").writerow(cells)
     return line.getvalue().removesuffix("\r\n")
-
-
-def spreadsheet(cell: object) -> object:
-    """The cell as a spreadsheet shows it and doesn't run it; numbers, also as texts, stay.
-
-    >>> spreadsheet("=1+1"), spreadsheet("-1"), spreadsheet("mrr")
-    ("'=1+1", '-1', 'mrr')
-    """
-    if not isinstance(cell, str) or not cell.lstrip().startswith(_FORMULA_SIGNS):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell
 
 
 Element: TypeAlias = ElementTree.Element

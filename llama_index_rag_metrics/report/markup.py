@@ -1,4 +1,4 @@
-"""Reports as Markdown, as GitHub shows it, and as LaTeX; what comes from data stays text."""
+"""Reports as Markdown, as GitHub shows it; what comes from data stays text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,6 @@ _QUESTION_CHARACTERS = 200
 def to_markdown(report: m.Report) -> str:
     """The decision, the tables, remarks; queries worth a look are folded."""
     return "\n\n".join(filter(None, _blocks(report))) + "\n"
-
-
-def to_latex(report: m.Report) -> str:
-    """The main tables with the package booktabs; Chinese, Japanese or Korean need XeLaTeX."""
-    return "\n".join(map(_tabular, report.tables("summary")))
 
 
 def _blocks(report: m.Report) -> Iterator[str]:
@@ -94,21 +89,3 @@ def _pipes(*lines: Iterable[str]) -> str:
 
 def _folded(title: str, inner: str) -> str:
     return f"<details><summary>{escape.markdown(title)}</summary>\n\n{inner}\n\n</details>"
-
-
-def _tabular(table: m.Table) -> str:
-    sides = "l" * (1 + table.text_columns) + "r" * (len(table.head) - table.text_columns)
-    rows = [(escape.latex(row.label), *map(_latex_cell, row.cells)) for row in table.rows]
-    head = _ampersands(map(escape.latex, (table.first, *table.head)))
-    above = (rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule")
-    below = (r"\bottomrule", r"\end{tabular}", "")
-    return "\n".join([*above, *map(_ampersands, rows), *below])
-
-
-def _latex_cell(cell: m.Cell) -> str:
-    text = escape.latex(shown(cell, interval=False))
-    return rf"\textbf{{{text}}}" if cell.tone in _BOLD else text
-
-
-def _ampersands(cells: Iterable[str]) -> str:
-    return f"{' & '.join(cells)} \\\\"

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.report.escape import csv_line, html, spreadsheet, terminal
+from llama_index_rag_metrics.report.escape import csv_line, html, terminal
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import MissingPackage
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from llama_index_rag_metrics.report.html import Cut
     from llama_index_rag_metrics.report.model import Records, Report
-    from llama_index_rag_metrics.report.plot import Plot
 
 
 class Sentence:
@@ -73,19 +72,6 @@ class Reportable:
 
         return to_markdown(self.report())
 
-    def to_latex(self) -> str:
-        """The main tables for LaTeX with the package booktabs."""
-        from llama_index_rag_metrics.report.markup import to_latex
-
-        return to_latex(self.report())
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """The unrounded numbers as CSV; written to `path`, if given.
-
-        A text that a spreadsheet would run, such as "=1+1", has an apostrophe before it.
-        """
-        return written(csv_text(self.report().records), path)
-
     def to_json(self, path: str | Path | None = None) -> str:
         """The unrounded numbers as a list of JSON objects; written to `path`, if given."""
         records = self.report().records
@@ -103,34 +89,11 @@ class Reportable:
         frame = pd.DataFrame(dict(records.columns))
         return frame if records.index is None else frame.set_index(records.index)
 
-    def plot(self, kind: str = "means", metric: str | None = None) -> Plot:
-        """One figure as a picture, which a notebook shows.
 
-        Args:
-            kind: "means" with their intervals; "differences" from the baseline with theirs, and
-                their "distribution" over the queries (both of a comparison only); a metric
-                "by_cutoff", or "by_tokens" where these were counted; "precision_recall":
-                interpolated, at eleven levels; "latency". Of a sweep: "tradeoff", quality against
-                tokens against p95, and a "heat_map" of two parameters. Of what
-                predicts the answers: "predictions".
-            metric: which metric it shows; None takes ndcg where there is one, else the first. Means
-                and differences show all metrics unless one is given.
-
-        Raises:
-            InvalidInput: there is no such figure of this result.
-            UnknownMetric: the metric wasn't computed.
-        """
-        from llama_index_rag_metrics.report.plot import plot_of
-
-        return plot_of(self.report(), kind, metric)
-
-
-def csv_text(records: Records, *, for_people: bool = True) -> str:
-    """A line of names, and a line a row; `for_people`, spreadsheets run nothing of it."""
+def csv_text(records: Records) -> str:
+    """A line of names, and a line a row."""
     rows = zip(*records.columns.values(), strict=True)
     lines = [list(records.columns), *(jsonable(row, "records") for row in rows)]
-    if for_people:
-        lines = [[spreadsheet(cell) for cell in line] for line in lines]
     return "".join(f"{csv_line(line)}\n" for line in lines)
 
 

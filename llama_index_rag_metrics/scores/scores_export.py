@@ -69,7 +69,7 @@ def write_scores(path: Path, systems: Sequence[Scores]) -> None:
     if ending == ".json":
         written(to_json(systems), path)
     elif ending == ".csv":
-        written(csv_text(per_query(systems), for_people=False), path)
+        written(csv_text(per_query(systems)), path)
     elif ending == ".parquet":
         _write_parquet(path, per_query(systems))
     else:

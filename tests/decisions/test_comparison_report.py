@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
+import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -241,43 +239,11 @@ def test_markdown_makes_what_is_significant_bold() -> None:
     assert f"**+{difference.difference:.3f}**" in compared.to_markdown()
 
 
-def hostile_latex() -> str:
-    perfect = Scores(["q"], {"mrr": [1.0]})
-    return compare({"a": perfect, r"\~^{}$#<>|": perfect, 'b"_&%': perfect}, "a").to_latex()
-
-
-def test_latex_is_escaped_and_balanced() -> None:
-    text = large().to_latex()
-
-    assert text.count(r"\begin{tabular}{lrrrrrrr}") == text.count(r"\end{tabular}") == 2
-    assert r"b\_1 \& 100 \%" in text
-    assert r"\textbf{" in text
-    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
-    # ampersands that part columns: all but the escaped one
-    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {7}
-    hostile = hostile_latex()
-    assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}\{\}\$\#" in hostile
-    assert r"\#\textless{}\textgreater{}\textbar{} &" in hostile
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX on this machine")
-def test_latex_compiles(tmp_path: Path) -> None:
-    tables = large().to_latex() + hostile_latex()
-    document = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{tables}"
-    document += r"\end{document}"
-    (tmp_path / "a.tex").write_text(document, encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
-    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert (tmp_path / "a.pdf").stat().st_size > 0
-
-
-def test_csv_has_every_number_in_full(tmp_path: Path) -> None:
+def test_records_have_every_number_in_full(tmp_path: Path) -> None:
     compared = large(slices="kind")
-    rows = list(csv.DictReader(io.StringIO(compared.to_csv(tmp_path / "a.csv"))))
-
-    assert (tmp_path / "a.csv").read_bytes() == compared.to_csv().encode()
-    assert [row["slice"] for row in rows] == [""] * 4 + ["even"] * 4 + ["odd"] * 4
+    rows = json.loads(compared.to_json(tmp_path / "a.json"))
+    assert (tmp_path / "a.json").read_text("utf-8") == compared.to_json()
+    assert [row["slice"] for row in rows] == [None] * 4 + ["even"] * 4 + ["odd"] * 4
     for row, difference in zip(rows, compared, strict=False):
         assert float(row["difference"]) == difference.difference
         assert float(row["p_corrected"]) == difference.p_corrected

@@ -23,7 +23,6 @@ from llama_index_rag_metrics import (
     Span,
     compare,
     evaluate,
-    plot,
     score_rankings,
 )
 from llama_index_rag_metrics.evaluation.results import evaluation_results
@@ -39,8 +38,8 @@ from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.report.figure import Figure
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.svg import picture
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 
 def random_results(names: list[Any], queries: int = 300) -> EvaluationResults:
@@ -106,9 +105,9 @@ def test_the_curve_over_tokens_passes_through_the_metric_itself(name: str) -> No
 
 def test_without_counts_there_is_no_curve_over_tokens() -> None:
     results = random_results(["recall@3"])
-    with pytest.raises(InvalidInput, match="by_tokens"):
-        results.plot("by_tokens")
-    assert results.plot("by_cutoff").svg
+    figures = results.report().figures
+    assert "by_tokens" not in figures or figures["by_tokens"]("recall@3") is None
+    assert figures["by_cutoff"]("recall@3") is not None
 
 
 def test_the_curve_of_some_queries_is_theirs() -> None:
@@ -306,7 +305,7 @@ def test_latency_has_whole_numbers_on_its_axis(seconds: Sequence[float], ticks: 
     run = Run({f"q{n}": Ranking(["a"], latency=latency) for n, latency in enumerate(seconds)})
     scores = score_rankings({query_id: ["a"] for query_id in run}, run, "mrr")
     results = EvaluationResults([], run=run, relevance={}, scores=scores)
-    text = plot(results, "latency").svg
+    text = picture(figure_of(results, "latency"))
     # in milliseconds; the axis ends with the outermost ticks
     shown = re.findall(r'<text x="([\d.]+)%" y="245"[^>]*>([\d.,]+)</text>', text)
     assert [tick.replace(",", "") for _, tick in shown] == ticks
@@ -326,18 +325,6 @@ def test_curves_are_drawn_for_every_system(kind: str) -> None:
     assert {*named(drawn)} == {"baseline", EVIL}
     assert {len(series.remarks) - len(series.x) for series in drawn.series} == {0}
     assert figure_of(baseline(), kind).series[0].name == "baseline"
-
-
-def test_what_cannot_be_drawn_is_refused() -> None:
-    scores = Scores(["q"], {"mrr": [1.0]})
-    of_rankings = ("by_cutoff", "by_tokens", "precision_recall")
-    for kind in ("differences", "distribution", *of_rankings, "latency"):
-        with pytest.raises(InvalidInput, match=kind):
-            plot(scores, kind)
-    with pytest.raises(InvalidInput, match="'means' or 'differences'"):
-        plot(scores, "pie")
-    with pytest.raises(UnknownMetric, match="mrr"):
-        plot(scores, "means", "mr")
 
 
 def test_a_curve_is_of_every_time_that_questions_were_asked() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -35,16 +33,14 @@ def test_every_result_has_every_output(build: Callable[[], Any], tmp_path: Path)
     report = result.report()
     first, *_ = report.tables("summary")[0].rows
     value = shown(first.cells[0], interval=False).rstrip("%)")
-    for text in (str(result), result._repr_html_(), result.to_markdown(), result.to_latex()):
+    for text in (str(result), result._repr_html_(), result.to_markdown()):
         assert value in text
     for page in (result._repr_html_(), result.to_html(tmp_path / "a.html").read_text("utf-8")):
         assert EVIL not in page
     assert "object at" not in str(result)
     frame = result.to_pandas()
-    read = list(csv.reader(io.StringIO(result.to_csv(tmp_path / "a.csv"))))
-    assert len(read) == 1 + len(frame)
-    assert (tmp_path / "a.csv").read_bytes() == result.to_csv().encode()
     assert json.loads(result.to_json())
+    assert len(frame)
 
 
 @pytest.mark.parametrize("toy", [toy_format, toy_result])

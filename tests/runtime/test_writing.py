@@ -49,7 +49,6 @@ OUTPUTS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "scores, JSON": ("out.json", lambda path: scores().to_json(path)),
     "baseline": ("out.json", lambda path: Baseline.of(scores()).save(path)),
     "comparison, JSON": ("out.json", lambda path: comparison().to_json(path)),
-    "comparison, CSV": ("out.csv", lambda path: comparison().to_csv(path)),
     "report, HTML": ("out.html", lambda path: comparison().to_html(path)),
 }
 each_output = pytest.mark.parametrize(("name", "write"), OUTPUTS.values(), ids=OUTPUTS)

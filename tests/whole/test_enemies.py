@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,22 +12,14 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from support.retrievers import Scripted
 
-from llama_index_rag_metrics import (
-    RetrievalDataset,
-    evaluate,
-    evaluate_stages,
-    metric,
-    score_rankings,
-)
+from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages, metric
 from llama_index_rag_metrics.cli.commands import chosen_metrics
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.labels.question_generation import parse
 from llama_index_rag_metrics.metrics.metric_names import split_names
 from llama_index_rag_metrics.report.escape import markdown
-from llama_index_rag_metrics.report.reportable import csv_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import mask
-from llama_index_rag_metrics.scores.scores_export import per_query
 
 QUERIES = {f"q{number}": f"{number}?" for number in range(6)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES}, {"d": "a text"})
@@ -79,30 +69,6 @@ def test_time_grows_as_the_text_does(reader: str, piece: str) -> None:
 def test_commas_divide_outside_of_brackets() -> None:
     assert split_names("a,b(c,d),,g(h") == ["a", "b(c,d)", "", "g(h"]
     assert split_names("") == [""]
-
-
-CELLS = ["=1+1", "+1+1", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "＝1"]
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_a_spreadsheet_runs_nothing_of_a_report(cell: str) -> None:
-    scores = score_rankings({cell: {"d": 1}}, {cell: ["d"]}, ["mrr"])
-    shown, data = (
-        list(
-            csv.reader(
-                io.StringIO(csv_text(per_query([scores]), for_people=for_people), newline="")
-            )
-        )
-        for for_people in (True, False)
-    )
-    assert shown[1][1] == f"'{cell}"
-    # what is read back is as it was
-    assert data[1][1] == cell
-
-
-def test_numbers_are_no_formulas() -> None:
-    scores = score_rankings({"-1": {"d": 1}}, {"-1": ["d"]}, ["mrr"])
-    assert csv_text(per_query([scores])) == csv_text(per_query([scores]), for_people=False)
 
 
 @pytest.mark.parametrize("way", ["no", 1, 0, "False", []])

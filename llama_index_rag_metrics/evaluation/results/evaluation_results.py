@@ -27,7 +27,6 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.model import Cell, Report, headline
 from llama_index_rag_metrics.report.numbers import questions, score, shown
-from llama_index_rag_metrics.report.plot import Plot, plot_of
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, RagMetricsError
@@ -509,18 +508,3 @@ def systems_of(reported: Several) -> list[System]:
 def results_report(reported: Several, **options: Any) -> Report:
     systems = systems_of(reported)
     return systems_report(systems, figures=curve_figures(systems), **options)
-
-
-def plot(reported: Reportable | Several, kind: str = "means", metric: str | None = None) -> Plot:
-    """Draw one figure of any result, or of the results or scores of several retrievers.
-
-    For the kinds of figures and for errors see `Reportable.plot`.
-
-    Examples:
-        >>> from llama_index_rag_metrics import Scores
-        >>> bm25 = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}, name="bm25")
-        >>> print(plot(bm25, "means", "mrr"))
-        Retrieval of bm25, plotted: means with their intervals, mrr.
-    """
-    report = reported.report() if isinstance(reported, Reportable) else results_report(reported)
-    return plot_of(report, kind, metric)
