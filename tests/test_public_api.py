@@ -47,7 +47,6 @@ STABLE = {
     "generate_question_context_pairs",
     "metric",
     "metrics",
-    "plot",
     "read_qrels",
     "read_run",
     "register",
