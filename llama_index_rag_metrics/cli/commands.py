@@ -56,7 +56,6 @@ Args:
     depth: How many of each ranking are read, best first.
     form (--format): How the result is printed.
     html: Write the report as one HTML file.
-    ignore_identical_ids: Leave out passages whose id is the question's own.
     json: Write the decision, the unrounded numbers, the exit code and any error as JSON. With -,
         print it; everything else then goes to standard error.
     llm (FACTORY): package.module:factory, which makes an LLM of LlamaIndex, or the LLM.
@@ -68,7 +67,6 @@ Args:
     progress (--progress/--no-progress): Show a progress bar.
     question_id (ATTRIBUTE): If RUN is a file of traces: the attribute of the spans that holds the
         id of the question, such as question_id. Default: every trace is a question.
-    split: The split of a BEIR folder to read. Default: test.
     tokenizer: What tokens are counted by: an encoding of tiktoken, such as cl100k_base, or
         package.module:function. Default: LlamaIndex's.
     top_k: How many passages to retrieve. Default: the largest cutoff; at least 10 if a metric has
@@ -208,11 +206,8 @@ _CALLED = {
 """Arguments of the package that a command calls otherwise."""
 
 _REMEDIES = {
-    "answer": "Say which: --columns answer=NAME.",
-    "query_id": "Name the column of their ids: --columns query_id=NAME.",
     "texts": "A metric of texts needs questions and texts, which `rag-metrics evaluate` has.",
-    "matcher": "A matcher needs what it compares: `rag-metrics score --matcher` and `rag-metrics "
-    "evaluate --matcher` have it.",
+    "matcher": "A matcher needs what it compares: `rag-metrics evaluate --matcher` has it.",
     "llm": "Set Settings.llm in the module of --retriever.",
     "embed_model": "Set Settings.embed_model in the module of --retriever.",
     "spans": "Give RUN as JSON lines with retrieved_spans.",
@@ -232,7 +227,7 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
         shown = next((names[name] for name in known), argument)
         return error.worded(f"{shown}{space}{rest}", _REMEDIES.get(error.lacks, error.remedy))
     if isinstance(error, LacksField):
-        return error.worded("--columns FIELD=COLUMN" if "columns" in names else "")
+        return error.worded("")
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return error.worded("set ") if isinstance(error, MissingKey) else str(error)

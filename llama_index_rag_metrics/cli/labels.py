@@ -30,7 +30,6 @@ def run_check(
     dataset: Path,
     corpus: str | None = None,
     *,
-    split: str | None = None,
     match_on: str = "node_id",
     alike: float = 0.6,
     giveaway: float = 0.9,
@@ -58,7 +57,7 @@ def run_check(
     check_share("alike", alike)
     check_share("giveaway", giveaway)
     check_files({"--html": html}, [dataset, Path(corpus) if corpus else None])
-    questions = RetrievalDataset.load(dataset, split=split)
+    questions = RetrievalDataset.load(dataset)
     passages = passages_of("CORPUS", corpus, questions, match_on)
     how = {"alike": alike, "giveaway": giveaway}
     findings = check_labels(questions, passages, match_on=match_on, **how)
@@ -72,7 +71,6 @@ def run_move(
     new_nodes: str,
     *,
     output: NewFile[Path],
-    split: str | None = None,
     threshold: float = 0.5,
     form: Form = "table",
     html: NewFile[Path | None] = None,
@@ -98,7 +96,7 @@ def run_move(
     check_share("threshold", threshold)
     check_files({"--output": output, "--html": html}, [Path(new_nodes)])
     check_ending(output)
-    questions = RetrievalDataset.load(dataset, split=split)
+    questions = RetrievalDataset.load(dataset)
     moved = move_labels(questions, passages_of("NEW", new_nodes, questions), threshold=threshold)
     moved.dataset.save(output)
     show(moved, form, html=html)

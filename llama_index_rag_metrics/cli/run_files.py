@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
 from llama_index_rag_metrics.files.lines import LacksField
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
-from llama_index_rag_metrics.files.runs.write_runs import WHOLE
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
-from llama_index_rag_metrics.files.traces.trace_sessions import Repeats
 from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
-from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID
-from llama_index_rag_metrics.rankings.matching.matcher_names import Matched, as_matcher
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -38,9 +34,7 @@ class ScoreRequest:
 
     metrics: Sequence[Any]
     asked: TraceQuestions
-    columns: Mapping[str, str]
     selection: Selection = ALL_RETRIEVED
-    ignore_identical_ids: bool = False
     tokenizer: Tokenizer | None = None
     documents: Mapping[str, str] | None = None
 
@@ -53,7 +47,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
     relevance = _labels(qrels, request)
     systems = []
     for run in runs:
-        _check_labelled(run, relevance, request)
+        _check_labelled(run, relevance)
         systems.append(_scored(run, relevance, request))
     return systems
 
@@ -64,13 +58,10 @@ def _labels(qrels: Path | None, request: ScoreRequest) -> Mapping[str, Relevance
     return read_relevance(qrels)
 
 
-def _check_labelled(
-    run: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
-) -> None:
+def _check_labelled(run: Path, relevance: Mapping[str, Relevance] | None) -> None:
     """Refuse a run without labels whose file can't have any."""
     run.stat()  # what isn't there has no kind
-    is_beside = relevance is None and request.asked.matcher is None
-    if is_beside and kind_of(run) not in _WITH_RELEVANCE:
+    if relevance is None and kind_of(run) not in _WITH_RELEVANCE:
         expected = "a kind of file that has expected_ids beside its rankings"
         remedy = "Or give the labels with --qrels FILE."
         raise InvalidInput("RUN", str(run), expected, remedy)
@@ -82,35 +73,21 @@ class TraceQuestions:
 
     question_id: str | None
     questions: RetrievalDataset | None
-    match_on: str
-    matcher: str | None
-    repeats: Repeats = "last"
 
     @classmethod
-    def of(
-        cls,
-        question_id: str | None,
-        questions: Path | None,
-        match_on: str = NODE_ID,
-        matcher: str | None = None,
-        repeats: Repeats = "last",
-    ) -> TraceQuestions:
+    def of(cls, question_id: str | None, questions: Path | None) -> TraceQuestions:
         """From the options."""
-        as_matcher(matcher)
-        if questions is None and matcher is not None:
-            expected = "--questions DATASET beside it, which has the labels' texts"
-            raise InvalidInput("--matcher", matcher, expected)
         dataset = None
         if questions is not None:
             from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
             dataset = RetrievalDataset.load(questions)
-        return cls(question_id, dataset, match_on, matcher, repeats)
+        return cls(question_id, dataset)
 
     @property
     def is_given(self) -> bool:
         """Whether any of the options was given."""
-        return self != TraceQuestions(None, None, NODE_ID, None)
+        return self != TraceQuestions(None, None)
 
     @property
     def relevance(self) -> Mapping[str, Relevance]:
@@ -121,42 +98,15 @@ class TraceQuestions:
         """Of a run that was read with the dataset its own, which has more; else the dataset's."""
         return run.metadata or ({} if self.questions is None else self.questions.metadata)
 
-    def matched(self, run: Run, judged: Mapping[str, RelevanceLike] | None) -> Matched | None:
-        """What the matcher recognises in a run; None where there is none."""
-        from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
 
-        if self.questions is None or self.matcher is None:
-            return None
-        dataset = self.questions
-        if judged:
-            known: dict[str, Any] = {
-                query_id: judged[query_id] for query_id in judged if query_id in dataset.queries
-            }
-            dataset = replace(dataset, relevance=known, expected_texts={})
-        if not (dataset.relevance or dataset.expected_texts):
-            expected = "labels to recognise: in --questions or --qrels"
-            raise InvalidInput("--matcher", self.matcher, expected)
-        return match_run(run, dataset, self.matcher)
-
-
-def read_stored(path: Path, columns: Mapping[str, str], asked: TraceQuestions) -> Run:
+def read_stored(path: Path, asked: TraceQuestions) -> Run:
     """A run from a file, of traces where their questions are named."""
     if asked.is_given and format_of(path, "run") == "traces":
-        run = read_traces(
-            path,
-            question_id=asked.question_id,
-            questions=asked.questions,
-            match_on=asked.match_on,
-            repeats=asked.repeats,
-        )
-    elif asked.repeats != "last" and format_of(path, "run") not in WHOLE:
-        expected = "a file of traces, or one that keeps repeats, as RUN: JSONL, Parquet, Arrow"
-        raise InvalidInput("--repeats", str(path), expected)
-    elif asked.question_id is not None or asked.match_on != NODE_ID:
-        option = "--match-on" if asked.question_id is None else "--question-id"
-        raise InvalidInput(option, str(path), "a file of traces as RUN")
+        run = read_traces(path, question_id=asked.question_id, questions=asked.questions)
+    elif asked.question_id is not None:
+        raise InvalidInput("--question-id", str(path), "a file of traces as RUN")
     else:
-        run = read_run(path, columns=columns)
+        run = read_run(path)
     if not run:
         remedy = f"It says: {'; '.join(run.notes)}." if run.notes else ""
         raise InvalidInput("RUN", str(path), "a file with at least one ranking", remedy)
@@ -180,18 +130,14 @@ def _scored(path: Path, relevance: Mapping[str, Relevance] | None, request: Scor
 def _read_system(
     path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
 ) -> System:
-    run = read_stored(path, request.columns, request.asked)
-    if request.ignore_identical_ids:
-        run = run.without_identical_ids()
+    run = read_stored(path, request.asked)
     notes: list[str] = []
     if request.selection.min_score is not None:
         uncut, run = run, run.at_least(request.selection.min_score)
         notes = sum(map(Cut.of, uncut.every_ranking, run.every_ranking), Cut()).notes
-    asked, retrieved = request.asked, run
-    if (matched := asked.matched(run, relevance)) is not None:
-        run, relevance = matched.run, matched.relevance
+    asked = request.asked
     if relevance is None:
-        relevance = relevance_beside(path, request.columns)
+        relevance = relevance_beside(path)
     if not run.keys() & relevance.keys():
         if format_of(path, "run") == "traces" and not (asked.question_id or asked.questions):
             expected = "traces of the questions that are judged"
@@ -210,8 +156,7 @@ def _read_system(
         documents=request.documents,
     )
     scores = scores.replace(notes=[*notes, *scores.notes])
-    by_metric = {} if matched is None else dict.fromkeys(scores, matched)
-    return System(scores.name, scores, retrieved, relevance, by_metric, {})
+    return System(scores.name, scores, run, relevance, {}, {})
 
 
 def read_relevance(path: Path) -> Mapping[str, Relevance]:
@@ -221,9 +166,9 @@ def read_relevance(path: Path) -> Mapping[str, Relevance]:
     return relevance
 
 
-def relevance_beside(path: Path, columns: Mapping[str, str]) -> Mapping[str, Relevance]:
+def relevance_beside(path: Path) -> Mapping[str, Relevance]:
     try:
-        if relevance := read_qrels(path, columns=columns):
+        if relevance := read_qrels(path):
             return relevance
     except LacksField:
         pass
@@ -232,14 +177,3 @@ def relevance_beside(path: Path, columns: Mapping[str, str]) -> Mapping[str, Rel
         "LLMRelevancy(llm=…).grade() and write_qrels() make such a file."
     )
     raise InvalidInput("RUN", str(path), "expected_ids beside its rankings", remedy)
-
-
-def read_columns(texts: Iterable[str]) -> dict[str, str]:
-    """Field to column, from texts like "retrieved_ids=doc_ids,query_id=qid"."""
-    columns: dict[str, str] = {}
-    for pair in (pair for text in texts for pair in text.split(",")):
-        field, equals, column = (part.strip() for part in pair.partition("="))
-        if not (field and equals and column):
-            raise InvalidInput("--columns", pair, "FIELD=COLUMN, as in retrieved_ids=doc_ids")
-        columns[field] = column
-    return columns

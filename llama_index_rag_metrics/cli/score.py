@@ -39,14 +39,9 @@ def run_score(
     min_score: float | None = None,
     tokenizer: str | None = None,
     corpus: Path | None = None,
-    ignore_identical_ids: bool = False,
     output: NewFile[Path | None] = None,
-    columns: list[str] | None = None,
     question_id: str | None = None,
-    repeats: Literal["last", "keep"] = "last",
     questions: Path | None = None,
-    match_on: str = "node_id",
-    matcher: str | None = None,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Score stored rankings, one or several side by side.
@@ -65,27 +60,14 @@ def run_score(
         corpus: The texts of the documents, a file like BEIR's corpus.jsonl: for span metrics in
             tokens.
         output (-o): Write every question's scores, unrounded: a .parquet, .csv or .json file.
-        columns (FIELD=COLUMN): How RUN names its columns, as FIELD=COLUMN: retrieved_ids=doc_ids.
-            Repeat the option, or use commas.
-        repeats: If RUN is a file of traces: of a question that was asked several times the last
-            answer counts, or all are kept, and its score is their mean. If it is of JSON lines,
-            Parquet or Arrow and numbers the runs of a question, all count by either. Other files
-            are refused with keep.
         questions (DATASET): A dataset with the questions' metadata, for rules over slices, and the
             labels, unless --qrels has them. If RUN is a file of traces, it also finds their
-            questions by their text; with --matcher, it has the labels' texts.
-        match_on (KEY): If RUN is a file of traces: which id of a passage the labels use: node_id,
-            ref_doc_id or a metadata key.
-        matcher: Recognise the labelled passages of --questions in RUN by this instead of ids, as
-            where traces hold no ids: text, exact, tokens, edit or embedding, with a threshold if
-            you like: 'text>=0.6'.
+            questions by their text.
 
     Groups:
-        Judgements and files: qrels, columns, corpus, tokenizer
-        Metrics: metric, min_score, max_retrieved, judged_only, ignore_identical_ids
-        Traces: question_id, questions, repeats, match_on, matcher
-        Output: output_format
-        Files to write: html, output, json
+        Judgements: qrels, questions, question_id, corpus
+        Metrics: metric, min_score, max_retrieved, judged_only, tokenizer
+        Output: output_format, html, output, json
 
     Examples:
         rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
@@ -106,9 +88,7 @@ def run_score(
     request = run_files.ScoreRequest(
         chosen_metrics(metric),
         selection=Selection(max_retrieved, judged_only, min_score),
-        columns=run_files.read_columns(columns or ()),
-        ignore_identical_ids=ignore_identical_ids,
-        asked=run_files.TraceQuestions.of(question_id, questions, match_on, matcher, repeats),
+        asked=run_files.TraceQuestions.of(question_id, questions),
         tokenizer=tokenizer_named(tokenizer),
         documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
     )

@@ -28,7 +28,6 @@ def run_show(
     runs: list[Path],
     *,
     dataset: Path | None = None,
-    split: str | None = None,
     qrels: Path | None = None,
     metric: str | None = None,
     matcher: str | None = None,
@@ -54,11 +53,6 @@ def run_show(
             you like: 'text>=0.6'. Default: ids, or text where --dataset has labels by text alone.
         depth: How many passages of each ranking are shown.
 
-    Groups:
-        Labels and questions: dataset, split, qrels, question_id
-        What is shown: metric, matcher, depth
-        Output: form, json
-
     Examples:
         rag-metrics show q23 bm25.jsonl hybrid.jsonl --dataset my-dataset
         rag-metrics show "soup out of the pot" scores.json
@@ -74,7 +68,7 @@ def run_show(
         raise InvalidInput("--matcher", matcher, expected)
     known = None
     if dataset is not None:
-        known = RetrievalDataset.load(dataset, split=split)
+        known = RetrievalDataset.load(dataset)
     stored = [system for path in runs for system in _systems(path, known, qrels, question_id)]
     asked = {} if known is None else dict(known.queries)
     for system in stored:
@@ -104,7 +98,6 @@ def _systems(
     """The systems of one file: of scores, or the one whose rankings it holds."""
     from llama_index_rag_metrics.cli import run_files
     from llama_index_rag_metrics.files.dataset_content import PassageTexts
-    from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scores_export import read_json
     from llama_index_rag_metrics.scores.systems import System
@@ -115,15 +108,15 @@ def _systems(
             for name, scores in read_json(path).items():
                 yield System.of(scores, name)._replace(text_of=text_of)
             return
-    asked = run_files.TraceQuestions(question_id, dataset, NODE_ID, None)
-    run = run_files.read_stored(path, {}, asked)
+    asked = run_files.TraceQuestions(question_id, dataset)
+    run = run_files.read_stored(path, asked)
     relevance: Mapping[str, Relevance]
     if qrels is not None:
         relevance = run_files.read_relevance(qrels)
     elif dataset is not None and (dataset.relevance or dataset.expected_texts):
         relevance = dataset.relevance
     else:
-        relevance = run_files.relevance_beside(path, {})
+        relevance = run_files.relevance_beside(path)
     scores = Scores([], {}, queries=run.queries)
     yield System(run.name or path.stem, scores, run, relevance, {}, {}, text_of=text_of)
 

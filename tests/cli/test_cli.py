@@ -80,7 +80,6 @@ COMPARED = ("score", "a.run", "b.run", "--qrels", "q.txt", "-m", "ndcg@10")
     [
         ("metrics", "ndcg"),
         COMPARED,
-        (*COMPARED, "--format", "trec"),
         (*COMPARED, "--html", "report.html"),
         ("score", "a.run", "--qrels", "q.txt", "-m", "ndcg@10", "-o", "new.json"),
         ("gate", "scores.json", "-b", "base.json", "--update-baseline"),

@@ -183,15 +183,6 @@ def test_comments_and_columns_after_the_tag(folder: Path, packed: bool) -> None:
     assert "bm25" in json.loads(odd.stdout)
 
 
-def test_documents_with_the_id_of_their_query_are_left_out(folder: Path) -> None:
-    # the relevant document is second, behind the query itself
-    Path("run").write_text("b Q0 b 1 3.0 x\nb Q0 a 2 2.0 x\n")
-    Path("labels").write_text("b 0 a 1\n")
-    assert rows(score("run", "-m", "mrr", qrels="labels"))["mrr"] == ["0.50"]
-    ignoring = score("run", "-m", "mrr", "--ignore-identical-ids", qrels="labels")
-    assert rows(ignoring)["mrr"] == ["1.00"]
-
-
 def test_judged_documents_only_and_at_most_so_many(folder: Path) -> None:
     def mrr(*options: str) -> float:
         score("bm25.run", "-m", "mrr", "-o", "scores.json", *options)

@@ -78,7 +78,7 @@ class TestReview:
         rubric = run("review", "pool.jsonl", "-o", "j.jsonl", "--rubric", "rubric.txt")
         assert "a line for each grade" in refusal(rubric)
         lacking = refusal(run("review", "bad.jsonl", "-o", "j.jsonl"))
-        assert lacking.startswith("bad.jsonl isn't a pool to be judged but qrels. ")
+        assert lacking.startswith("bad.jsonl, line 1: expected a field 'query'")
         assert not (folder / "j.html").exists()
 
 

@@ -11,7 +11,6 @@ from support.command_line import refusal, run
 from llama_index_rag_metrics import RetrievalDataset, write_qrels, write_run
 
 BM25 = "llama_index_rag_metrics.demo.retrievers:bm25"
-POOL = ("labels", "pool", "a.run", "b.run", "-d", "d.json", "-o", "p.jsonl")
 EVALUATE = ("evaluate", "-d", "d.json", "-r", BM25)
 SCORE = ("score", "a.run", "--qrels", "q.txt", "-m")
 
@@ -32,10 +31,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((*POOL, "--level", "2"), "--level: expected a chance"),
-        ((*POOL, "--baseline", "x"), "--baseline: expected one of"),
-        ((*POOL, "-m", "mrr"), "--metric: expected ndcg@k"),
-        (("labels", "pool", "a.run", "-d", "d.json", "-o", "p.jsonl"), "RUN: expected at least"),
         (("labels", "check", "d.json", "--alike", "3"), "--alike: expected a number"),
         (("labels", "check", "d.json", "--giveaway", "-1"), "--giveaway: expected a number"),
         (("labels", "check", "d.json", "math:pi"), "CORPUS: expected"),
@@ -50,11 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
          "--metric: expected metrics of rankings, got 'bm25_similarity'. A metric of texts needs "
          "questions and texts, which `rag-metrics evaluate` has."),
         ((*SCORE, "recall(match=text)"),
-         "`rag-metrics score --matcher` and `rag-metrics evaluate --matcher` have it."),
+         "`rag-metrics evaluate --matcher` has it."),
         ((*SCORE, "span_recall"), "Give RUN as JSON lines with retrieved_spans."),
         ((*SCORE, "recall@200tokens"), "Give RUN as JSON lines with retrieved_texts, or use"),
-        (("score", "b.csv", "--qrels", "q.txt", "--columns", "query_id=x"),
-         "or --columns FIELD=COLUMN to say what it is called here"),
     ],
 )  # fmt: skip
 def test_options_are_named(arguments: tuple[str, ...], said: str) -> None:
@@ -78,14 +71,6 @@ def test_what_a_metric_lacks(metric: str, said: str) -> None:
 
 def write_lines(name: str, *records: dict[str, object]) -> None:
     Path(name).write_text("".join(f"{json.dumps(record)}\n" for record in records))
-
-
-def test_columns_say_that_a_file_is_a_run() -> None:
-    record = {"qid": "q1", "query": "Who?", "doc_id": "d1", "text": "She.", "similarity": 0.9}
-    write_lines("similar.jsonl", record)
-    columns = ("--columns", "score=similarity")
-    ended = run("score", "similar.jsonl", "--qrels", "q.txt", "-m", "recall@1", *columns)
-    assert (ended.exit_code, "1.00" in ended.stdout) == (0, True)
 
 
 def test_a_fault_in_the_judgements_beside_a_run_is_said() -> None:

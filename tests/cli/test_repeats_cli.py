@@ -66,12 +66,7 @@ def test_numbered_runs_of_a_file_all_count(folder: Path, ending: str) -> None:
     write_run(times, f"run.{ending}")
     Path("qrels.tsv").write_text("q\t0\ta\t1\n", encoding="utf-8")
     command = ("score", f"run.{ending}", "--qrels", "qrels.tsv", "-m", "mrr", "--format", "json")
-    for repeats in ((), ("--repeats", "last"), ("--repeats", "keep")):
-        shown = run(*command, *repeats)
-        assert json.loads(shown.stdout)["run"]["means"] == {"mrr": 0.75}
-    write_run(times.repeats[0], "once.run")
-    refused = run("score", "once.run", "--qrels", "qrels.tsv", "-m", "mrr", "--repeats", "keep")
-    assert "--repeats: expected a file of traces, or one that keeps repeats" in refusal(refused)
+    assert json.loads(run(*command).stdout)["run"]["means"] == {"mrr": 0.75}
 
 
 def test_a_file_that_tells_no_times_apart_is_refused_first(folder: Path) -> None:

@@ -54,26 +54,6 @@ class TestScore:
         assert ended.exit_code == 2
         assert "--question-id ATTRIBUTE or --questions DATASET" in ended.output
 
-    @pytest.mark.parametrize("option", [["--matcher", "text"], ["--match-on", "key"]])
-    def test_documents_without_ids(self, option: list[str]) -> None:
-        """As LangChain's instrumentor records them."""
-        prefix = "retrieval.documents.0.document"
-        fields = {f"{prefix}.content": "Geysers rise.", f"{prefix}.metadata": '{"key": "d1"}'}
-        kind = {"openinference.span.kind": "RETRIEVER", "input.value": "Where?"}
-        write_lines(Path("bare.jsonl"), request(span("r", **kind, **fields)))  # type: ignore[arg-type]
-        dataset = RetrievalDataset({"a": "Where?"}, {"a": ["d1"]}, {"d1": "Geysers rise."})
-        dataset.save("dataset.json")
-        asked = ["score", "bare.jsonl", "--questions", "dataset.json", "-m", "mrr"]
-        ended = run(*asked, *option, "--format", "csv")
-        assert ended.exit_code == 0, ended.output
-        assert "bare,1.0," in ended.stdout
-
-    def test_a_matcher_needs_texts(self) -> None:
-        Path("qrels.txt").write_text("q1 0 good 1\n")
-        ended = run("score", "traces.jsonl", "--qrels", "qrels.txt", "--matcher", "text")
-        assert ended.exit_code == 2
-        assert "--questions DATASET beside it" in ended.output
-
     def test_unlabelled(self) -> None:
         ended = run("score", "traces.jsonl")
         assert ended.exit_code == 2

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from llama_index_rag_metrics import read_qrels, read_run
-from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.files.lines import LacksField
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -49,22 +45,3 @@ def test_a_missing_field_is_named_with_what_is_there(source: Any, wording: str) 
 def test_an_unknown_field_is_refused() -> None:
     with pytest.raises(InvalidInput, match="fields such as query_id, retrieved_ids"):
         read_run(WIDE, columns={"ranking": "hits"})
-
-
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["score", *arguments])
-    return " ".join(f"{result.exit_code} {result.output} {result.stderr}".split())
-
-
-def test_the_command_line_names_columns_and_points_to_judgements(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in WIDE))
-    names = "query_id=question_no,retrieved_ids=hits"
-    shown = run(str(path), "-m", "mrr", "--columns", names, "--columns", "expected_ids=gold")
-    assert shown.startswith("0 ")
-    assert "mrr is 0.50" in shown
-
-    unlabelled = run(str(path), "-m", "mrr", "--columns", names)
-    assert unlabelled.startswith("2 ")
-    assert "--qrels FILE" in unlabelled
-    assert "FIELD=COLUMN" in run(str(path), "-m", "mrr", "--columns", "hits")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.command_line import run as command
 from support.telemetry import file_exporter
 
 from llama_index_rag_metrics import RetrievalDataset, match_run, read_traces, score_rankings
@@ -102,29 +101,3 @@ def test_matched_by_text(traces: Path) -> None:
     assert scores.queries == QUERIES
     assert "passages are recognised by text, not by ids" in scores.notes
     assert set(run.notes) <= set(scores.notes)  # what the traces lack isn't forgotten
-
-
-@pytest.mark.parametrize("option", [["--match-on", "key"], ["--matcher", "text"]])
-@pytest.mark.parametrize("labels", [[], ["--qrels", "qrels.txt"]])
-def test_score(traces: Path, folder: Path, option: list[str], labels: list[str]) -> None:
-    (folder / "qrels.txt").write_text("q1 0 tiber 1\nq2 0 venus 1\n")
-    asked = ["--questions", "dataset.json", *labels, "-m", "mrr", "--format", "csv"]
-    ended = command("score", str(traces), *asked, *option)
-    assert ended.exit_code == 0, ended.output
-    assert "traces,0.41666666" in ended.stdout
-
-
-def test_what_the_options_need(traces: Path, folder: Path) -> None:
-    ended = command("score", str(traces), "--matcher", "text", "--qrels", "qrels.txt")
-    assert ended.exit_code == 2
-    assert "--questions DATASET beside it, which has the labels' texts" in ended.output
-    (folder / "a.run").write_text("q1 Q0 tiber 1 0.5 tag\n")
-    (folder / "qrels.txt").write_text("q1 0 tiber 1\n")
-    ended = command("score", "a.run", "--match-on", "key", "--qrels", "qrels.txt")
-    assert ended.exit_code == 2
-    assert "--match-on: expected a file of traces as RUN" in ended.output
-    ended = command("score", "a.run", "-m", "mrr(match=text)", "--qrels", "qrels.txt")
-    assert "`rag-metrics score --matcher`" in " ".join(ended.output.split())
-    RetrievalDataset(QUERIES).save("questions.json")
-    ended = command("score", str(traces), "--matcher", "text", "--questions", "questions.json")
-    assert "labels to recognise: in --questions" in " ".join(ended.output.split())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command_line import refusal, run
+from support.command_line import run
 from support.telemetry import request, retrieval, write_lines
 
 from llama_index_rag_metrics import (
@@ -205,29 +205,12 @@ class TestTraces:
         with pytest.raises(InvalidInput, match="'last' or 'keep'"):
             read_traces(path, repeats="all")  # type: ignore[arg-type]
 
-    def test_on_the_command_line(self, path: Path, tmp_path: Path) -> None:
-        qrels = tmp_path / "qrels.txt"
-        qrels.write_text("q1 0 a 1\nq2 0 b 1\n", encoding="utf-8")
-        by_id = ("score", str(path), "--qrels", str(qrels), "--question-id", "question_id")
-        kept = run(*by_id, "-m", "mrr", "--repeats", "keep", "--format", "json")
-        assert kept.exit_code == 0, kept.output
-        (scored,) = json.loads(kept.stdout).values()
-        assert scored["means"] == {"mrr": 0.75}
-        assert len(scored["repeats"]) == 2
-        plain = tmp_path / "run.trec"
-        write_run(Run({"q1": ["a"]}), plain)
-        refused = run("score", str(plain), "--qrels", str(qrels), "--repeats", "keep")
-        assert "--repeats: expected a file of traces" in refusal(refused)
 
-
-@pytest.mark.parametrize("told", [(), ("--repeats", "keep")])
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_stored_repeats_on_the_command_line(
-    tmp_path: Path, ending: str, told: tuple[str, ...]
-) -> None:
+def test_stored_repeats_on_the_command_line(tmp_path: Path, ending: str) -> None:
     path, page = tmp_path / f"run.{ending}", tmp_path / "page.html"
     write_run(THRICE, path, relevance=JUDGED)
-    shown = run("score", str(path), "-m", "mrr", "--html", str(page), *told)
+    shown = run("score", str(path), "-m", "mrr", "--html", str(page))
     assert shown.exit_code == 0, shown.output
     assert "Asked up to 3 times each, 2 of 2 questions score differently" in " ".join(
         shown.stdout.split()

@@ -392,7 +392,7 @@ def fuzz_sweep_journals(rng: random.Random, folder: Path) -> None:
 
 
 OPTIONS = ["-m", "--metric", "--qrels", "--format", "-J", "-M", "-o"]
-WORDS = ["ndcg@3", "map", "json", "csv", "skip", "", "1", "-1", "nan", "no-such-file"]
+WORDS = ["ndcg@3", "map", "json", "csv", "", "1", "-1", "nan", "no-such-file"]
 
 
 def fuzz_command_line(rng: random.Random, folder: Path) -> None:
