@@ -50,7 +50,6 @@ found = sweep(
     {"chunk_size": [128, 256, 512], "top_k": [1, 2, 4, 8]},
     dataset,
     ["span_recall", "span_precision", "span_recall@1000tokens"],
-    chunks=split,  # what they allow at best, beside what was reached
 )
 print(found)
 

@@ -114,9 +114,11 @@ def place_of(title: str) -> str:
 
 
 def write_pages(app: Sphinx) -> None:
-    """A page for each title, which only its directive fills."""
-    for title in by_title():
-        path = Path(app.srcdir) / f"{place_of(title)}.md"
+    """A page for each title, which only its directive fills, and no other."""
+    pages = {Path(app.srcdir) / f"{place_of(title)}.md": title for title in by_title()}
+    for path in {*(Path(app.srcdir) / "reference").glob("*.md")} - pages.keys():
+        path.unlink()
+    for path, title in pages.items():
         text = f"# {title}\n\n```{{public-names}} {title}\n```\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(exist_ok=True)
