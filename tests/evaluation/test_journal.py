@@ -182,7 +182,7 @@ def test_only_what_is_new_or_reworded_is_asked(dataset: RetrievalDataset, path: 
     script: dict[str, Any] = {"two, please?": ["b"], "four?": ["d"]}
     retriever = Scripted(script)
     results = evaluate(retriever, changed, ["mrr"], journal=path)
-    assert retriever.asked == ["two, please?", "four?"]
+    assert sorted(retriever.asked) == ["four?", "two, please?"]
     assert results.scores.by_query("mrr") == {"q1": 1.0, "q2": 1.0, "q3": 0.0, "q4": 1.0}
     again = Scripted({})
     evaluate(again, changed, ["mrr"], journal=path)
