@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.rankings.fusion import fuse
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
     from llama_index_rag_metrics.runtime.cache.fetching import Cache
-    from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
     from llama_index_rag_metrics.scores.scoring.score_tables import score_schema, score_table
@@ -125,7 +124,6 @@ __all__ = [
     "RetrieverEvaluator",
     "Rule",
     "Run",
-    "SQLiteKVStore",
     "Scores",
     "Span",
     "SpanMatcher",
@@ -217,7 +215,6 @@ _LAZY = {
     "rankings.fusion": ("fuse",),
     "rankings.matching.matcher_names": ("Matched",),
     "runtime.cache.fetching": ("Cache",),
-    "runtime.cache.stores": ("SQLiteKVStore",),
     "scores": ("Scores",),
     "scores.scoring.score_rankings": ("score_rankings",),
     "scores.scoring.score_tables": ("score_schema", "score_table"),

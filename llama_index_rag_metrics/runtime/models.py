@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.digests import Request, identity
+from llama_index_rag_metrics.runtime.digests import Request, settings_of
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
@@ -42,7 +42,7 @@ class Embedder:
         self.scorer = scorer
         self.tally = Tally(Usage(label or model.model_name))
         self._cache = cache
-        self._settings = identity(model)
+        self._settings = settings_of(model)
 
     async def embed(
         self, texts: Iterable[str] = (), queries: Iterable[str] = ()

@@ -30,7 +30,6 @@ from llama_index_rag_metrics import (
     EmbeddingSimilarity,
     EvaluationResults,
     RetrievalDataset,
-    SQLiteKVStore,
     evaluate,
     score_table,
 )
@@ -583,27 +582,16 @@ def test_a_worker_that_dies_leaves_nobody_waiting_for_what_it_asked(
     assert same(ours, evaluate(Factory(log)(), dataset, [metric]))
 
 
-@pytest.mark.parametrize("kind", ["memory", "function"])
+@pytest.mark.parametrize("kind", ["memory", "file"])
 def test_caches_of_every_kind(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path, kind: str
 ) -> None:
     embedded, path = tmp_path / "embedded", tmp_path / "cache.sqlite"
-    cache: Any = Cache() if kind == "memory" else lambda: SQLiteKVStore(path)
+    cache: Any = Cache() if kind == "memory" else path
     metric = EmbeddingSimilarity(embed_model=NotingEmbedding(log=embedded))
     distributed.evaluate(dataset, Factory(log), [metric], workers=2, cache=cache)
     evaluate(Factory(log)(), dataset, [metric], cache=cache if kind == "memory" else path)
     assert len(notes(embedded)) == 11 + N
-
-
-def test_a_store_that_cannot_travel_is_a_clear_error(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path
-) -> None:
-    from llama_index.core.storage.kvstore import SimpleKVStore
-
-    store = SimpleKVStore()
-    store.lock = threading.Lock()  # type: ignore[attr-defined]
-    with pytest.raises(InvalidInput, match="cache: expected a store that can be pickled"):
-        evaluate_there(dataset, Factory(log), NAMES, cache=store)
 
 
 class Gate:

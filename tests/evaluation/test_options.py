@@ -137,15 +137,3 @@ def test_the_run_has_every_option_and_its_type() -> None:
 def test_an_option_that_isnt_there(argument: str, sentence: str) -> None:
     with pytest.raises(package.RagMetricsError, match=re.escape(sentence)):
         package.evaluate(lambda query: ["d"], DATASET, ["mrr"], **{argument: 8})  # type: ignore[arg-type]
-
-
-def test_a_cache_is_made_by_a_function() -> None:
-    made: list[package.SQLiteKVStore] = []
-
-    def store() -> package.SQLiteKVStore:
-        made.append(package.SQLiteKVStore(":memory:"))
-        return made[-1]
-
-    results = package.evaluate(lambda query: ["d"], DATASET, ["mrr"], cache=store)
-    assert results.scores.means == {"mrr": 1.0}
-    assert len(made) == 1

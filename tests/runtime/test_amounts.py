@@ -26,7 +26,6 @@ from llama_index_rag_metrics import (
     Rule,
     Run,
     Scores,
-    SQLiteKVStore,
 )
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer, check_share
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -65,7 +64,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
         DATASET, **options
     ),
     "Rule": lambda value=0.0, **options: Rule("mrr", ">=", value, baseline=True, **options),
-    "SQLiteKVStore": lambda **options: SQLiteKVStore("never opened.sqlite", **options),
     "Scores.intervals": SCORES.intervals,
     "Scores.worst": lambda n=1: SCORES.worst("mrr", n),
     "agreement": lambda **options: package.agreement(RELEVANT, RELEVANT, **options),

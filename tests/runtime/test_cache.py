@@ -6,22 +6,17 @@ import asyncio
 import json
 import pickle
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
-from functools import wraps
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.prompts import PromptTemplate
-from llama_index.core.storage.kvstore import SimpleKVStore
-from pydantic import BaseModel, PrivateAttr
 from support.processes import Forked
 
-from llama_index_rag_metrics import Cache, EmbeddingSimilarity, SQLiteKVStore
-from llama_index_rag_metrics.runtime.digests import Request, identity, without_credentials
+from llama_index_rag_metrics import Cache, EmbeddingSimilarity
+from llama_index_rag_metrics.runtime.cache.stores import MemoryStore, SQLiteStore
+from llama_index_rag_metrics.runtime.digests import Request, settings_of, without_credentials
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
 
 
@@ -175,20 +170,21 @@ def test_credentials_in_a_url_are_not_part_of_the_key() -> None:
     assert with_them == Request("k", "m", "https://host/v1").key
 
 
-def test_the_identity_of_a_component_holds_its_settings_and_no_secret() -> None:
+def test_the_settings_of_a_component_are_known_and_no_secret() -> None:
     class Service(MockEmbedding):
         api_key: str = "the secret"
         api_base: str = "https://me:pw@host/v1"
         dimensions: int = 8
         model_kwargs: dict[str, Any] = {"top_p": 0.5, "extra": [{"api_key": "confidential"}, None]}
 
-    described = identity(Service(embed_dim=4, embed_batch_size=7))
+    described = settings_of(Service(embed_dim=4, embed_batch_size=7))
     assert described["dimensions"] == 8
     assert described["api_base"] == "https://host/v1"
-    assert described["model_kwargs"] == {"top_p": 0.5, "extra": [None, None]}
+    assert described["model_kwargs"] == {"top_p": 0.5, "extra": [{}, None]}
     assert "embed_batch_size" not in described
-    assert "confidential" not in json.dumps(described)
-    assert "pw" not in json.dumps(described)
+    for secret in ("the secret", "confidential", "pw"):
+        assert secret not in json.dumps(described)
+    assert settings_of(Service(embed_dim=4, dimensions=9)) != described
 
 
 @pytest.mark.parametrize(
@@ -199,149 +195,27 @@ def test_the_identity_of_a_component_holds_its_settings_and_no_secret() -> None:
         *("Authorization", "headers"),
     ],
 )
-def test_settings_that_are_secrets_are_not_in_the_identity(name: str) -> None:
+def test_settings_that_are_secrets_are_left_out(name: str) -> None:
     class Service(MockEmbedding):
         model_kwargs: dict[str, Any] = {}
 
     service = Service(embed_dim=4, model_kwargs={name: "confidential", "top_p": 0.5})
-    assert identity(service)["model_kwargs"] == {"top_p": 0.5}
+    assert settings_of(service)["model_kwargs"] == {"top_p": 0.5}
     assert without_credentials(f"https://host/v1?{name}=s&page=2") == "https://host/v1?page=2"
 
 
-def test_components_that_answer_differently_have_other_identities() -> None:
-    """As do an LLM cut at 5 tokens and one at 500, or two of which one is told to reason."""
-
-    class Service(MockEmbedding):
-        max_tokens: int = 5
-        tokenizer_name: str = "small"
-        keyword_prompt: str = ""
-        additional_kwargs: dict[str, Any] = {}
-        prepare: Callable[[str], str] = str.lower
-        embedding_config: Any = None
-        _engine: str = PrivateAttr("small")
-        _generation_config: dict[str, int] = PrivateAttr(default_factory=dict)
-
-        def named(self, engine: str) -> Service:
-            self._engine = engine
-            return self
-
-        def generating(self, **config: int) -> Service:
-            self._generation_config = config
-            return self
-
-    @dataclass(slots=True)
-    class Seed:
-        value: int
-        password: str = "the secret"
-
-    class Config(BaseModel, extra="allow"):  # as Google's
-        dimensions: int
-        access_token: str = "the secret"
-
-    class Task(Enum):
-        SEARCH = 1
-        CLUSTERING = 2
-
-    configs: list[Any] = [Seed(1), Seed(2), *(Config(dimensions=n) for n in (1, 2)), *Task]
-    configs += [Config(dimensions=1, more=1), PromptTemplate("{a}"), 10**400]
-    services = [
-        Service(embed_dim=4),
-        Service(embed_dim=4, max_tokens=500),
-        Service(embed_dim=4, tokenizer_name="large"),
-        Service(embed_dim=4, keyword_prompt="Which words?"),
-        Service(embed_dim=4, additional_kwargs={"effort": "high"}),
-        Service(embed_dim=4, additional_kwargs={"effort": "low", "api_key": "the secret"}),
-        Service(embed_dim=4, additional_kwargs={"effort": "low", "stop": ["\n"]}),
-        Service(embed_dim=4, prepare=lambda text: text[:5]),
-        Service(embed_dim=4, prepare=lambda text: text[:6]),
-        Service(embed_dim=4).named("large"),
-        MockEmbedding(embed_dim=4),
-        *(Service(embed_dim=4, embedding_config=config) for config in configs),
-        *(Service(embed_dim=4).generating(top_k=top_k) for top_k in (1, 2)),
-    ]
-    keys = [json.dumps(identity(service), sort_keys=True) for service in services]
-    assert len(set(keys)) == len(keys)
-    assert json.dumps(identity(Service(embed_dim=4)), sort_keys=True) == keys[0]
-    assert "the secret" not in "".join(keys)
-
-
-@pytest.mark.parametrize("changed", ["base", "decorator"])
-def test_a_users_model_is_known_by_its_bases_and_decorators(changed: str) -> None:
-    def made(length: int) -> Any:
-        another: dict[str, Any] = {"__name__": "of_another", "MockEmbedding": MockEmbedding}
-        cut = "lambda self, text: [float(len(text[:LENGTH]))]".replace("LENGTH", str(length))
-        exec(f"class Base(MockEmbedding):\n _get_text_embedding = {cut}", another)
-
-        base: Any = another["Base"]
-        service = type("Service", (base,), {"__module__": __name__})
-
-        def cutting(function: Callable[[str], str]) -> Callable[[str], str]:
-            body = "lambda text: function(text[:LENGTH])".replace("LENGTH", str(length))
-            names = {"function": function, "__name__": "of_another"}
-            decorated: Callable[[str], str] = wraps(function)(eval(body, names))
-            return decorated
-
-        @cutting
-        def prepare(text: str) -> str:
-            return text
-
-        class Decorated(MockEmbedding):
-            prepare: Any = None
-
-        if changed == "base":
-            return service(embed_dim=1)
-        return Decorated(embed_dim=1, prepare=prepare)
-
-    assert identity(made(5)) == identity(made(5)) != identity(made(6))
-
-
-@dataclass
-class Linked:
-    other: Any = None
-
-
-def test_the_identity_of_settings_in_a_circle_or_of_sets_ends_and_stays() -> None:
-    class Service(MockEmbedding):
-        config: Any = None
-
-    one, other = Linked(), Linked()
-    one.other, other.other = other, one
-    assert identity(Service(embed_dim=4, config=one)) == identity(Service(embed_dim=4, config=one))
-    prompt = PromptTemplate("{a} {b}")  # the names of a RichPromptTemplate come from a set
-    turned = prompt.model_copy(update={"template_vars": prompt.template_vars[::-1]})
-    assert identity(Service(embed_dim=4, config=prompt)) == identity(
-        Service(embed_dim=4, config=turned)
-    )
-
-
 class TestSQLite:
-    def test_keeps_values_by_collection(self, tmp_path: Path) -> None:
-        store = SQLiteKVStore(tmp_path / "deep" / "down" / "store.sqlite")
-        store.put("a", {"value": "ö\ud800"})
-        store.put_all([("b", {"value": [1.5, None]}), ("c", {})], collection="other")
-        assert store.get("a") == {"value": "ö\ud800"}
-        assert store.get("b") is None
-        assert store.get_all("other") == {"b": {"value": [1.5, None]}, "c": {}}
-        assert store.get_many(["a", "x"]) == {"a": {"value": "ö\ud800"}}
-        assert store.delete("a")
-        assert not store.delete("a")
+    def test_keeps_values(self, tmp_path: Path) -> None:
+        store = SQLiteStore(tmp_path / "deep" / "down" / "store.sqlite")
+        asyncio.run(store.write({"a": "ö\ud800", "b": [1.5, None], "c": {}}))
+        assert asyncio.run(store.read(["a", "x"])) == {"a": "ö\ud800"}
         store.close()
-        assert store.get_all("other").keys() == {"b", "c"}
-
-    def test_its_asynchronous_methods(self, tmp_path: Path) -> None:
-        store = SQLiteKVStore(tmp_path / "store.sqlite")
-
-        async def main() -> tuple[Any, ...]:
-            await store.aput("a", {"value": 1})
-            await store.aput_all([("b", {"value": 2})])
-            return await store.aget("a"), await store.adelete("a"), await store.aget_all()
-
-        assert asyncio.run(main()) == ({"value": 1}, True, {"b": {"value": 2}})
+        assert asyncio.run(store.read("bc")) == {"b": [1.5, None], "c": {}}
 
     def test_more_keys_than_a_statement_takes(self, tmp_path: Path) -> None:
-        store = SQLiteKVStore(tmp_path / "store.sqlite")
-        store.put_all([(str(n), {"value": n}) for n in range(5_000)])
-        assert len(store.get_many([str(n) for n in range(5_001)])) == 5_000
+        store = SQLiteStore(tmp_path / "store.sqlite")
+        asyncio.run(store.write({str(n): n for n in range(5_000)}))
+        assert len(asyncio.run(store.read(str(n) for n in range(5_001)))) == 5_000
 
     def test_a_pickle_opens_the_same_file(self, tmp_path: Path) -> None:
         service = Service(Cache(tmp_path / "cache.sqlite"))
@@ -357,16 +231,20 @@ class TestSQLite:
         raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
         del cache
         assert b"confidential" not in raw
-        assert b'{"value": "CONFIDENTIAL"}' in raw
+        assert b'"CONFIDENTIAL"' in raw
 
 
 WRITER = """
-import sys
-from llama_index_rag_metrics import SQLiteKVStore
-store = SQLiteKVStore(sys.argv[1])
-for number in range(int(sys.argv[3])):
-    store.put(f"{sys.argv[2]}{number}", {"value": number})
-    print(number, flush=True)
+import asyncio, sys
+from llama_index_rag_metrics.runtime.cache.stores import SQLiteStore
+
+async def write():
+    store = SQLiteStore(sys.argv[1])
+    for number in range(int(sys.argv[3])):
+        await store.write({f"{sys.argv[2]}{number}": number})
+        print(number, flush=True)
+
+asyncio.run(write())
 """
 
 
@@ -380,11 +258,11 @@ def test_survives_kill_9(tmp_path: Path) -> None:
     written = [int(writer.stdout.readline()) for _ in range(50)]
     writer.kill()
     written += [int(line) for line in writer.communicate()[0].splitlines() if line.strip()]
-    store = SQLiteKVStore(path)
-    rows = store.get_all()
-    assert all(rows[f"k{number}"] == {"value": number} for number in written)
-    store.put("after", {"value": 1})
-    assert store.get("after") == {"value": 1}
+    store = SQLiteStore(path)
+    values = asyncio.run(store.read(f"k{number}" for number in written))
+    assert values == {f"k{number}": number for number in written}
+    asyncio.run(store.write({"after": 1}))
+    assert asyncio.run(store.read(["after"])) == {"after": 1}
 
 
 def test_two_processes_at_once(tmp_path: Path) -> None:
@@ -393,7 +271,8 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     for writer in writers:
         writer.communicate()
         assert writer.wait() == 0
-    assert len(SQLiteKVStore(path).get_all()) == 600
+    keys = [f"{name}{number}" for name in "abc" for number in range(200)]
+    assert len(asyncio.run(SQLiteStore(path).read(keys))) == 600
 
 
 class TestFailingStore:
@@ -405,9 +284,7 @@ class TestFailingStore:
         elif what == "not a database":
             path.write_text("something of the user's, and long enough to look at" * 100)
         before = path.read_bytes() if path.is_file() else b""
-        cache = Cache(SimpleKVStore() if what == "read-only" else path)
-        if what == "read-only":
-            cache.store = ReadOnly()
+        cache = Cache.on(ReadOnly()) if what == "read-only" else Cache(path)
         service = Service(cache)
         with pytest.warns(CacheWarning, match="the cache fails, and the run goes on") as caught:
             assert asyncio.run(service.get("a", "b")) == ["A", "B"]
@@ -419,20 +296,11 @@ class TestFailingStore:
         assert (path.read_bytes() if path.is_file() else b"") == before
 
 
-class ReadOnly(SimpleKVStore):
+class ReadOnly(MemoryStore):
     """Takes nothing."""
 
-    async def aput(self, *_: Any, **__: Any) -> None:
+    async def write(self, values: Mapping[str, Any]) -> None:
         raise OSError("read-only")
-
-
-def test_any_store_of_llama_index(tmp_path: Path) -> None:
-    store = SimpleKVStore()
-    asyncio.run(Service(Cache(store)).get("a"))
-    again = Service(Cache.of(store))
-    assert asyncio.run(again.get("a")) == ["A"]
-    assert again.asked == []
-    assert Cache.of(again.cache) is again.cache
 
 
 def test_one_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
@@ -451,15 +319,5 @@ def test_one_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
 
 
 def test_what_is_no_store_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="cache: expected a path or a key-value store"):
+    with pytest.raises(InvalidInput, match="cache: expected a path, a Cache"):
         Cache.of(5)  # type: ignore[arg-type]
-
-
-def test_a_stores_own_methods_are_used_by_the_asynchronous_ones(tmp_path: Path) -> None:
-    class Sealing(SQLiteKVStore):
-        def put_all(self, kv_pairs: Any, collection: str = "data", batch_size: int = 1) -> None:
-            super().put_all([(key, {"value": "sealed"}) for key, _ in kv_pairs], collection)
-
-    store = Sealing(tmp_path / "store")
-    asyncio.run(store.aput("a\0b", {"value": "plain"}))
-    assert store.get("a\0b") == asyncio.run(store.aget("a\0b")) == {"value": "sealed"}

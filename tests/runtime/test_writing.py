@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import stat
@@ -14,10 +15,11 @@ import pytest
 from support.paths import TESTS
 from support.processes import Forked
 
-from llama_index_rag_metrics import SQLiteKVStore, compare, score_rankings, write_qrels, write_run
+from llama_index_rag_metrics import compare, score_rankings, write_qrels, write_run
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline
 from llama_index_rag_metrics.runtime.atomic_files import open_private, whole_file, write_text
+from llama_index_rag_metrics.runtime.cache.stores import SQLiteStore
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.scores import Scores
@@ -199,8 +201,8 @@ def open_journal(path: Path) -> None:
 
 
 def open_cache(path: Path) -> None:
-    store = SQLiteKVStore(path)
-    store.put("a", {"value": 1})
+    store = SQLiteStore(path)
+    asyncio.run(store.write({"a": 1}))
     store.close()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
@@ -77,10 +76,10 @@ class Built(NamedTuple):
 
 
 class Worker:
-    """Asks queries on a cluster, as `LocalAsker` does in one process, by the name `owner`."""
+    """Asks queries on a cluster, as `LocalAsker` does in one process."""
 
-    def __init__(self, store_actor: Any, limiter_actor: Any, owner: str) -> None:
-        self._store = sharing.SharedStore(store_actor, owner)
+    def __init__(self, store_actor: Any, limiter_actor: Any) -> None:
+        self._store = sharing.SharedStore(store_actor)
         self._limiter_actor = limiter_actor
 
     async def build(self, packed: bytes) -> Built:
@@ -88,7 +87,7 @@ class Worker:
             job: Job = sharing.unpack(packed, self._limiter_actor)
             source = await in_thread(job.retriever_factory)
             retriever = as_retriever(source, job.similarity_top_k)
-            metrics = await prepare(job.plan.metrics, job.plan.questions, Cache(self._store))
+            metrics = await prepare(job.plan.metrics, job.plan.questions, Cache.on(self._store))
             self._asker = asker_of(retriever, job.plan, metrics)
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
@@ -119,7 +118,6 @@ class _Member:
     """A worker that is ready; if reserved, for a call that is to have it alone."""
 
     actor: Any
-    name: str
     running: int = 0
     reserved: bool = False
 
@@ -151,7 +149,6 @@ class WorkerPool:
         self._rate_limiter = rate_limiter
         self._members: list[_Member] = []
         self._building: set[asyncio.Task[None]] = set()
-        self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
         self._built: SourceInfo | None = None
         self._failure: str | None = None
@@ -262,9 +259,7 @@ class WorkerPool:
 
     async def _build(self) -> None:
         for _ in range(_ATTEMPTS):
-            name = f"worker {next(self._numbers)}"
-            actor = self._actor_class.remote(self._store_actor, self._limiter_actor, name)
-            member = _Member(actor, name)
+            member = _Member(self._actor_class.remote(self._store_actor, self._limiter_actor))
             try:
                 built: Built = await member.actor.build.remote(self._packed)
             except self._losses as error:
@@ -291,7 +286,6 @@ class WorkerPool:
     def _kill(self, member: _Member) -> None:
         with contextlib.suppress(Exception):
             self._ray.kill(member.actor, no_restart=True)
-            self._store_actor.forget.remote(member.name)
 
 
 def _first_line(error: Exception) -> str:
@@ -339,9 +333,7 @@ async def aevaluate(
             factory encloses hold, stay here, so that each is one limit for the whole cluster.
         node_postprocessors: applied to what is retrieved, in this order.
         matcher: how expected items are recognised, such as "text". It runs on the driver.
-        cache: one actor on the driver's node keeps it for all workers; what one of them is asking
-            for, the others wait for. A store that can't be pickled is given as a function that
-            makes it.
+        cache: one actor on the driver's node keeps it for all workers.
 
     These and the further arguments are those of `EvaluateOptions`. `tokenizer` goes to the workers;
     `journal`, `forbidden` and `filters` stay here.
@@ -390,9 +382,9 @@ async def aevaluate(
     serving = asyncio.create_task(limiters.serve())
     try:
         info = await pool.start()
-        store = sharing.SharedStore(store_actor, "driver")
+        store = sharing.SharedStore(store_actor)
         return await run_evaluation(
-            pool, replace(plan, options=replace(run_options, cache=Cache(store))), info=info
+            pool, replace(plan, options=replace(run_options, cache=Cache.on(store))), info=info
         )
     finally:
         pool.close()

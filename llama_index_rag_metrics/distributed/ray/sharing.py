@@ -9,16 +9,12 @@ import asyncio
 import io
 import itertools
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
-
-from llama_index.core.storage.kvstore import SimpleKVStore
-from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION as _DATA
-from llama_index.core.storage.kvstore.types import BaseKVStore
+from typing import Any
 
 from llama_index_rag_metrics.runtime.cache import stores
-from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION, Cache
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import admission
@@ -43,49 +39,41 @@ def worker_options(num_cpus: float, options: Mapping[str, Any]) -> dict[str, Any
     return {"num_cpus": num_cpus, **options, "runtime_env": environment}
 
 
-Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
-
 _MOST_CALLS = 10_000
 """Calls that wait in a shared actor at once: many more than there are queries at once."""
 
 _UNPICKLABLE = (TypeError, AttributeError, pickle.PicklingError)
 
 
-class SharedStore(stores.ClaimingStore):
-    """The store of an actor, as a worker (its `owner`) sees it."""
+class StoreActor:
+    """Keeps the values of a cache for the workers of a cluster."""
 
-    def __init__(self, store_actor: Any, owner: str) -> None:
-        self._actor, self._owner = store_actor, owner
+    def __init__(self, store: stores.Store) -> None:
+        self._store = store
 
-    async def aclaim(self, keys: Sequence[str], collection: str, *, wait: bool = False) -> Any:
-        return await self._actor.claim.remote(self._owner, list(keys), collection, wait)
+    async def read(self, keys: list[str]) -> dict[str, Any]:
+        return await self._store.read(keys)
 
-    def release(self, keys: Sequence[str]) -> None:
-        self._actor.release.remote(self._owner, list(keys))
+    async def write(self, values: dict[str, Any]) -> None:
+        await self._store.write(values)
 
-    def put_all(self, kv_pairs: Pairs, collection: str = _DATA, batch_size: int = 1) -> None:
-        _get(self._actor.put.remote(self._owner, kv_pairs, collection))
+    def values(self) -> dict[str, Any]:
+        """Return what memory holds."""
+        return self._store.values if isinstance(self._store, stores.MemoryStore) else {}
 
-    async def aput_all(self, kv_pairs: Pairs, collection: str = _DATA, batch_size: int = 1) -> None:
-        await self._actor.put.remote(self._owner, kv_pairs, collection)
 
-    def get(self, key: str, collection: str = _DATA) -> Any:
-        return _get(self._actor.get.remote(key, collection))
+class SharedStore:
+    """The store of an actor, as whoever is elsewhere sees it."""
 
-    async def aget(self, key: str, collection: str = _DATA) -> Any:
-        return await self._actor.get.remote(key, collection)
+    def __init__(self, store_actor: Any) -> None:
+        self._actor = store_actor
 
-    def get_all(self, collection: str = _DATA) -> Any:
-        return _get(self._actor.get_all.remote(collection))
+    async def read(self, keys: Iterable[str]) -> dict[str, Any]:
+        values: dict[str, Any] = await self._actor.read.remote(list(keys))
+        return values
 
-    async def aget_all(self, collection: str = _DATA) -> Any:
-        return await self._actor.get_all.remote(collection)
-
-    def delete(self, key: str, collection: str = _DATA) -> Any:
-        return _get(self._actor.delete.remote(key, collection))
-
-    async def adelete(self, key: str, collection: str = _DATA) -> Any:
-        return await self._actor.delete.remote(key, collection)
+    async def write(self, values: Mapping[str, Any]) -> None:
+        await self._actor.write.remote(dict(values))
 
 
 class SharedLimiter:
@@ -187,18 +175,15 @@ def unpack(packed: bytes, limiter_actor: Any) -> Any:
 
 
 def start_store_actor(cache: Any, journal: str | Path | None = None) -> Any:
-    try:
-        return driver_node_actor(stores.SharedStoreActor, _maker(cache, journal))
-    except _UNPICKLABLE as error:
-        remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
-        expected = "a store that can be pickled"
-        raise InvalidInput("cache", type(cache).__name__, expected, remedy) from error
+    store = Cache.of(cache, journal).store
+    if isinstance(store, stores.SQLiteStore):
+        store = stores.SQLiteStore(store.path.absolute())
+    return driver_node_actor(StoreActor, store)
 
 
 async def copy_to_driver(store_actor: Any, cache: Any) -> None:
-    if isinstance(cache, Cache) and isinstance(cache.store, SimpleKVStore):
-        rows = await store_actor.get_all.remote(COLLECTION)
-        cache.store.put_all(list(rows.items()), COLLECTION)
+    if isinstance(cache, Cache) and isinstance(cache.store, stores.MemoryStore):
+        await cache.store.write(await store_actor.values.remote())
 
 
 def driver_node_actor(kind: type, *arguments: Any) -> Any:
@@ -210,17 +195,6 @@ def driver_node_actor(kind: type, *arguments: Any) -> Any:
     options = {"num_cpus": 0, "max_concurrency": _MOST_CALLS, "scheduling_strategy": here}
     options |= {"max_task_retries": -1}  # for calls lost on the way: all of them may come twice
     return ray.remote(kind).options(**options).remote(*arguments)
-
-
-def _maker(cache: Any, journal: str | Path | None) -> Callable[[], BaseKVStore]:
-    if callable(cache):
-        maker: Callable[[], BaseKVStore] = cache
-        return maker
-    store = Cache.of(cache, journal).store
-    if isinstance(store, stores.SQLiteKVStore):
-        path = store.path.absolute()
-        return lambda: stores.SQLiteKVStore(path)
-    return lambda: store
 
 
 def _pickler(limiters: list[Any]) -> Any:

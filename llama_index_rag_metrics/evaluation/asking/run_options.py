@@ -9,8 +9,6 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from llama_index.core.storage.kvstore.types import BaseKVStore
-
 from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
@@ -34,11 +32,10 @@ class StageOptions(TypedDict, total=False):
         10
     """
 
-    cache: Cache | BaseKVStore | str | Path | Callable[[], BaseKVStore] | None
+    cache: Cache | str | Path | None
     """Keeps what was paid for, embeddings, reranks and judgements, so that a second call asks for
-    none of it again: a `Cache`, a path, a key-value store of LlamaIndex, or a function that makes
-    one. By default, a file beside the journal, run.jsonl.cache; without one, memory, for this call
-    only."""
+    none of it again: a `Cache`, or the path of its file. By default, a file beside the journal,
+    run.jsonl.cache; without one, memory, for this call only."""
 
     no_relevant: NoRelevant
     """Whether queries that have nothing relevant are left out of the means and counted ("exclude"),

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
     from llama_index.core.schema import BaseNode
-    from llama_index.core.storage.kvstore.types import BaseKVStore
 
 
 class Places:
@@ -266,7 +265,7 @@ def match_run(
     dataset: RetrievalDataset,
     matcher: MatcherLike,
     *,
-    cache: Cache | BaseKVStore | str | Path | None = None,
+    cache: Cache | str | Path | None = None,
 ) -> Matched:
     """Match a run that has texts, such as `results.run`, without asking the retriever again.
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.digests import Request, identity
+from llama_index_rag_metrics.runtime.digests import Request, settings_of
 from llama_index_rag_metrics.runtime.errors import BadAnswer, ScorerFailed
 from llama_index_rag_metrics.runtime.llms import (
     AnyAnswer,
@@ -121,7 +121,7 @@ class TextJudge:
     refusal: Refusal | None = None
 
     def __post_init__(self) -> None:
-        self._parameters: dict[str, Any] = {"llm": identity(self.llm), "prompt": RUBRIC}
+        self._parameters: dict[str, Any] = {"llm": settings_of(self.llm), "prompt": RUBRIC}
         if self.texts_per_call > 1:
             several = {"texts_per_call": self.texts_per_call, "seed": self.seed}
             self._parameters |= {"prompt": RUBRIC_OF_SEVERAL, **several}

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric, TextScores
 from llama_index_rag_metrics.runtime.cache.fetching import Tally, Usage
-from llama_index_rag_metrics.runtime.digests import Request, identity
+from llama_index_rag_metrics.runtime.digests import Request, settings_of
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.models import instance_of
 from llama_index_rag_metrics.runtime.sync import in_thread
@@ -109,7 +109,9 @@ class RerankRelevancy(RerankerMetric):
 
     def _request(self, query: str, texts: str | Sequence[str]) -> Request:
         label = self.label or type(self.reranker).__name__
-        return Request("rerank", label, parameters=identity(self.reranker), query=query, text=texts)
+        return Request(
+            "rerank", label, parameters=settings_of(self.reranker), query=query, text=texts
+        )
 
     async def _rerank(self, query: str, texts: Sequence[str], tally: Tally) -> list[float]:
         tally.usage += Usage(requests=1)

@@ -9,19 +9,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
+from llama_index_rag_metrics.runtime.cache.stores import MemoryStore, SQLiteStore, Store
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.digests import Request
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
-
-if TYPE_CHECKING:
-    from llama_index.core.storage.kvstore.types import BaseKVStore
-
-COLLECTION = "rag_metrics"
-"""Where values are, in a store that holds other things, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +31,11 @@ class Fetched:
 class Cache:
     """Keeps what was paid for.
 
-    A store that fails warns once, and the run goes on with what memory holds.
+    A file that fails warns once, and the run goes on with what memory holds. Several processes may
+    share a file; what two of them ask for at the same moment, both pay for.
 
     Args:
-        store: any key-value store of LlamaIndex; a path, for a file of SQLite; or None, to keep
-            values in memory only.
+        path: a file of SQLite, made where there is none; None keeps values in memory only.
 
     Attributes:
         fresh: how many values were asked for.
@@ -57,17 +52,10 @@ class Cache:
         Fetched(values=[0.5], fresh=0, cached=1)
     """
 
-    def __init__(self, store: BaseKVStore | str | os.PathLike[str] | None = None) -> None:
-        from llama_index.core.storage.kvstore import SimpleKVStore
-        from llama_index.core.storage.kvstore.types import BaseKVStore
-
-        from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
-
-        if store is None:
-            store = SimpleKVStore()
-        if not isinstance(store, (BaseKVStore, str, os.PathLike)):
-            raise InvalidInput("cache", store, "a path or a key-value store of LlamaIndex")
-        self.store = store if isinstance(store, BaseKVStore) else SQLiteKVStore(store)
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise InvalidInput("cache", path, "a path, a Cache, or None for memory")
+        self.store: Store = MemoryStore() if path is None else SQLiteStore(path)
         self.fresh = 0
         self.cached = 0
         self._failed = False
@@ -77,7 +65,7 @@ class Cache:
     @classmethod
     def of(
         cls,
-        cache: Cache | BaseKVStore | str | os.PathLike[str] | Callable[[], BaseKVStore] | None,
+        cache: Cache | str | os.PathLike[str] | None,
         journal: str | os.PathLike[str] | None = None,
     ) -> Cache:
         """A cache from what `evaluate(cache=..., journal=...)` takes: by default, a file beside it.
@@ -85,12 +73,19 @@ class Cache:
         >>> str(Cache.of(None, "runs/bm25.jsonl").store.path.name)
         'bm25.jsonl.cache'
         """
-        if cache is None and journal is not None:
-            beside = Path(journal).absolute()
-            cache = beside.with_name(f"{beside.name}.cache")
         if isinstance(cache, cls):
             return cache
-        return cls(cache() if callable(cache) else cache)  # type: ignore[arg-type]
+        if cache is None and journal is not None:
+            beside = Path(journal).absolute()
+            return cls(beside.with_name(f"{beside.name}.cache"))
+        return cls(cache)  # type: ignore[arg-type]
+
+    @classmethod
+    def on(cls, store: Store) -> Cache:
+        """A cache on a store of one's own."""
+        cache = cls()
+        cache.store = store
+        return cache
 
     async def fetch(
         self,
@@ -120,30 +115,23 @@ class Cache:
                 under_way = self._futures.setdefault(asyncio.get_running_loop(), {})
             awaited = {key: under_way[key] for key in missing if key in under_way}
             unasked = [key for key in missing if key not in awaited]
-            with self._released(unasked), _claimed(under_way, unasked) as mine:
-                todo, again = list(mine), False
-                while todo:
-                    stored, elsewhere = await self._read(todo, is_valid, wait=again)
-                    _resolve(mine, stored)
-                    values |= stored
-                    absent = [key for key in todo if key not in stored and key not in elsewhere]
-                    size = batch_size or max(len(absent), 1)
-                    for start in range(0, len(absent), size):
-                        batch = absent[start : start + size]
-                        answers = await ask([positions[key] for key in batch])
-                        received = dict(zip(batch, answers, strict=True))
-                        answered = {
-                            key: value for key, value in received.items() if value is not None
-                        }
-                        fresh += len(answered)
-                        without += len(received) - len(answered)
-                        self.fresh += len(answered)
-                        _resolve(mine, answered)
-                        values |= received
-                        await self._write(answered)
-                        self._give_up([key for key in received if key not in answered])
-                    # in the caller's order: an LLM's grade may depend on a text's place
-                    todo, again = [key for key in todo if key in elsewhere], True
+            with _claimed(under_way, unasked) as mine:
+                stored = await self._read(unasked, is_valid)
+                _resolve(mine, stored)
+                values |= stored
+                absent = [key for key in unasked if key not in stored]
+                size = batch_size or max(len(absent), 1)
+                for start in range(0, len(absent), size):
+                    batch = absent[start : start + size]
+                    answers = await ask([positions[key] for key in batch])
+                    received = dict(zip(batch, answers, strict=True))
+                    answered = {key: value for key, value in received.items() if value is not None}
+                    fresh += len(answered)
+                    without += len(received) - len(answered)
+                    self.fresh += len(answered)
+                    _resolve(mine, answered)
+                    values |= received
+                    await self._write(answered)
             for key, future in awaited.items():
                 try:
                     values[key] = await asyncio.shield(future)
@@ -156,61 +144,29 @@ class Cache:
     async def known(
         self, requests: Sequence[Request], *, is_valid: Callable[[Any], bool] = lambda _: True
     ) -> list[bool]:
-        """Whether the value of each request is there; nothing is asked for, or claimed."""
+        """Whether the value of each request is there; nothing is asked for."""
         keys = [request.key for request in requests]
-        stored, _ = await self._read(keys, is_valid, claim=False)
+        stored = await self._read(keys, is_valid)
         return [key in stored for key in keys]
 
-    async def _read(
-        self,
-        keys: list[str],
-        is_valid: Callable[[Any], bool],
-        *,
-        claim: bool = True,
-        wait: bool = False,
-    ) -> tuple[dict[str, Any], set[str]]:
-        """The stored values, and the keys that another process is asking for."""
-        from llama_index_rag_metrics.runtime.cache.stores import ClaimingStore, read_rows
-
+    async def _read(self, keys: list[str], is_valid: Callable[[Any], bool]) -> dict[str, Any]:
         stored = {key: self._memory[key] for key in keys if key in self._memory}
         absent = [key for key in keys if key not in stored]
-        elsewhere: list[str] = []
         if not absent:
-            return stored, set()
+            return stored
         try:
-            # a store that can't be written any longer may still be read, as on a full disk
-            if claim and isinstance(self.store, ClaimingStore) and not self._failed:
-                rows, elsewhere = await self.store.aclaim(absent, COLLECTION, wait=wait)
-            else:
-                rows = await read_rows(self.store, absent, COLLECTION)
-        except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
+            # a file that can't be written any longer may still be read, as on a full disk
+            values = await self.store.read(absent)
+        except Exception as error:  # noqa: BLE001 - any error: the run goes on
             self._warn(error)
-            rows = {}
-        return stored | _values(rows, is_valid), set(elsewhere)
-
-    @contextmanager
-    def _released(self, keys: Sequence[str]) -> Iterator[None]:
-        """End the claims of other processes' keys with the block, also where nothing was put."""
-        is_put = False
-        try:
-            yield
-            is_put = not self._failed
-        finally:
-            if not is_put:
-                self._give_up(keys)
-
-    def _give_up(self, keys: Sequence[str]) -> None:
-        from llama_index_rag_metrics.runtime.cache.stores import ClaimingStore
-
-        if keys and isinstance(self.store, ClaimingStore):
-            self.store.release(keys)
+            return stored
+        return stored | {key: value for key, value in values.items() if is_valid(value)}
 
     async def _write(self, values: Mapping[str, Any]) -> None:
-        if not self._failed:
-            pairs = [(key, {"value": value}) for key, value in values.items()]
+        if values and not self._failed:
             try:
-                await self.store.aput_all(pairs, collection=COLLECTION)
-            except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
+                await self.store.write(values)
+            except Exception as error:  # noqa: BLE001 - any error: the run goes on
                 self._warn(error)
         if self._failed:
             self._memory.update(values)
@@ -262,14 +218,6 @@ def _claimed(
             if not future.done():
                 future.set_exception(failure)
                 future.exception()  # asyncio would log that nobody looked
-
-
-def _values(rows: Mapping[str, Any], is_valid: Callable[[Any], bool]) -> dict[str, Any]:
-    return {
-        key: row["value"]
-        for key, row in rows.items()
-        if isinstance(row, dict) and "value" in row and is_valid(row["value"])
-    }
 
 
 def _resolve(futures: Mapping[str, asyncio.Future[Any]], values: Mapping[str, Any]) -> None:
