@@ -49,8 +49,12 @@ class Request:
 def settings_of(component: object) -> dict[str, Any]:
     """The class of a LlamaIndex component and its fields that JSON can hold, without secrets."""
     kind = type(component)
-    fields = {name: getattr(component, name) for name in getattr(kind, "model_fields", {})}
-    settings = {name: value for name, value in fields.items() if name not in _WITHOUT_EFFECT}
+    settings = {}
+    for name in getattr(kind, "model_fields", {}):
+        value = getattr(component, name)
+        # in a list a component may note what it did
+        if name not in _WITHOUT_EFFECT and not isinstance(value, list):
+            settings[name] = value
     return {"class": f"{kind.__module__}.{kind.__qualname__}", **_plain_fields(settings)}
 
 
