@@ -73,16 +73,9 @@ FIGURES: Mapping[str, FigureKind] = {
         "compare() makes one.",
     ),
     "distribution": FigureKind("Differences, question by question", True, "compare() makes one."),
-    "recall_by_call": FigureKind(
-        "Recall after each call", True, "Only agents and workflows make several calls per question."
-    ),
     "by_cutoff": FigureKind(
         "By cutoff k", True, "Bare scores have no rankings, and not every metric has a cutoff."
     ),
-    "by_tokens": FigureKind(
-        "By cutoff in tokens", True, "The tokens of what was retrieved weren't counted."
-    ),
-    "precision_recall": FigureKind("Precision and recall", True, "Bare scores have no rankings."),
     "tradeoff": FigureKind(
         "Quality against tokens; the colour is p95, hollow points are off the Pareto front",
         True,
@@ -91,7 +84,6 @@ FIGURES: Mapping[str, FigureKind] = {
     "heat_map": FigureKind(
         "Means by two parameters", True, "sweep() makes one, of two or more parameters."
     ),
-    "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
 }
 
 # makes a figure of one metric, or of all for None; None where there is nothing to draw

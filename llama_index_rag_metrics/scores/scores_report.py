@@ -11,8 +11,6 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from llama_index_rag_metrics.files.conversations import HISTORY, TURN, by_turn, is_turn
 from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import (
@@ -51,8 +49,6 @@ from llama_index_rag_metrics.scores.systems import (
 )
 from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
 
-_QUANTILES = 201
-
 
 def means_figure(
     systems: Sequence[System],
@@ -79,30 +75,6 @@ def means_figure(
         points = Series(system.name, number, means, list(known), low, high, remarks)
         series.append(replace(points, is_baseline=compared and not number))
     return Figure("points", Axis("mean"), Axis(), series)
-
-
-def latency_figure(systems: Sequence[System]) -> Figure | None:
-    """The share of the queries that was answered within a time."""
-    series = []
-    for number, system in enumerate(systems):
-        seconds = [
-            ranking.latency
-            for ranking in system.run.every_ranking
-            if ranking.latency is not None and ranking.error is None
-        ]
-        if seconds:
-            share = np.linspace(0, 1, min(_QUANTILES, max(2, len(seconds))))
-            quantiles = np.quantile(seconds, share) * 1e3
-            series.append(Series(system.name, number, quantiles.tolist(), share.tolist()))
-    if not series:
-        return None
-    return Figure(
-        "lines",
-        Axis("milliseconds", is_log=True),
-        Axis("share of questions answered", ends=(0, 1.02), is_share=True),
-        series,
-        markers=False,
-    )
 
 
 _SLICE_VALUES, _SLICE_KEYS = 30, 5
@@ -235,7 +207,6 @@ def systems_report(
         else {
             "means": lambda name: means_figure(systems, [name] if name else metrics, interval_of),
             **(figures or {}),
-            "latency": lambda _: latency_figure(systems),
         },
         queries=partial(queries_of, beside, metrics, stages=stages, of_runs=has_runs),
         records=_records(systems),

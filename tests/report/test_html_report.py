@@ -288,7 +288,7 @@ def test_there_is_one_figure_a_metric_where_it_depends_on_one(html: str) -> None
     figures = carried(html)["figures"]
 
     assert set(figures) == {
-        "means", "differences", "distribution", "by_cutoff", "precision_recall", "latency"
+        "means", "differences", "distribution", "by_cutoff"
     }  # fmt: skip
     assert set(figures["by_cutoff"]) == set(METRICS)
     assert set(figures["means"]) == {""}

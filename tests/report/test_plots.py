@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,21 +12,17 @@ from llama_index_rag_metrics import (
     BinaryMetric,
     Comparison,
     EvaluationResults,
-    Ranking,
     Relevance,
     RetrievalDataset,
     Run,
     Scores,
-    Span,
     compare,
     evaluate,
     score_rankings,
 )
 from llama_index_rag_metrics.evaluation.results import evaluation_results
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
-    RECALL_LEVELS,
     cutoffs_of,
-    interpolated_precision,
     means_by_cutoff,
     results_report,
     system_of,
@@ -38,7 +31,6 @@ from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.report.figure import Figure
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.report.svg import picture
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 
@@ -69,45 +61,6 @@ def test_the_curve_passes_through_the_metric_itself(name: str) -> None:
     for k in (3, 10):
         assert curve[k] == results.scores.means[name.replace("@10", f"@{k}")]
     assert curve[3] != curve[10]
-
-
-def measured_results(names: list[str]) -> EvaluationResults:
-    """Rankings of which tokens and places are known; one query failed."""
-    rng = np.random.default_rng(3)
-    relevance, run = {}, {}
-    for n in range(60):
-        spans = [Span("book", int(start), int(start) + 40) for start in rng.integers(0, 300, 9)]
-        relevance[f"q{n}"] = Relevance.of_spans(spans[:2])
-        ids = [f"d{item}" for item in rng.choice(20, 7, replace=False)]
-        tokens = rng.integers(20, 90, 7).tolist()
-        run[f"q{n}"] = Ranking(ids, spans=spans[2:], tokens=tokens)
-    run["q0"] = Ranking(error="TimeoutError")
-    scores = score_rankings(relevance, run, names)
-    return EvaluationResults([], run=Run(run), relevance=relevance, scores=scores)
-
-
-@pytest.mark.parametrize("name", ["span_recall", "span_iou", "judged"])
-def test_the_curve_over_tokens_passes_through_the_metric_itself(name: str) -> None:
-    by_budget = [f"{name}@{n}tokens" for n in (90, 200)]
-    results = measured_results([*by_budget, f"{name}@3", name])
-    for variant in (*by_budget, f"{name}@3"):
-        curve = means_by_cutoff(system_of(results), variant, [90, 200], in_tokens=True)
-        assert curve == {n: results.scores.means[f"{name}@{n}tokens"] for n in (90, 200)}
-        by_rank = means_by_cutoff(system_of(results), variant, [3])
-        assert by_rank == {3: results.scores.means[f"{name}@3"]}
-    (drawn,) = figure_of(results, "by_tokens", by_budget[1]).series
-    points: dict[Any, Any] = dict(zip(drawn.x, drawn.y, strict=True))
-    assert points[200] == results.scores.means[by_budget[1]]
-    assert points[max(points)] == results.scores.means[name]  # all that was retrieved
-    assert max(points) == max(sum(ranking.tokens or ()) for ranking in results.run.values())
-    assert list(points) == sorted(points)
-
-
-def test_without_counts_there_is_no_curve_over_tokens() -> None:
-    results = random_results(["recall@3"])
-    figures = results.report().figures
-    assert "by_tokens" not in figures or figures["by_tokens"]("recall@3") is None
-    assert figures["by_cutoff"]("recall@3") is not None
 
 
 def test_the_curve_of_some_queries_is_theirs() -> None:
@@ -144,30 +97,6 @@ def test_a_cutoff_at_which_a_metric_fails_is_left_out(monkeypatch: pytest.Monkey
     assert means[3] == results.scores.means["shallow@3"]
 
 
-def test_interpolated_precision_is_trec_evals() -> None:
-    pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
-    results = random_results(["ap"])
-    qrels = {
-        query_id: {item: int(grade) for item, grade in judged.grades.items()}
-        for query_id, judged in results.relevance.items()
-    }
-    run = {
-        query_id: {item: float(-position) for position, item in enumerate(ranking.ids)}
-        for query_id, ranking in results.run.items()
-    }
-    levels = ",".join(f"{level:.2f}" for level in RECALL_LEVELS)
-    by_query = pytrec_eval.RelevanceEvaluator(qrels, {f"iprec_at_recall.{levels}"}).evaluate(run)
-    expected = [
-        np.mean([values[f"iprec_at_recall_{level:.2f}"] for values in by_query.values()])
-        for level in RECALL_LEVELS
-    ]
-
-    np.testing.assert_allclose(
-        list(interpolated_precision(system_of(results), "ap").values()), expected, atol=1e-12
-    )
-    assert len(set(expected)) > 5
-
-
 def test_curves_are_of_what_the_matcher_made_of_the_run() -> None:
     results = random_results(["recall@5"])
     matched = Matched(
@@ -176,8 +105,6 @@ def test_curves_are_of_what_the_matcher_made_of_the_run() -> None:
     )  # fmt: skip
     results.matched, results.matched_by = {"text": matched}, {"recall@5": "text"}
     assert means_by_cutoff(system_of(results), "recall@5", [20]) == {20: 1.0}
-    curve = interpolated_precision(system_of(results), "recall@5")
-    assert list(curve.values()) == [1.0] * 11
 
 
 def test_cutoffs_are_dense_at_the_top_and_end_with_the_longest_ranking() -> None:
@@ -290,36 +217,7 @@ def test_of_many_systems_names_stand_at_rows_and_the_best_comes_first() -> None:
     assert (both.name, both.y) == ("run-4", ["mrr", "ap"])
 
 
-@pytest.mark.parametrize(
-    ("seconds", "ticks"),
-    [
-        ((0.010, 0.020), ["10", "20"]),
-        ((0.115, 0.128), ["100", "200"]),  # between two ticks
-        ((0.1, 0.1), ["100", "200"]),
-        ((math.nextafter(1.0, 0.0),) * 2, ["500", "1000"]),  # whose logarithm is that of 1000
-        ((0.0123, 0.4), ["10", "20", "50", "100", "200", "500"]),
-        ((0.0004, 12.0), ["0.1", "1", "10", "100", "1000", "10000", "100000"]),
-    ],
-)
-def test_latency_has_whole_numbers_on_its_axis(seconds: Sequence[float], ticks: list[str]) -> None:
-    run = Run({f"q{n}": Ranking(["a"], latency=latency) for n, latency in enumerate(seconds)})
-    scores = score_rankings({query_id: ["a"] for query_id in run}, run, "mrr")
-    results = EvaluationResults([], run=run, relevance={}, scores=scores)
-    text = picture(figure_of(results, "latency"))
-    # in milliseconds; the axis ends with the outermost ticks
-    shown = re.findall(r'<text x="([\d.]+)%" y="245"[^>]*>([\d.,]+)</text>', text)
-    assert [tick.replace(",", "") for _, tick in shown] == ticks
-    assert (shown[0][0], shown[-1][0]) == ("0", "100")
-
-
-def test_latency_reaches_every_query_that_did_not_fail() -> None:
-    drawn = named(figure_of(comparison(), "latency"))
-    assert (min(drawn["baseline"].x), max(drawn["baseline"].x)) == (10.0, 20.0)  # ms
-    assert max(drawn[EVIL].x) == 4.0  # the failed query took a second
-    assert drawn["baseline"].y[-1] == 1
-
-
-@pytest.mark.parametrize("kind", ["by_cutoff", "precision_recall"])
+@pytest.mark.parametrize("kind", ["by_cutoff"])
 def test_curves_are_drawn_for_every_system(kind: str) -> None:
     drawn = figure_of([baseline(), other()], kind, "recall@2")
     assert {*named(drawn)} == {"baseline", EVIL}
@@ -336,5 +234,3 @@ def test_a_curve_is_of_every_time_that_questions_were_asked() -> None:
     curve = means_by_cutoff(system, "hit_rate@2", cutoffs_of([system]))
     assert curve == {1: 1 / 4, 2: 2 / 4, 3: 3 / 4}
     assert curve == {k: results.scores.means[f"hit_rate@{k}"] for k in (1, 2, 3)}
-    # a at rank 1, and at 2; b at 3, and never
-    assert interpolated_precision(system, "hit_rate@2")[1.0] == (1 + 1 / 2 + 1 / 3 + 0) / 4

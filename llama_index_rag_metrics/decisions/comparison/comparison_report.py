@@ -368,7 +368,6 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
             comparison, name or comparison.settings.primary
         ),
         **curve_figures(systems, comparison.query_ids),
-        "latency": lambda _: scores_report.latency_figure(systems),
     }
 
 

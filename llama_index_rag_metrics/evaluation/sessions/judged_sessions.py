@@ -12,7 +12,7 @@ from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, plac
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray, IntArray
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
@@ -154,20 +154,6 @@ class JudgedCalls:
         ends = place_of(self.query, self.depth)
         first = np.searchsorted(ends, place_of(hits.query, hits.rank))
         return np.bincount(first, minlength=len(ends))
-
-
-def recall_by_call(
-    relevance: Sequence[Relevance], rankings: Sequence[Ranking], most: int
-) -> FloatArray:
-    """(queries, calls) recall after each call up to `most`; sessions that ended keep theirs."""
-    calls = JudgedCalls.of(relevance, rankings)
-    n_new = np.zeros((len(rankings), most))
-    number = np.arange(len(calls.query)) - (np.cumsum(calls.count) - calls.count)[calls.query]
-    kept = number < most
-    n_new[calls.query[kept], number[kept]] = calls.new_relevant(1.0)[kept]
-    n_relevant = calls.judged.count_judgements(1.0)
-    recall: FloatArray = np.cumsum(n_new, axis=1) / np.maximum(n_relevant, 1)[:, None]
-    return recall
 
 
 def _judged(

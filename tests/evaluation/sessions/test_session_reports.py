@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from html import unescape
 
-import numpy as np
 import pytest
 from rich.console import Console
 from support.carried import unpacked
@@ -18,10 +17,9 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
-from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
+from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.terminal import print_report
-from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 # q1: a at the first call, b at the third; the second asks the first's words again
 CALLS = {
@@ -74,23 +72,6 @@ def test_a_plain_retriever_has_no_sessions() -> None:
     assert len(Sessions(Run({"q1": ["a"]}), RELEVANCE)) == 0
 
 
-def test_a_session_that_ended_keeps_its_recall(results: EvaluationResults) -> None:
-    run = results.run
-    recall = recall_by_call([RELEVANCE[query_id] for query_id in run], list(run.values()), 4)
-    assert recall.tolist() == [[0.5, 0.5, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
-
-
-def test_recall_after_each_call_is_a_figure(results: EvaluationResults) -> None:
-    figure = results.report().figures["recall_by_call"](None)
-    assert figure is not None
-    [series] = figure.series
-    # means over three questions: 0.5 / 3 after one and two calls, 1 / 3 after three
-    assert series.x == pytest.approx([0.5 / 3, 0.5 / 3, 1 / 3])
-    assert list(series.y) == ["call 1", "call 2", "call 3"]
-    ends = zip(series.low, series.x, series.high, strict=True)
-    assert all(low < mean < high for low, mean, high in ends if low is not None and high)  # type: ignore[operator]
-
-
 def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
     relevance = {query_id: Relevance.facets({"planet": ["a"]}) for query_id in ("q1", "q2")}
     once, again = (
@@ -100,28 +81,8 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
     for run, said in ((once, ""), (twice, "Of the first run of each question.")):
         scores = score_rankings(relevance, run, ["mrr", "facet_recall"])
         results = EvaluationResults([], run=run, relevance=relevance, scores=scores)
-        figure = results.report().figures["recall_by_call"](None)
-        assert figure is not None
-        assert figure.remark == said
         assert ("in the first run" in repr(results.sessions)) == bool(said)
         assert ("of the first run" in results.to_markdown()) == bool(said)
-
-
-def test_recall_after_each_call_goes_by_conversation() -> None:
-    """Of 20 questions in 5 conversations, those of 3 find all."""
-    ids = [f"q{number}" for number in range(20)]
-    relevance = {query_id: Relevance(["a"]) for query_id in ids}
-    calls = {key: [Call(["a" if n // 4 < 3 else "x"], query="?")] for n, key in enumerate(ids)}
-    run = Run({query_id: combine_calls(each) for query_id, each in calls.items()})
-    conversations = [number // 4 for number in range(20)]
-    metadata = {key: {"conversation": n} for key, n in zip(ids, conversations, strict=True)}
-    scores = score_rankings(relevance, run, NAMES, metadata=metadata)
-    results = EvaluationResults([], run=run, relevance=relevance, scores=scores)
-    figure = results.report().figures["recall_by_call"](None)
-    assert figure is not None
-    [series] = figure.series
-    by_hand = mean_interval(np.repeat([1.0, 1, 1, 0, 0], 4), clusters=conversations)
-    assert (series.low, series.high) == ([by_hand.low], [by_hand.high])
 
 
 LINES = [
