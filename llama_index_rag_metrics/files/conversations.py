@@ -14,12 +14,6 @@ from llama_index_rag_metrics.runtime.masking import truncated, without_secrets
 
 _OURS = CONVERSATION, TURN, HISTORY = "conversation", "turn", "history"
 
-OTHERS_OF_CONVERSATIONS = {
-    CONVERSATION: ("conversation_id", "dialogue_id"),
-    HISTORY: ("chat_history", "conversation_history", "messages"),
-}
-"""What they may be called elsewhere, which isn't read."""
-
 _ROLE, _CONTENT = ("role", "speaker", "type"), ("content", "text")
 """LlamaIndex's, OpenAI's and DeepEval's; other tools'; ragas'."""
 

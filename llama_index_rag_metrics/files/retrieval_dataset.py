@@ -19,8 +19,7 @@ from llama_index_rag_metrics.files.tables import is_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import FieldsUnread, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -315,9 +314,6 @@ class RetrievalDataset(DatasetContent):
         name = f" {terminal(self.name)}" if self.name else ""
         return f"<RetrievalDataset{name}: {dataset_summary.summary(self)}>"
 
-    def _repr_html_(self) -> str:
-        return dataset_summary.as_html(self)
-
     @classmethod
     def _read(
         cls,
@@ -328,8 +324,6 @@ class RetrievalDataset(DatasetContent):
         **options: Any,
     ) -> Self:
         content = dataset_objects.with_corpus(read(*source, **options), documents)
-        if misnamed := dataset_summary.misnamed_fields(content):
-            warn_caller(FieldsUnread(" ".join(misnamed)))
         return cls(**vars(content) | {"name": name or content.name})
 
 

@@ -11,7 +11,7 @@ RagMetricsError
 ├── ScorerFailed ─ BadAnswer, GenerationFailed, NoQuestions    a service or a model
 └── BaselineMismatch, GateFailed
 UserWarning
-├── FieldsUnread, RowsDropped, CacheWarning
+├── RowsDropped, CacheWarning
 └── EveryQueryFailed, LabelWarning, WorkerWarning, InconclusiveGate
 """
 
@@ -255,10 +255,6 @@ class UnknownFormat(RagMetricsError, ValueError):
     ) -> None:
         forms = "; ".join(understood)
         super().__init__(f"{what} isn't {kind}: {reason}. Supported forms: {forms}.")
-
-
-class FieldsUnread(UserWarning):
-    """Fields or columns aren't read, though their names are nearly those of others that are."""
 
 
 class JournalMismatch(RagMetricsError, ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 from llama_index.core.llms import ChatMessage, MessageRole
 
 from llama_index_rag_metrics import RetrievalDataset
-from llama_index_rag_metrics.files.conversations import place_of
-from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 PLAIN = [
     {"role": "user", "content": "Which moon has geysers?"},
@@ -162,24 +160,3 @@ def test_what_is_missing_is_no_mistake() -> None:
     }
     dataset = RetrievalDataset({"a": "?", "b": "?"}, metadata=rows)
     assert dataset.metadata == {"a": {"conversation": 0, "turn": 1}, "b": {"turn": "left"}}
-
-
-@pytest.mark.parametrize(
-    ("row", "remark"),
-    [
-        ({"turn": "two"}, "have a 'turn', but neither 'conversation' nor 'history'"),
-        ({"turn": 0}, "have a 'turn', but neither 'conversation' nor 'history'"),
-        ({"History": PLAIN}, "have no history, but a field 'History'"),
-        ({"chat_history": PLAIN}, "have no history, but a field 'chat_history'"),
-        ({"conversation_id": 7}, "have no conversation, but a field 'conversation_id'"),
-    ],
-)
-def test_what_may_be_meant_as_a_conversation_is_said(
-    tmp_path: Path, row: dict[str, Any], remark: str
-) -> None:
-    path = tmp_path / "questions.jsonl"
-    path.write_text(json.dumps({"query": "Who?", "expected_ids": ["d"], **row}))
-    with pytest.warns(FieldsUnread, match=f"1 of 1 questions {remark}"):
-        dataset = RetrievalDataset.load(path)
-    assert dataset.metadata == {"q1": row}
-    assert not place_of(dataset.metadata["q1"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -306,25 +305,6 @@ def test_repr_counts(dataset: RetrievalDataset) -> None:
         repr(RetrievalDataset({"q": "?"})) == "<RetrievalDataset: 1 question, 0 of them labelled>"
     )
     assert len(dataset) == 4
-
-
-def test_html_is_escaped() -> None:
-    evil = "<script>alert('x')</script>"
-    dataset = RetrievalDataset({evil: evil}, {evil: [evil]}, name=evil)
-    shown = dataset._repr_html_()
-    assert "<script>" not in shown
-    assert shown.count("&lt;script&gt;") == 4
-    assert "… and 3 more" in RetrievalDataset({f"q{n}": "?" for n in range(8)})._repr_html_()
-
-
-def test_html_looks_like_that_of_results() -> None:
-    shown = RetrievalDataset({"q": "why?"}, {"q": ["d1"]})._repr_html_()
-    cells = re.findall(r'<(?:td|th) style="([^"]*)">', shown)
-    assert len(cells) == 6
-    assert len(re.findall("<t[dh][ >]", shown)) == 6
-    for style in cells:
-        for part in ("text-align:left", "padding:", "background:transparent", "color:inherit"):
-            assert part in style
 
 
 def test_copies_and_pickles_are_equal(dataset: RetrievalDataset) -> None:

@@ -32,7 +32,7 @@ from llama_index_rag_metrics.files.records import (
     read_number,
     read_relevance,
 )
-from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, column_names, read_arrow
+from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, read_arrow
 from llama_index_rag_metrics.files.runs.run_records import (
     number_or_none,
     read_expected,
@@ -41,7 +41,6 @@ from llama_index_rag_metrics.files.runs.run_records import (
     read_repeat,
     rename,
     renamed,
-    warn_unread,
 )
 from llama_index_rag_metrics.files.tables import (
     frame_table,
@@ -72,7 +71,6 @@ class Reader(ABC, Generic[T]):
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         self.whole: dict[str, T] = {}
         self._fields = _column_fields(columns or {})
-        self._named: set[frozenset[str]] = set()
         self._has_warned = False
 
     @abstractmethod
@@ -92,13 +90,6 @@ class Reader(ABC, Generic[T]):
         """Read a file of TREC's."""
 
     def read(self, source: Any) -> None:
-        """Read a source of any form, and warn of fields called nearly like others."""
-        self._read(source)
-        is_path = isinstance(source, (str, os.PathLike))
-        warn_unread(str(source) if is_path else f"this {type(source).__name__}", self._named)
-        self._named.clear()
-
-    def _read(self, source: Any) -> None:
         if isinstance(source, (str, os.PathLike)):
             self._read_path(Path(source))
             return
@@ -108,7 +99,6 @@ class Reader(ABC, Generic[T]):
             fields = rename(names, self._fields)
             _check_long(fields, Place("the data frame"))
             if f.is_long(fields):
-                self._named.add(frozenset(fields))
                 each(rows, self.row_reader(fields))
             else:
                 each(records_of(names, rows), self._plain_record)
@@ -139,7 +129,7 @@ class Reader(ABC, Generic[T]):
             self.read_table(names, rows, Place(str(path), 1))
         else:
             arrow: ArrowForm = "parquet" if form == "parquet" else "arrow"
-            self.read_records(column_names(path, arrow), read_arrow(path, arrow))
+            each(read_arrow(path, arrow), self._plain_record)
 
     def _read_json(self, path: Path) -> None:
         text, place = read_text(path), Place(str(path))
@@ -153,10 +143,6 @@ class Reader(ABC, Generic[T]):
             self._plain_record(record, place)
 
         each(read_lines(path), read)
-
-    def read_records(self, columns: Iterable[str], records: Rows) -> None:
-        self._named.add(frozenset(rename(list(columns), self._fields)))
-        each(records, self._plain_record)
 
     def read_value(self, data: object, place: Place) -> None:
         if isinstance(data, Mapping):
@@ -178,7 +164,6 @@ class Reader(ABC, Generic[T]):
 
     def _plain_record(self, record: Any, place: Place) -> None:
         fields = _as_record(renamed(record, self._fields), place)
-        self._named.add(frozenset(fields))
         self.add(fields, place)
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
@@ -204,7 +189,6 @@ class Reader(ABC, Generic[T]):
     def read_table(self, names: list[str], rows: Rows, place: Place) -> None:
         names = rename([name.strip() for name in names], self._fields)
         _check_long(names, place)
-        self._named.add(frozenset(names))
 
         def read(cells: list[str], place: Place) -> None:
             fields = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from llama_index_rag_metrics.files import fields as f
@@ -20,8 +20,7 @@ from llama_index_rag_metrics.files.records import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import FieldsUnread, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 T = TypeVar("T")
 
@@ -174,14 +173,6 @@ def renamed(record: Any, fields: Mapping[str, str]) -> Any:
     if not fields or not isinstance(record, Mapping):
         return record
     return dict(zip(rename(list(record), fields), record.values(), strict=True))
-
-
-def warn_unread(what: str, records: Iterable[Collection[str]]) -> None:
-    unread = {name: field for names in records for name, field in f.unread_fields(names).items()}
-    if unread:
-        named = sorted(unread.items(), key=str)
-        meant = ", ".join(f"{name!r} (did you mean {field!r}?)" for name, field in named)
-        warn_caller(FieldsUnread(f"{what} has fields that aren't read: {meant}"))
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
