@@ -53,9 +53,9 @@ found = sweep(
 )
 print(found)
 
-print("\nOn the Pareto front, from cheap to good:")
-for one in sorted(found.front, key=lambda one: one.tokens):
+print("\nFrom cheap to good:")
+for one in sorted(found, key=lambda one: one.tokens):
     print(f"  {one.name:<28}{one.mean('span_recall'):.3f} at {one.tokens:6.0f} tokens")
 
-# found.to_html("sweep.html") shows the same;
+# found.to_html("sweep.html") shows the same as a page;
 # sweep(..., journal="sweeps/chunks") goes on where it was interrupted.

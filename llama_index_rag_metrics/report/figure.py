@@ -77,12 +77,7 @@ FIGURES: Mapping[str, FigureKind] = {
         "By cutoff k", True, "Bare scores have no rankings, and not every metric has a cutoff."
     ),
     "tradeoff": FigureKind(
-        "Quality against tokens; the colour is p95, hollow points are off the Pareto front",
-        True,
-        "sweep() makes one, where tokens are counted.",
-    ),
-    "heat_map": FigureKind(
-        "Means by two parameters", True, "sweep() makes one, of two or more parameters."
+        "Quality against tokens", True, "sweep() makes one, where tokens are counted."
     ),
 }
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import not_beaten, pareto_front
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import not_beaten
 
 
 def test_no_winner_among_thirty_that_are_equally_good() -> None:
@@ -60,17 +60,3 @@ def test_the_best_mean_always_stays(scores: list[tuple[float, ...]]) -> None:
 @pytest.mark.parametrize("shape", [(0, 3), (1, 3), (5, 1)])
 def test_too_little_to_tell(shape: tuple[int, int]) -> None:
     assert not_beaten(np.zeros(shape)).tolist() == list(range(shape[1]))
-
-
-@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12))
-@examples(80)
-def test_the_front_by_its_definition(rows: list[tuple[int, int, int]]) -> None:
-    def beats(row: tuple[int, ...], other: tuple[int, ...]) -> bool:
-        return row != other and all(a >= b for a, b in zip(row, other, strict=True))
-
-    expected = [
-        position
-        for position, row in enumerate(rows)
-        if not any(beats(rival, row) for rival in rows)
-    ]
-    assert pareto_front(np.array(rows, np.float64)).tolist() == expected

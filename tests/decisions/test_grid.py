@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from hashlib import pbkdf2_hmac
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from llama_index.core.embeddings import MockEmbedding
 from pydantic import SecretStr
 
-from llama_index_rag_metrics.decisions.sweeps.sweeping import combinations, shown, varied
+from llama_index_rag_metrics.decisions.sweeps.sweeping import combinations, varied
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
@@ -37,20 +36,12 @@ def test_configurations_can_be_listed() -> None:
     assert varied([{"a": "1", "b": "2"}, {"a": "1", "b": "3"}]) == ["b"]
 
 
-def test_objects_are_shown_by_their_class_and_need_names() -> None:
-    def search(k: int) -> int:
-        return k
-
+def test_objects_need_names() -> None:
     small, large = MockEmbedding(embed_dim=3), MockEmbedding(embed_dim=4)
-    assert [*combinations({"a": [small, search, {1}]})] == [
-        "a=MockEmbedding",
-        f"a={search.__qualname__}",
-        "a=set",
-    ]
-    with pytest.raises(InvalidInput, match="Tell values apart by names"):
+    with pytest.raises(InvalidInput, match=r"MockEmbedding.*Name them: \{\"a\": \{\"a name\""):
         combinations({"a": [small, large]})
     assert [*combinations({"a": {"small": small, "large": large}})] == ["a=small", "a=large"]
-    assert shown(np.int64(3)) == "3"
+    assert [*combinations({"a": [np.int64(3)]})] == ["a=3"]
     assert list(combinations([{}])) == ["as it is"]
 
 
@@ -62,24 +53,18 @@ def test_values_are_called_as_the_user_calls_them() -> None:
     assert points["lock=one"].run("of May") == "of May, lock=one"
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [(threading.Lock(), threading.Lock()), (1, "1"), ([1], ["1"])]
-)
-def test_two_values_of_one_name_are_refused_in_whatever_configurations(
-    one: object, other: object
-) -> None:
-    assert len(combinations([{"a": one, "b": 1}, {"a": one, "b": 2}])) == 2
+def test_two_values_of_one_name_are_refused_in_whatever_configurations() -> None:
+    assert len(combinations([{"a": 1, "b": 1}, {"a": 1, "b": 2}])) == 2
     with pytest.raises(InvalidInput, match=r"grid has two values of 'a' called .*Tell values"):
-        combinations([{"a": one, "b": 1}, {"a": other, "b": 2}])
+        combinations([{"a": 1, "b": 1}, {"a": "1", "b": 2}])
 
 
-@pytest.mark.parametrize("value", [threading.Lock(), {"k": 1}, [iter("ab")]])
-def test_what_is_no_text_needs_a_name_in_a_journal(value: Any) -> None:
-    (point,) = combinations({"value": [value]}).values()
+@pytest.mark.parametrize("value", [threading.Lock(), {"k": 1}, [1, 2], sorted])
+def test_what_is_no_text_needs_a_name(value: Any) -> None:
     with pytest.raises(
         InvalidInput, match=r"grid\['value'\].*Name them: \{\"value\": \{\"a name\""
     ):
-        point.run("")
+        combinations({"value": [value]})
 
 
 def test_a_run_has_the_types_that_a_name_has_not() -> None:
@@ -93,29 +78,29 @@ def test_a_run_has_the_types_that_a_name_has_not() -> None:
     assert run({"a": ["1, b=2"]}) != run({"a": ["1"], "b": ["2"]})
 
 
-def test_secrets_are_masked_and_stay_apart() -> None:
-    url = "https://me:hunter22@localhost/v1?api_key=zq7-Xy-2"
-    keys = ["zq7-Xy-plain", SecretStr("zq7-Xy-other")]
-    grid: dict[str, Any] = {"api_key": keys, "url": [url], "max_token": [100]}
-    points = combinations(grid)
-    one, other = points
-    # the first 8 digits of PBKDF2's hash of the key
-    slow = pbkdf2_hmac("sha256", b"zq7-Xy-plain", b"grid", 50_000).hex()[:8]
-    assert one.startswith(f"api_key=*** {slow}, url=https://***@localhost/v1?api_key=*** ")
-    assert one.endswith(", max_token=100")
-    assert one != other
-    for secret in ("zq7", "hunter22"):
-        assert secret not in one + other + points[one].run("") + points[other].run("")
-    for values in ("zq7-Xy-plain", ["zq7-Xy-plain"] * 2):
-        with pytest.raises(InvalidInput) as caught:
-            combinations({"api_key": values})
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("api_key", "zq7-Xy-plain"),
+        ("token", SecretStr("zq7-Xy-other")),
+        ("url", "https://me:zq7-Xy@localhost/v1"),
+        ("url", "https://localhost/v1?api_key=zq7-Xy"),
+    ],
+)
+def test_secrets_are_refused_and_not_shown(parameter: str, value: Any) -> None:
+    for grid in ({parameter: [value]}, [{parameter: value}]):
+        with pytest.raises(InvalidInput, match="looks like a secret") as caught:
+            combinations(grid)
         assert "zq7" not in str(caught.value)
+        assert "zq7" not in repr(vars(caught.value))
+    named = combinations({parameter: {"mine": value}})
+    assert [*named] == [f"{parameter}=mine"]
+    numbers = combinations({"max_token": [100], "api_key": [None]})
+    assert [*numbers] == ["max_token=100, api_key=None"]
 
 
 def test_half_a_character_is_written_out() -> None:
-    half, written = shown("half \ud83d"), shown(r"half \ud83d")
-    assert half.startswith(r"half \ud83d ")
-    assert half.encode() != written.encode()
+    assert [*combinations({"a": ["half \ud83d"]})] == [r"a=half \ud83d"]
 
 
 @pytest.mark.parametrize(

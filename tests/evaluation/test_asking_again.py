@@ -279,7 +279,7 @@ def test_sweeps_and_their_journals(tmp_path: Path) -> None:
         built.append(depth)
         return asked_by(agents[depth])
 
-    options: dict[str, Any] = {"count_tokens": False, "journal": tmp_path, "repeats": R}
+    options: dict[str, Any] = {"journal": tmp_path, "repeats": R}
     found = sweep(build, {"depth": [1, 2]}, FEW, METRICS, primary="hit_rate@2", **options)
     assert found.primary == "hit_rate@2"
     for configuration in found:

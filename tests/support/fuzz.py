@@ -366,7 +366,7 @@ def fuzz_sweep_journals(rng: random.Random, folder: Path) -> None:
         return lambda _: ["d0", "d1"][:k]
 
     journals = folder / f"sweep-{rng.random()}"
-    options: dict[str, Any] = {"count_tokens": False, "journal": journals, "workers": 1}
+    options: dict[str, Any] = {"journal": journals, "workers": 1}
     found = sweep(build, {"k": [1, 2]}, QUESTIONS, "recall", **options)
     path = journals / file_name(rng.choice(["k=1", "k=2"]))
     lines = path.read_bytes().splitlines(keepends=True)

@@ -187,7 +187,7 @@ def sweep_of(row: dict[str, Any]) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return sweep(build, {"c": list(places)}, dataset, row["metrics"], count_tokens=False)
+        return sweep(build, {"c": list(places)}, dataset, row["metrics"])
 
 
 def test_sweeps_are_those_of_before() -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
-from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.decisions.clusters import clusters_in_words
 from llama_index_rag_metrics.decisions.sweeps import sweep_result as sentences
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import SAVINGS, saves
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import SAVINGS
 from llama_index_rag_metrics.decisions.sweeps.sweeping import varied
 from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
-from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
@@ -51,9 +48,6 @@ def sweep_report(sweep: Sweep) -> m.Report:
     ]
     n = len(set[str]().union(*(system.scores.due(sweep.primary) for system in systems)))
     notes = remarks(systems, partial(_listed, sweep))
-    if not sweep.is_timed:
-        untimed = "several configurations were evaluated at once, so that latencies aren't compared"
-        notes.insert(0, untimed)
     if (of_query := sweep.question_clusters) is not None:
         notes.append(f"{clusters_in_words(sweep.clusters, of_query)}, each counted as one")
     if sweep.finished and (missing := n - sweep.n_questions):
@@ -75,10 +69,7 @@ def sweep_report(sweep: Sweep) -> m.Report:
         glossary=glossary(sweep.metric_names),
         metrics=sweep.metric_names,
         primary=sweep.primary,
-        figures={
-            "tradeoff": lambda metric: _tradeoff_figure(sweep, metric or sweep.primary),
-            "heat_map": lambda metric: _heat_map_figure(sweep, metric or sweep.primary),
-        },
+        figures={"tradeoff": lambda metric: _tradeoff_figure(sweep, metric or sweep.primary)},
         records=_records(sweep),
     )
 
@@ -106,7 +97,6 @@ def _table(sweep: Sweep) -> m.Table:
         head: (name, kind)
         for head, name, kind in _COSTS
         if any(getattr(each, name) is not None for each in sweep.finished)
-        and (sweep.is_timed or name != "p95")
     }
     rows = []
     for rank, configuration in enumerate(sweep.ranked, 1):
@@ -116,17 +106,14 @@ def _table(sweep: Sweep) -> m.Table:
             _standing(sweep, configuration),
             *(m.Cell(configuration.shown.get(name, "")) for name in parameters),
             _mean(sweep, configuration, sweep.primary),
-            *_worst_slice(sweep, configuration),
             m.Cell.of(at_most, "score")._replace(digits=_DIGITS),
             *(m.Cell.of(getattr(configuration, name), kind) for name, kind in costs.values()),
-            m.Cell("yes" if configuration in sweep.front else ""),
             m.Cell("score", "bounds", low=interval.low, high=interval.high, digits=_DIGITS),
             *(_mean(sweep, configuration, metric) for metric in others),
         ]
         rows.append(m.Row(str(rank), cells))
     interval_head = f"{percent(sweep.confidence)} interval"
-    sliced = [] if sweep.slices is None else [f"worst {sweep.slices}", "mean there"]
-    head = ["standing", *parameters, sweep.primary, *sliced, "at most worse by", *costs, "Pareto"]
+    head = ["standing", *parameters, sweep.primary, "at most worse by", *costs]
     return m.Table(
         f"Configurations on {sweep.primary}",
         [*head, interval_head, *others],
@@ -135,18 +122,6 @@ def _table(sweep: Sweep) -> m.Table:
         text_columns=1 + len(parameters),
         sortable=True,
     )
-
-
-def _worst_slice(sweep: Sweep, configuration: Configuration) -> list[m.Cell]:
-    if sweep.slices is None:
-        return []
-    worst = configuration.worst_slice(sweep.primary, sweep.slices, sweep.clusters)
-    if worst is None:
-        return [m.Cell(None), m.Cell(None)]
-    value, scores = worst
-    n = scores.n(sweep.primary)
-    mean = mean_of(m.Cell.of(scores.means[sweep.primary], "score"), n, _DIGITS)
-    return [m.Cell(f"{'without' if value is None else value} ({n:,})"), mean]
 
 
 def _mean(sweep: Sweep, configuration: Configuration, metric: str) -> m.Cell:
@@ -190,8 +165,7 @@ def _how(sweep: Sweep) -> str:
         f"saving is at least {saved}). Tied: no other one is shown to be better; so can be one "
         "with a lower mean than one that is worse, if it varies more between questions. Best: "
         "shown to beat every other one; if all are equal, a winner is named in at most "
-        f"{percent(1 - sweep.confidence)} of sweeps. Pareto: no other configuration beats this one "
-        "on quality, tokens and latency at once."
+        f"{percent(1 - sweep.confidence)} of sweeps."
     )
 
 
@@ -206,11 +180,10 @@ def _records(sweep: Sweep) -> m.Records:
             **{name: _exported(configuration, name) for name in _parameters(sweep)},
             **{metric: configuration.mean(metric) for metric in sweep.metric_names},
             "tokens": configuration.tokens,
-            "p95": configuration.p95 if sweep.is_timed else None,
+            "p95": configuration.p95,
             "at_most_worse": _bound(sweep, configuration),
             "recommended": configuration == sweep.recommended,
             "undefeated": configuration in sweep.undefeated,
-            "pareto": configuration in sweep.front,
             "error": configuration.error or None,
         }
         for configuration in sweep
@@ -233,7 +206,7 @@ def _exported(configuration: Configuration, name: str) -> Any:
 
 
 def _tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
-    """Every configuration by its tokens and its quality, coloured by p95; hollow off the front."""
+    """Every configuration by its tokens and its quality; the recommended one has its name."""
     points = {
         configuration: (configuration.tokens, mean)
         for configuration in sweep.finished
@@ -241,104 +214,20 @@ def _tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
     }
     if not points:
         return None
-    front, steps = sweep.front_by(metric), _steps(points, metric)
-    latencies = [configuration.p95 and configuration.p95 * 1e3 for configuration in points]
+    names = varied([configuration.shown for configuration in sweep])
     series = Series(
         "configurations",
         0,
         [tokens for tokens, _ in points.values()],
         [mean for _, mean in points.values()],
         remarks=[_remark(configuration, metric) for configuration in points],
-        hollow=[configuration not in front for configuration in points],
-        z=latencies if sweep.is_timed else (),
-        labels=_labels(sweep, points, steps),
+        labels=[_label(each, names) if each is sweep.recommended else "" for each in points],
     )
-    return Figure(
-        "marks",
-        Axis("tokens a question"),
-        Axis(metric),
-        [series, *_line([points[configuration] for configuration in steps])],
-        z=Axis("p95, ms"),
-        remark=f"On the line: no other configuration is better on {metric} with as few tokens.",
-    )
+    return Figure("marks", Axis("tokens a question"), Axis(metric), [series])
 
 
-def _steps(points: Mapping[Configuration, tuple[float, float]], metric: str) -> list[Configuration]:
-    """The configurations that are better than all with fewer tokens, fewest first."""
-    sign = -1 if lower_is_better(metric) else 1
-    steps: list[Configuration] = []
-    for each in sorted(points, key=lambda each: (points[each][0], -sign * points[each][1])):
-        if not steps or sign * points[each][1] > sign * points[steps[-1]][1]:
-            steps.append(each)
-    return steps
-
-
-def _line(corners: Sequence[tuple[float, float]]) -> list[Series]:
-    """A line of steps: a mean holds until more tokens give a better one."""
-    x = [tokens for tokens, _ in corners for _ in range(2)][1:]
-    y = [mean for _, mean in corners for _ in range(2)][:-1]
-    return [Series("Pareto front", 1, x, y, is_line=True)] if len(corners) > 1 else []
-
-
-def _labels(
-    sweep: Sweep,
-    points: Mapping[Configuration, tuple[float, float]],
-    steps: Sequence[Configuration],
-) -> list[str]:
-    """Names for the recommended one, the best mean, and steps that save tokens against the next."""
-    named = {sweep.recommended, sweep.ranked[0], *steps[-1:]}
-    named |= {
-        less for less, more in pairwise(steps) if saves("tokens", points[more][0], points[less][0])
-    }
-    names = varied([configuration.shown for configuration in sweep])
-    return [
-        ", ".join(each.shown.get(name, "") for name in names) if each in named else ""
-        for each in points
-    ]
-
-
-def _heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
-    """The means by two parameters that vary; those that matter most first, others as variants."""
-    names = varied([configuration.shown for configuration in sweep])
-    by_range = sorted(names, key=lambda name: -_range(_means(sweep, metric, name).values()))
-    pairs = sorted(combinations(names, 2), key=lambda pair: sorted(map(by_range.index, pair)))
-    figures = [_cells(sweep, metric, pair, names) for pair in pairs[:_MOST_PAIRS]]
-    return replace(figures[0], variants=figures[1:]) if figures else None
-
-
-def _cells(sweep: Sweep, metric: str, pair: tuple[str, str], names: Sequence[str]) -> Figure:
-    means = _means(sweep, metric, *pair)
-    averaged = [
-        f"{name} ({', '.join(dict.fromkeys(each.shown.get(name, '') for each in sweep.finished))})"
-        for name in names
-        if name not in pair
-    ]
-    first, second = pair
-    series = Series(metric, 0, [x for x, _ in means], [y for _, y in means], z=[*means.values()])
-    return Figure(
-        "cells",
-        Axis(first),
-        Axis(second),
-        [series],
-        z=Axis(metric),
-        remark=f"Each cell is a mean over {' and '.join(averaged)}." if averaged else "",
-        name=f"{first}, {second}",
-    )
-
-
-def _means(sweep: Sweep, metric: str, *names: str) -> dict[tuple[str, ...], float | None]:
-    """The mean of the configurations for each combination of values of some parameters."""
-    cells: dict[tuple[str, ...], list[float]] = {}
-    for configuration in sweep:
-        key = tuple(configuration.shown.get(name, "") for name in names)
-        mean = None if configuration.error else configuration.mean(metric)
-        cells.setdefault(key, []).extend([] if mean is None else [mean])
-    return {key: math.fsum(means) / len(means) if means else None for key, means in cells.items()}
-
-
-def _range(means: Iterable[float | None]) -> float:
-    known = [mean for mean in means if mean is not None]
-    return max(known) - min(known) if known else 0.0
+def _label(configuration: Configuration, names: Sequence[str]) -> str:
+    return ", ".join(configuration.shown.get(name, "") for name in names)
 
 
 def _remark(configuration: Configuration, metric: str) -> str:

@@ -97,14 +97,6 @@ def _is_beaten(leads: Units, assumed: Student, alpha: float, resamples: int, see
     return is_below(corrected.levels[0])
 
 
-def pareto_front(columns: FloatArray) -> IntArray:
-    """The positions of the (rows, qualities) that no other row beats; more is better."""
-    at_least = (columns[:, np.newaxis] >= columns[np.newaxis]).all(axis=2)
-    better = (columns[:, np.newaxis] > columns[np.newaxis]).any(axis=2)
-    front: IntArray = np.flatnonzero(~(at_least & better).any(axis=0))
-    return front
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Configuration(Sentence):
     """One configuration of a sweep.
@@ -122,7 +114,7 @@ class Configuration(Sentence):
         ...     return lambda query: ["d2", "d1"][:top_k]
         >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
         ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
-        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"])
         >>> [(configuration.name, configuration.mean("recall")) for configuration in found]
         [('top_k=1', 0.5), ('top_k=2', 1.0)]
     """
@@ -140,24 +132,6 @@ class Configuration(Sentence):
     def mean(self, metric: str) -> float | None:
         """The mean on a metric; None where there is none."""
         return None if self.results is None else system_of(self.results).mean(metric)
-
-    def worst_slice(
-        self, metric: str, key: str, clusters: Clusters | None = None
-    ) -> tuple[str | None, Scores] | None:
-        """The value of the questions' metadata that is surely worst, and the scores there.
-
-        The interval of its mean ends lowest: of few questions or clusters it ends high.
-        """
-        parts = {} if self.results is None else self.results.scores.slices(key)
-        scored = [(value, part) for value, part in parts.items() if part.n(metric)]
-        sign = -1 if lower_is_better(metric) else 1
-
-        def at_best(pair: tuple[str | None, Scores]) -> tuple[float, float]:
-            interval = _interval(pair[1], metric, clusters)
-            end = interval.low if lower_is_better(metric) else interval.high
-            return math.inf if end is None else sign * end, sign * interval.mean
-
-        return min(scored, key=at_best, default=None)
 
     @cached_property
     def tokens(self) -> float | None:
@@ -189,9 +163,6 @@ class Sweep(Reportable, Sequence[Configuration]):
             often a configuration that isn't within the tolerance is taken to be.
         tolerance: how much worse than the best one, on the primary metric, the recommended
             configuration may be.
-        is_timed: whether latencies compare: not where several configurations were evaluated at
-            once.
-        slices: a key of the questions' metadata, by which the worst slice is shown; None for none.
         clusters: what questions belong to, as for `compare`; None for their conversations.
 
     Examples:
@@ -200,7 +171,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         ...     return lambda query: ["d2", "d1"][:top_k]
         >>> dataset = {"queries": {f"q{n}": "x?" for n in range(10)}, "corpus": {},
         ...            "relevant_docs": {f"q{n}": ["d1" if n else "d2"] for n in range(10)}}
-        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"])
         >>> found.winner.name, found["top_k=1"].mean("recall")
         ('top_k=2', 0.1)
     """
@@ -213,8 +184,6 @@ class Sweep(Reportable, Sequence[Configuration]):
         metric_names: Sequence[str],
         confidence: float = 0.95,
         tolerance: float | None = None,
-        is_timed: bool = True,
-        slices: str | None = None,
         clusters: Clusters | None = None,
     ) -> None:
         self._configurations = tuple(configurations)
@@ -222,7 +191,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         self.metric_names = tuple(metric_names)
         self.confidence = confidence
         self.tolerance = margin_of(primary, tolerance, "tolerance")
-        self.is_timed, self.slices, self.clusters = is_timed, slices, clusters
+        self.clusters = clusters
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -292,19 +261,6 @@ class Sweep(Reportable, Sequence[Configuration]):
             left = [each for each in left if not saves(cost, getattr(each, cost), least)]
         return next((each for each in self.ranked if each in left), None)
 
-    def with_tolerance(self, tolerance: float | None) -> Sweep:
-        """The same configurations, decided with another tolerance; None is the default's."""
-        return Sweep(
-            self._configurations,
-            primary=self.primary,
-            metric_names=self.metric_names,
-            confidence=self.confidence,
-            tolerance=tolerance,
-            is_timed=self.is_timed,
-            slices=self.slices,
-            clusters=self.clusters,
-        )
-
     def at_most_worse(self, configuration: Configuration) -> float:
         """How much worse than the best one a configuration is on the primary metric, at most.
 
@@ -340,26 +296,6 @@ class Sweep(Reportable, Sequence[Configuration]):
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
         scores = configuration.results.scores
         return _interval(scores, self.primary, self.clusters, self.confidence)
-
-    @cached_property
-    def front(self) -> tuple[Configuration, ...]:
-        """The Pareto front: no other configuration is as good in quality, tokens and p95, and
-        better in one of them.
-
-        It goes by observed values, so chance can put a configuration on the front.
-        """
-        return self.front_by(self.primary)
-
-    def front_by(self, metric: str) -> tuple[Configuration, ...]:
-        """`front` with the quality on another metric."""
-        sign = -1.0 if lower_is_better(metric) else 1.0
-        known = {each: mean for each in self.finished if (mean := each.mean(metric)) is not None}
-        rows = [
-            (sign * mean, *(-cost for cost in self._cost(configuration)))
-            for configuration, mean in known.items()
-        ]
-        front = pareto_front(np.array(rows)) if rows else ()
-        return tuple(list(known)[position] for position in front)
 
     @property
     def decision(self) -> str:
@@ -479,7 +415,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         """The costs that all evaluated configurations have, of "tokens" and "p95"."""
         return [
             name
-            for name in (["tokens", "p95"] if self.is_timed else ["tokens"])
+            for name in ("tokens", "p95")
             if all(getattr(configuration, name) is not None for configuration in self.finished)
         ]
 

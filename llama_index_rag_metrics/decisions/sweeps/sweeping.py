@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from hashlib import pbkdf2_hmac, sha256
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import numpy as np
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import SecretStr
 from typing_extensions import Unpack
 
@@ -57,15 +53,13 @@ from llama_index_rag_metrics.runtime.errors import (
     JournalMismatch,
 )
 from llama_index_rag_metrics.runtime.masking import (
-    MASK,
     describe_error,
     mask,
     names_secret,
     register_secret,
     register_secrets_of,
 )
-from llama_index_rag_metrics.runtime.sync import in_thread, synchronous, together
-from llama_index_rag_metrics.scores.mappings import rows_by
+from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_options
 
@@ -75,7 +69,7 @@ may be asynchronous."""
 
 _LONGEST_NAME = 80
 _CUT = "min_score"
-"""What of a configuration changes what is done with the answers, and asks nothing."""
+"""What of a configuration `evaluate` gets, unless `build` takes it."""
 
 
 class SweepOptions(StageOptions, total=False):
@@ -102,12 +96,8 @@ async def asweep(
     primary: str | None = None,
     confidence: float = 0.95,
     tolerance: float | None = None,
-    slices: str | None = None,
     clusters: Clusters | None = None,
-    at_once: int = 1,
     journal: str | Path | None = None,
-    count_tokens: bool = True,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
     **options: Unpack[SweepOptions],
 ) -> Sweep:
     """Evaluate every configuration of a grid, and recommend one if these questions can.
@@ -118,10 +108,9 @@ async def asweep(
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
             query engine or a callable from query text to ids; it may be asynchronous.
         grid: parameter to its values, of which every combination is evaluated, or a list of
-            configurations, {parameter: value} each. {"embed": {"small": model, ...}} gives values
-            names, which objects need. Secrets such as an api_key are shown as digests.
-            Unless `build` takes a `min_score` of its own, it is that of `evaluate`: configurations
-            that differ in it alone are asked once.
+            configurations, {parameter: value} each. Values are texts, numbers, True, False or None;
+            objects have names: {"embed": {"small": model, ...}}. Secrets are refused: `build` reads
+            them. Unless `build` takes a `min_score` of its own, it is that of `evaluate`.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
             configuration: ids of chunks change with the chunk size, while spans, texts and ids of
             documents don't.
@@ -132,17 +121,10 @@ async def asweep(
         tolerance: how much worse than the best one, on the primary metric, a recommended
             configuration may be, in the metric's unit; None is 0.02 for metrics from 0 to 1, and 0
             for others: then only what is shown to be the best is recommended.
-        slices: a key of the questions' metadata, such as "language": beside each configuration's
-            mean stands that of the slice in which it is worst.
         clusters: what questions belong to, such as the document that they were made from: a key of
             their metadata, or query id to cluster; None for the conversations that they are of.
-        at_once: how many configurations are evaluated at once. With more than one, they disturb
-            each other's latency, and p95 is left out.
         journal: a folder with a journal for each configuration, named by its values. A second call
             goes on where the first ended, and builds only what it still has to ask.
-        count_tokens: whether the tokens that a model has to read are counted, by `tokenizer`. What
-            was retrieved needs texts for that.
-        node_postprocessors: applied to what every configuration retrieves, in this order.
 
     The further arguments are those of `evaluate`, such as `matcher`, `workers` and
     `tokenizer`. All configurations share the `cache`: by default, a file
@@ -162,7 +144,7 @@ async def asweep(
         ...     return lambda query: ["d2", "d1"][:top_k]
         >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
         ...            "relevant_docs": {"q1": ["d1"], "q2": ["d1"]}}
-        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"])
         >>> [configuration.mean("recall") for configuration in found]
         [0.0, 1.0]
     """
@@ -170,7 +152,6 @@ async def asweep(
         expected = "a function of the parameters, which returns a retriever or an index"
         raise InvalidInput("build", build, expected)
     _check(options)
-    check_count("at_once", at_once, "configurations to evaluate at once")
     check_options(confidence)
     named = combinations(grid)
     chosen = resolve(metrics)
@@ -178,64 +159,47 @@ async def asweep(
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset)
-    _check_metadata(questions, slices, clusters)
+    clusters_of(clusters, [*questions.queries], questions.metadata)
     options["cache"] = Cache.of(options.get("cache"), journal)
-    options["tokenizer"] = TokenCounter.of(options.get("tokenizer")) if count_tokens else None
+    options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
     times = range(1, options.get("repeats", 1) + 1)
     askings = {Asking(query_id, time) for time in times for query_id in questions.queries}
-    room = asyncio.Semaphore(at_once)
     for point in named.values():
         register_secrets_of(point.params, *point.params.values())
     is_own = _takes(build, _CUT)
-    asked = {name: point if is_own else point.without(_CUT) for name, point in named.items()}
-    for name, point in named.items():
-        if point.keys() != asked[name].keys():
+    for point in named.values():
+        if _CUT in point and not is_own:
             check_min_score(point[_CUT].held)
-    # of all, before any is built
     run = options.pop("run", "")
-    runs = {} if journal is None else {name: point.run(run) for name, point in asked.items()}
-    shared = TemporaryDirectory() if journal is None and asked != named else nullcontext(journal)
-    one_at_a_time = {point.name: asyncio.Lock() for point in asked.values()}
-    failed: dict[str, dict[str, str]] = {}
 
-    async def evaluated(name: str, point: Point, folder: str | Path | None) -> Configuration:
-        built = asked[name]
-        async with one_at_a_time[built.name], room:
-            params, texts = point.params, {key: value.text for key, value in point.items()}
-            path = None if folder is None else Path(folder, file_name(built.name))
-            cut = {_CUT: params[_CUT]} if len(built) < len(point) else {}
-            try:
-                results = await aevaluate(
-                    await _source(
-                        build, built.params, path, questions, askings, failed.get(built.name)
-                    ),
-                    questions,
-                    chosen,
-                    name=name,
-                    run=runs.get(name, ""),
-                    journal=path,
-                    node_postprocessors=node_postprocessors,
-                    **{**options, **cut},
-                )
-            except (JournalMismatch, JournalDamaged, JournalBusy):
-                raise
-            except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
-                return Configuration(name, params, None, describe_error(error), texts)
-            if path is not None:
-                failed[built.name] = _errors(results.run, questions)
-            return Configuration(name, params, results, _reason_given_up(results.run), texts)
+    async def evaluated(name: str, point: Point) -> Configuration:
+        params, texts = point.params, {key: value.text for key, value in point.items()}
+        given = params if is_own else {key: held for key, held in params.items() if key != _CUT}
+        cut: SweepOptions = {} if len(given) == len(params) else {"min_score": params[_CUT]}
+        path = None if journal is None else Path(journal, file_name(name))
+        try:
+            results = await aevaluate(
+                await _source(build, given, path, questions, askings),
+                questions,
+                chosen,
+                name=name,
+                run=point.run(run),
+                journal=path,
+                **{**options, **cut},
+            )
+        except (JournalMismatch, JournalDamaged, JournalBusy):
+            raise
+        except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
+            return Configuration(name, params, None, describe_error(error), texts)
+        return Configuration(name, params, results, _reason_given_up(results.run), texts)
 
-    with shared as folder:
-        configurations = await together(evaluated(*pair, folder) for pair in named.items())
     return Sweep(
-        configurations,
+        [await evaluated(*pair) for pair in named.items()],
         primary=decides,
         metric_names=names,
         confidence=confidence,
         tolerance=tolerance,
-        slices=slices,
         clusters=clusters,
-        is_timed=at_once == 1,
     )
 
 
@@ -251,14 +215,6 @@ def _check(options: SweepOptions) -> None:
     _ = RunOptions.of({**options, "cache": None})
     if options.get("max_calls") is not None:
         check_count("max_calls", options["max_calls"], "retrievals")
-
-
-def _check_metadata(
-    dataset: RetrievalDataset, slices: str | None, clusters: Clusters | None
-) -> None:
-    if slices is not None:
-        rows_by(slices, dataset.queries, dataset.metadata, "slices")
-    clusters_of(clusters, [*dataset.queries], dataset.metadata)
 
 
 def _takes(build: Build, parameter: str) -> bool:
@@ -280,14 +236,13 @@ async def _source(
     path: Path | None,
     questions: RetrievalDataset,
     askings: set[Asking],
-    failed: Mapping[str, str] | None,
 ) -> Source:
-    """A configuration, built unless its journal has every answer, or all but those that failed."""
+    """A configuration, built unless its journal has every answer."""
     if path is not None:
         header, answers = read_answers(path)
-        if failed or answers_to(questions, answers).keys() >= askings:
+        if answers_to(questions, answers).keys() >= askings:
             told = {answer.told for answer in answers}
-            return _never_asked_again(header, next(iter(told), None), failed or {})
+            return _never_asked_again(header, next(iter(told), None))
     built: Any = (
         build(**params)
         if inspect.iscoroutinefunction(build)
@@ -297,28 +252,17 @@ async def _source(
     return source
 
 
-def _never_asked_again(
-    journal: Mapping[str, str], told: Told | None, failed: Mapping[str, str]
-) -> BaseRetriever:
-    """Stands for a source whose journal has the answer to every question that didn't fail."""
+def _never_asked_again(journal: Mapping[str, str], told: Told | None) -> BaseRetriever:
+    """Stands for a source whose journal has the answer to every question."""
 
     def fail(query: str, **who_asks: Any) -> list[str]:
-        name, _, message = failed[query].partition(": ")
-        raise type(name, (Exception,), {})(message)
+        raise AssertionError("the journal has every answer")
 
     # the journals of what captures calls say how these are combined
     kind = AsyncCallableRetriever if "combine" in journal else CallableRetriever
     retriever = kind(fail)
     retriever.told, retriever.stands_for_index = told, "depth" in journal
     return retriever
-
-
-def _errors(run: Run, dataset: RetrievalDataset) -> dict[str, str]:
-    """The text of each question that failed, with its error; empty where not all were asked."""
-    failed = [pair for each in run.each_time for pair in each.failed.items()]
-    if any(error.startswith(NOT_ASKED) for _, error in failed):
-        return {}
-    return {dataset.queries[query_id]: error for query_id, error in failed}
 
 
 def _reason_given_up(run: Run) -> str:
@@ -336,9 +280,7 @@ Grid: TypeAlias = "Mapping[str, Iterable[Any] | Mapping[str, Any]] | Iterable[Ma
 combinations themselves."""
 
 _REMEDY = 'For example {"chunk_size": [128, 256], "top_k": [3, 5]}.'
-_NO_SECRETS = {"None", "True", "False", ""}
 _LONGEST_NUMBER = 6
-_ROUNDS = 50_000
 _CREDENTIALS = re.compile(
     r"://[^/\s@]*:([^/\s@]+)@|[?&][\w-]*(?:key|token|secret)=([^&#\s]+)", re.I
 )
@@ -353,12 +295,32 @@ class Value:
     text: str
 
     @classmethod
-    def of(cls, parameter: str, held: Any, name: str | None = None) -> Value:
-        return cls(held, name, shown(held, parameter) if name is None else _safe("", name))
+    def of(cls, parameter: str, held: Any) -> Value:
+        """A value without a name, whose text says all of it."""
+        held = held.item() if isinstance(held, np.generic) else held
+        if _is_secret(parameter, held):
+            sentence = f"grid[{parameter!r}] looks like a secret, and grids are shown."
+            remedy = 'Let build read it, such as from os.environ, or name it: {"mine": value}.'
+            raise InvalidInput(f"grid[{parameter!r}]", "", sentence=sentence, remedy=remedy)
+        if held is not None and not isinstance(held, (bool, str, int, float)):
+            expected = "texts, numbers, True, False or None"
+            remedy = f'Name them: {{"{parameter}": {{"a name": value}}}}.'
+            kind = type(held).__qualname__
+            raise InvalidInput(f"grid[{parameter!r}]", kind, expected, remedy)
+        return cls(held, None, _whole(str(held)))
+
+    @classmethod
+    def named(cls, parameter: str, name: str, held: Any) -> Value:
+        """A value with a name, which is all that is shown of it."""
+        if isinstance(held, str) and _is_secret(parameter, held):
+            register_secret(held)
+            for credentials in _CREDENTIALS.finditer(held):
+                register_secret(credentials[1] or credentials[2])
+        return cls(held, name, mask(_whole(name)))
 
     def is_same(self, other: Value) -> bool:
         """Whether two values of one text are surely one."""
-        if not (is_plain(self.held) and is_plain(other.held)):
+        if self.name is not None or other.name is not None:
             return self.held is other.held
         return type(self.held) is type(other.held) and repr(self.held) == repr(other.held)
 
@@ -374,18 +336,10 @@ class Point(dict[str, Value]):
     def params(self) -> dict[str, Any]:
         return {name: value.held for name, value in self.items()}
 
-    def without(self, parameter: str) -> Point:
-        return Point({name: value for name, value in self.items() if name != parameter})
-
     def run(self, name: str) -> str:
         """The name of a configuration's run in its journal, in which a text has quotes."""
         texts = [name] if name else []
         for parameter, value in self.items():
-            if value.name is None and not is_plain(value.held):
-                expected = "texts, numbers, True, False or None, if a journal is kept"
-                remedy = f'Name them: {{"{parameter}": {{"a name": value}}}}.'
-                kind = type(value.held).__qualname__
-                raise InvalidInput(f"grid[{parameter!r}]", kind, expected, remedy)
             is_text = isinstance(value.held, str) and value.name is None
             texts.append(f"{parameter}={value.text!r}" if is_text else f"{parameter}={value.text}")
         return ", ".join(texts)
@@ -423,51 +377,31 @@ def combinations(grid: Grid) -> dict[str, Point]:
     return named
 
 
-def shown(value: Any, parameter: str = "") -> str:
-    """A value as a text; an object is shown by its class, a function by its name."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, SecretStr):
-        return _safe(parameter, value.get_secret_value(), is_secret=True)
-    if value is None or isinstance(value, (bool, str, int, float)):
-        return _safe(parameter, str(value))
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(shown(item, parameter) for item in value)}]"
-    return str(getattr(value, "__qualname__", None) or type(value).__qualname__)
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a text says all that a value holds."""
-    if isinstance(value, (list, tuple)):
-        return all(map(is_plain, value))
-    return value is None or isinstance(value, (bool, str, int, float, np.generic, SecretStr))
-
-
 def varied(rows: Sequence[Mapping[str, str]]) -> list[str]:
     """The parameters that have more than one text."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if len({row.get(name) for row in rows}) > 1]
 
 
-def _safe(parameter: str, text: str, *, is_secret: bool = False) -> str:
-    """A text without a secret or half a character, which a slow hash stands for."""
-    for credentials in _CREDENTIALS.finditer(text):
-        register_secret(credentials[1] or credentials[2])
-    is_number = text.replace(".", "", 1).isdecimal() and len(text) < _LONGEST_NUMBER
-    if is_secret or (names_secret(parameter) and text not in _NO_SECRETS and not is_number):
-        register_secret(text)
-        safe = MASK
-    else:
-        safe = mask(text.encode("utf-8", "backslashreplace").decode())
-    if safe == text:
-        return text
-    slow = pbkdf2_hmac("sha256", text.encode("utf-8", "surrogatepass"), b"grid", _ROUNDS)
-    return f"{safe} {slow.hex()[:8]}"
+def _is_secret(parameter: str, held: Any) -> bool:
+    """Whether a value is a secret by its type, its own text or the name of its parameter."""
+    if isinstance(held, SecretStr):
+        return True
+    if not isinstance(held, str) or not held:
+        return False
+    is_number = held.replace(".", "", 1).isdecimal() and len(held) < _LONGEST_NUMBER
+    is_named = names_secret(parameter) and not is_number
+    return is_named or _CREDENTIALS.search(held) is not None or mask(held) != held
+
+
+def _whole(text: str) -> str:
+    """The text, with half a character written out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _column(name: str, values: Any) -> list[Value]:
     if isinstance(values, Mapping) and values and all(isinstance(key, str) for key in values):
-        return [Value.of(name, value, key) for key, value in values.items()]
+        return [Value.named(name, key, value) for key, value in values.items()]
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         expected = "a list of values, or {name: value}"
         raise InvalidInput(f"grid[{name!r}]", type(values), expected, _REMEDY)

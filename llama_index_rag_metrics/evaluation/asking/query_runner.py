@@ -310,19 +310,20 @@ class QueryRunner:
         ]
         if self.counter is None:
             return replace(ranking, texts=texts)
-        counted = zip(ranking.ids, ranking.texts or (), texts, ranking.tokens or (), strict=True)
-        tokens = [n if own else self._count(item, text) for item, own, text, n in counted]
+        unknown = [item for item, text in zip(ranking.ids, texts, strict=True) if not text]
+        if unknown:
+            self._check_tokens_are_needless(unknown[0])
+            return replace(ranking, texts=texts, tokens=None)
+        counted = zip(ranking.texts or (), texts, ranking.tokens or (), strict=True)
+        tokens = [n if own else self.counter.count([text])[0] for own, text, n in counted]
         return replace(ranking, texts=texts, tokens=tokens)
 
-    def _count(self, item: str, text: str) -> int:
-        if not text or self.counter is None:
+    def _check_tokens_are_needless(self, item: str) -> None:
+        """Refuse a passage without a text where a metric counts tokens."""
+        if any("tokens" in getattr(metric, "needs", ()) for metric in self.plan.metrics):
             expected = "a text, whose tokens can be counted"
-            remedy = (
-                "Return nodes that have texts, or give the dataset a corpus that has them; a sweep "
-                "can do without, by count_tokens=False."
-            )
-            raise InvalidInput(f"retrieved {item!r}", text, expected, remedy)
-        return self.counter.count([text])[0]
+            remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
+            raise InvalidInput(f"retrieved {item!r}", "", expected, remedy)
 
     async def _compute(self, asking: Asking, ranking: Ranking) -> None:
         if not self.metrics:

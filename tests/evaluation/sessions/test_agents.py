@@ -444,7 +444,7 @@ def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
 
         return ask
 
-    swept = sweep(build, {"top_k": [1, 2]}, dataset(2), ["recall"], count_tokens=False)
+    swept = sweep(build, {"top_k": [1, 2]}, dataset(2), ["recall"])
     for configuration in swept:
         assert configuration.results is not None
         assert [call.query for call in configuration.results.sessions.of("q0")] == [
