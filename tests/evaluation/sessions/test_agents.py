@@ -22,7 +22,6 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.retrievers.bm25 import BM25Retriever
-from support.retrievers import Postprocessor
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
 from llama_index_rag_metrics import (
@@ -453,23 +452,6 @@ def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
         ]
         assert configuration.results is not None
         assert {len(calls) for calls in configuration.results.run.calls.values()} == {2}
-
-
-def test_what_an_agents_tools_drop_is_lost_there() -> None:
-    """The first question asks an engine that drops the first of two, the second a retriever."""
-    first = Postprocessor(function=lambda nodes: nodes[:1])
-    one = QueryEngineTool.from_defaults(engine(SPARSE, first), name="one", description="x")
-    script = {f"question {n}": [[(name, WORDS[n])]] for n, name in enumerate(["one", "dense"])}
-    agent = agents.FunctionAgent(tools=[one, TOOLS[1]], llm=ScriptedFunctions(script=script))
-    had = [hit.node_id for hit in SPARSE.retrieve(WORDS[0])], expected_ids("dense", WORDS[1])
-    labels: Any = {f"q{n}": [*ids, "nowhere"] for n, ids in enumerate(had)}
-    stages = evaluate_stages(agent, [], RetrievalDataset(dataset(2).queries, labels), ["recall"])
-    lost = {(loss.query_id, loss.item): loss.stage for loss in stages.losses}
-    assert lost == {
-        ("q0", had[0][1]): "Postprocessor",
-        ("q0", "nowhere"): "retriever",
-        ("q1", "nowhere"): "retriever",
-    }
 
 
 def test_a_program_is_one_stage_and_a_note_says_so() -> None:
