@@ -31,20 +31,15 @@ def run_check(
     corpus: str | None = None,
     *,
     match_on: str = "node_id",
-    alike: float = 0.6,
-    giveaway: float = 0.9,
     strict: bool = False,
     form: Form = "table",
     html: NewFile[Path | None] = None,
 ) -> None:
     """Check labels against what can be retrieved today.
 
-    Lists passages that are gone, changed, alike or unlabelled, and labels that contradict each
-    other or that the question gives away.
+    Lists passages that are gone, moved, split or changed, and questions that are there twice.
 
     Args:
-        alike: How alike near-duplicates are, from 0 to 1.
-        giveaway: How many of a question's words its passage may share, from 0 to 1.
         strict: Exit with 1 if there are warnings, too.
 
     Examples:
@@ -54,13 +49,10 @@ def run_check(
     from llama_index_rag_metrics import RetrievalDataset, check_labels
     from llama_index_rag_metrics.cli.retriever_factories import passages_of
 
-    check_share("alike", alike)
-    check_share("giveaway", giveaway)
     check_files({"--html": html}, [dataset, Path(corpus) if corpus else None])
     questions = RetrievalDataset.load(dataset)
     passages = passages_of("CORPUS", corpus, questions, match_on)
-    how = {"alike": alike, "giveaway": giveaway}
-    findings = check_labels(questions, passages, match_on=match_on, **how)
+    findings = check_labels(questions, passages, match_on=match_on)
     show(findings, form, html=html)
     fail_if(findings.errors or (strict and len(findings)))
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.rankings.matching.normalisation import compatible, letters
-from llama_index_rag_metrics.rankings.matching.text_matchers import distinct, gram_hashes
+from llama_index_rag_metrics.rankings.matching.text_matchers import gram_hashes
 from llama_index_rag_metrics.report.numbers import whole_percent
 
 Hashes = npt.NDArray[np.uint64]
@@ -39,6 +39,7 @@ _SHORT = 4 * _STRETCH
 _LEAST_BLOCK = 3
 _BLOCK = 64
 _NO_RUN = np.iinfo(np.uint64).max
+_LEAST_SHARED = 0.02  # of a text's fingerprints, for a passage to be compared with it
 _COMMON = 256  # A fingerprint in more passages than this is boilerplate, and doesn't count
 
 
@@ -52,14 +53,6 @@ def runs_of(text: str) -> Hashes:
     """(runs,) the hash of every run of eight letters, in order; shorter texts are one run."""
     normal = letters(text)
     return gram_hashes(normal, min(GRAM, len(normal))) if normal else gram_hashes("", 1)
-
-
-def likeness(text: str, other: str) -> float:
-    """The share of their distinct runs that two texts have in common, in [0, 1] (Jaccard)."""
-    mine, others = distinct(runs_of(text)), distinct(runs_of(other))
-    shared = len(np.intersect1d(mine, others, assume_unique=True))
-    either = len(mine) + len(others) - shared
-    return shared / either if either else 1.0
 
 
 def covered(text: str, by: str) -> npt.NDArray[np.bool_]:
@@ -109,8 +102,8 @@ class Lookup:
         term, self._passage = np.divmod(np.sort(np.concatenate(pairs)), max(1, len(self._ids)))
         self._offset = np.searchsorted(term, np.arange(len(self._vocabulary) + 1))
 
-    def sharing(self, text: str, least: float = 0.02) -> list[str]:
-        """The passages with this share of a text's fingerprints, weighted by rarity, best first."""
+    def sharing(self, text: str) -> list[str]:
+        """The passages that share a text's fingerprints, weighted by rarity, best first."""
         terms = np.unique(self._places(_fingerprints([text])[1])[1])
         postings = [self._passage[self._offset[term] : self._offset[term + 1]] for term in terms]
         postings = [each for each in postings if len(each) <= _COMMON]
@@ -120,7 +113,7 @@ class Lookup:
             np.concatenate([*postings, np.empty(0, np.int64)]), return_inverse=True
         )
         shared = np.bincount(which, np.repeat(rarity, spread), len(passages))
-        enough = shared >= least * rarity.sum()
+        enough = shared >= _LEAST_SHARED * rarity.sum()
         order = np.argsort(-shared[enough], kind="stable")
         alike = [self._ids[passage] for passage in passages[enough][order].tolist()]
         return list(dict.fromkeys([*self._equal.get(_letters_hash(text), ()), *alike]))

@@ -31,8 +31,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("labels", "check", "d.json", "--alike", "3"), "--alike: expected a number"),
-        (("labels", "check", "d.json", "--giveaway", "-1"), "--giveaway: expected a number"),
         (("labels", "check", "d.json", "math:pi"), "CORPUS: expected"),
         (("labels", "move", "d.json", "math:pi", "-o", "m.json"), "NEW: expected"),
         (("labels", "move", "d.json", "d.json", "-o", "m.json", "--threshold", "0"),

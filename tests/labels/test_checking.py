@@ -188,43 +188,6 @@ class TestDrift:
         assert kinds(check_labels(dataset, MOONS)) == [("lost", "expected text 2 of q", ())]
 
 
-class TestAlike:
-    COPY = MOONS["enceladus"].replace("rise", "climb")
-
-    def test_a_near_duplicate_without_a_label(self) -> None:
-        ((kind, item, others),) = kinds(
-            check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.6)
-        )
-
-        assert (kind, item, others) == ("unlabelled", "enceladus", ("copy",))
-
-    def test_the_likeness_is_the_share_of_common_runs(self) -> None:
-        # "rise" becomes "climb" among 63 letters: 56 runs of eight, of which 7 + 4 hold a letter of
-        # "rise", and 57, of which 7 + 5 hold one of "climb"; 45 are common, of 56 + 12 in all
-        findings = check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.5)
-
-        (finding,) = findings.of("unlabelled")
-        assert finding.score == 45 / 68
-        assert not check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.67).findings
-
-    def test_two_labels_of_one_question(self) -> None:
-        texts = {**MOONS, "copy": MOONS["enceladus"].upper()}
-        both = ["enceladus", "copy"]
-
-        findings = check_labels(moons(q1=both), texts)
-        grouped = check_labels(moons(q1=Relevance.groups([both])), texts)
-
-        assert ("duplicates", "enceladus", ("copy",)) in kinds(findings)
-        assert not grouped.of("duplicates")
-
-    def test_a_judged_near_duplicate_is_none(self) -> None:
-        texts = {**MOONS, "copy": MOONS["enceladus"]}
-
-        findings = check_labels(moons(q1=Relevance({"enceladus": 1, "copy": 0})), texts)
-
-        assert kinds(findings) == []
-
-
 class TestQuestions:
     def test_asked_twice(self) -> None:
         dataset = RetrievalDataset(
@@ -238,41 +201,6 @@ class TestQuestions:
         assert [
             (finding.kind, finding.query_ids, finding.others) for finding in findings.findings
         ] == [("contradicting", ("q3", "q1"), ("titan", "triton")), ("repeated", ("q2", "q1"), ())]
-
-    def test_a_question_in_the_words_of_its_passage(self) -> None:
-        dataset = RetrievalDataset(
-            {"q1": "Hundreds of volcanoes cover Io, whose sulphur paints it", "q2": "lava?"},
-            {"q1": ["io"], "q2": ["io"]},
-            MOONS,
-        )
-
-        findings = check_labels(dataset)
-
-        assert [
-            (finding.kind, finding.query_ids, finding.score) for finding in findings.findings
-        ] == [("giveaway", ("q1",), 1.0)]
-        assert findings.coverage.overlaps == {"q1": 1.0, "q2": 0.0}
-
-
-class TestCoverage:
-    def test_by_document_slice_and_question(self) -> None:
-        nodes = [
-            TextNode(id_=f"{name}-{n}", text=f"{name} sentence number {n}", metadata={})
-            for name in ("a", "b")
-            for n in range(2)
-        ]
-        dataset = RetrievalDataset(
-            {"q1": "one?", "q2": "two?", "q3": "three?"},
-            {"q1": ["a-0", "a-1"], "q2": ["a-1"], "q3": []},
-            metadata={"q1": {"language": "en"}, "q2": {"language": "de"}},
-        )
-
-        coverage = check_labels(dataset, nodes).coverage
-
-        assert (coverage.total.labelled, coverage.total.passages) == (2, 4)
-        assert coverage.total.questions == 2
-        assert coverage.labels == {"q1": 2, "q2": 1, "q3": 0}
-        assert coverage.by_slice["language", "de"].labelled == 1
 
 
 class TestSources:
@@ -327,7 +255,7 @@ class TestSources:
 
         findings = check_labels(dataset, store)
 
-        assert findings.coverage.total.passages == len(nodes)
+        assert findings.n_passages == len(nodes)
         assert not findings.of("lost")
 
     def test_a_store_with_an_asynchronous_client_only(self, qdrant: Any) -> None:
@@ -366,12 +294,6 @@ class TestSources:
     def test_nothing_of_that_kind(self, source: Any) -> None:
         with pytest.raises(InvalidInput, match="index_or_nodes"):
             check_labels(moons(), source)
-
-    @pytest.mark.parametrize("argument", ["alike", "giveaway"])
-    @pytest.mark.parametrize("value", [0, 1.1, float("nan")])
-    def test_thresholds_out_of_range(self, argument: str, value: float) -> None:
-        with pytest.raises(InvalidInput, match=argument):
-            check_labels(moons(), **{argument: value})  # type: ignore[arg-type]
 
 
 class TestReport:
