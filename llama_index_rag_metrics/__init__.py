@@ -32,18 +32,8 @@ from llama_index_rag_metrics.metrics.texts.text_metric import *
 from llama_index_rag_metrics.rankings.fusion import combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher, TextMatcher
-from llama_index_rag_metrics.rankings.matching.matcher_names import (
-    register_matcher,
-    unregister_matcher,
-)
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
-from llama_index_rag_metrics.rankings.matching.text_matchers import (
-    ContainmentMatcher,
-    EditMatcher,
-    EmbeddingMatcher,
-    ExactMatcher,
-    TokenOverlapMatcher,
-)
+from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
@@ -103,11 +93,8 @@ __all__ = [
     "Comparison",
     "Configuration",
     "ContainmentMatcher",
-    "EditMatcher",
-    "EmbeddingMatcher",
     "EvaluateOptions",
     "EvaluationResults",
-    "ExactMatcher",
     "GateReport",
     "GroupMatcher",
     "LabelFindings",
@@ -132,7 +119,6 @@ __all__ = [
     "StageResults",
     "Sweep",
     "TextMatcher",
-    "TokenOverlapMatcher",
     "aevaluate",
     "aevaluate_stages",
     "agreement",
@@ -159,13 +145,11 @@ __all__ = [
     "read_traces",
     "record_retrieval",
     "register",
-    "register_matcher",
     "score_rankings",
     "score_schema",
     "score_table",
     "sweep",
     "unregister",
-    "unregister_matcher",
     "write_html",
     "write_qrels",
     "write_review_page",

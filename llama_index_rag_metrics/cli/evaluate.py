@@ -110,9 +110,8 @@ def run_evaluate(
             metrics of other cutoffs give it the depth of the first call, by --top-k.
         timeout: Seconds that retrieval, or a metric, may take per question.
         slice_by (--slice, KEY): A metadata key of the questions to split by. Repeatable.
-        matcher: Recognise labelled passages by this instead of ids: text, exact, tokens, edit or
-            embedding, with a threshold if you like: 'text>=0.6'; or group: each group of
-            alternatives counts once.
+        matcher: Recognise labelled passages by this instead of ids: text, with a threshold if
+            you like: 'text>=0.6'; or group: each group of alternatives counts once.
         output (-o): Write what was retrieved: a TREC run, or the format of the ending .jsonl,
             .json, .csv, .tsv, .parquet or .arrow. Several retrievers get a file each:
             RUN.NAME.trec.

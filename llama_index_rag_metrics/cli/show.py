@@ -49,7 +49,7 @@ def run_show(
         metric (-m, METRIC): The metric to show; its cutoff decides what counts as lost. Default:
             ndcg@10, or the first one of stored scores.
         matcher: Recognise the labelled passages of --dataset in RUN by this instead of ids, as
-            after a change of chunks: text, exact, tokens, edit or embedding, with a threshold if
+            after a change of chunks: text, with a threshold if
             you like: 'text>=0.6'. Default: ids, or text where --dataset has labels by text alone.
         depth: How many passages of each ranking are shown.
 

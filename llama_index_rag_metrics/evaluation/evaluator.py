@@ -479,7 +479,7 @@ async def aevaluate(
             a key of its metadata, or a function of the node. Several chunks of one document count
             once, at the best rank.
         matcher: how labelled passages are recognised, if not by id: a matcher, or the name of one:
-            "text", "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match`
+            "text", "span", "group". A metric's own `match`
             takes precedence.
         workers: how many queries are asked at once.
         show_progress: whether to show a progress bar.

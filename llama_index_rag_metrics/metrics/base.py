@@ -9,8 +9,8 @@ The parameters that several metrics take:
 * `tokens`, in names `@2000tokens`: only the items that fit into this many tokens count, whole and
   in rank order; the first that doesn't fit ends the list.
 * `min_grade`: the grade from which an item is relevant, 1 by default.
-* `match`: how a retrieved item is recognised as an expected one: by "text", "exact", "tokens",
-  "edit" or "embedding", with a threshold if you like ("text>=0.6"); "id" always compares ids. None
+* `match`: how a retrieved item is recognised as an expected one: by "text", with a
+  threshold if you like ("text>=0.6"); "id" always compares ids. None
   uses the evaluator's matcher, or ids.
 """
 

@@ -98,7 +98,7 @@ class Rerank(BaseNodePostprocessor):
 
 
 @pytest.mark.parametrize("metric", [f"recall@{CUT}", f"recall@{BUDGET}tokens"])
-@pytest.mark.parametrize("matcher", [None, "exact"])
+@pytest.mark.parametrize("matcher", [None, "text"])
 def test_every_loss_has_the_stage_of_a_count_by_hand(metric: str, matcher: Any) -> None:
     script = Script(seed=7)
     corpus = {item: words(item) for item in ITEMS}
@@ -138,7 +138,7 @@ def test_a_compressor_that_spoils_a_text_lost_the_passage() -> None:
 
     dataset = RetrievalDataset({"q": "one"}, {"q": ["a", "z"]}, {"a": "text of a", "z": "of z"})
     stages = evaluate_stages(
-        two()[0], {"shorten": Postprocessor(function=shorten)}, dataset, ["recall"], matcher="exact"
+        two()[0], {"shorten": Postprocessor(function=shorten)}, dataset, ["recall"], matcher="text"
     )
     assert lost_of(stages) == {("q", "a"): "shorten", ("q", "z"): "retriever"}
 

@@ -227,7 +227,7 @@ def test_matchers_and_metrics_of_texts_see_every_stage() -> None:
 
     metrics = ["recall@3", EmbeddingSimilarity(embed_model=MockEmbedding(embed_dim=4))]
     reverse = Postprocessor(function=lambda nodes: nodes[2:])
-    stages = evaluate_stages(retriever(), {"rest": reverse}, DATASET, metrics, matcher="exact")  # type: ignore[arg-type]
+    stages = evaluate_stages(retriever(), {"rest": reverse}, DATASET, metrics, matcher="text")  # type: ignore[arg-type]
 
     assert stages["retriever"].scores.means["recall@3"] == 1.0
     assert stages["rest"].scores.by_query("recall@3") == {"q1": 0.5, "q2": 0.0, "q3": 0.0}

@@ -16,12 +16,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import (
-    EditMatcher,
-    EmbeddingMatcher,
-    EmbeddingSimilarity,
     Ranking,
     RetrievalDataset,
-    RetrieverEvaluator,
     Run,
     TextMatcher,
     evaluate,
@@ -98,28 +94,6 @@ def test_raw_ids_stay(by_corpus: RetrievalDataset) -> None:
     assert evaluate(Scripted(SCRIPT), by_corpus, ["recall(match=text)"]).matched.keys() == {"text"}
 
 
-@pytest.mark.parametrize(
-    "matcher", ["text", "text>=0.5", "tokens", EditMatcher(0.3), EmbeddingMatcher(MockEmbedding(4))]
-)
-def test_matchers_and_their_names(matcher: Any, by_text: RetrievalDataset) -> None:
-    results = evaluate(Scripted(SCRIPT), by_text, ["recall"], matcher=matcher)
-    name = matcher if isinstance(matcher, str) else matcher.name
-    assert list(results.matched) == [name]
-    assert results.scores.means["recall"] == 1
-
-
-def test_one_metric_by_text_and_one_by_id(by_corpus: RetrievalDataset) -> None:
-    names = ["recall", "recall(match=text)", "mrr(match=exact)"]
-    with pytest.warns(LabelWarning, match="of 4 relevant passages came under other ids"):
-        results = evaluate(Scripted(SCRIPT), by_corpus, names)
-    assert list(results.scores.means) == names
-    assert results.scores.means["recall"] == 0
-    assert results.scores.means["recall(match=text)"] == 1
-    # only q1's Titan was retrieved as it is, after c1 and c2
-    assert results.scores.by_query("mrr(match=exact)")["q1"] == pytest.approx(1 / 3)
-    assert list(results.matched) == ["text", "exact"]
-
-
 def test_a_metric_may_ask_for_ids_whatever_the_evaluator_does(by_corpus: RetrievalDataset) -> None:
     with pytest.warns(LabelWarning):
         results = evaluate(
@@ -144,17 +118,6 @@ def test_queries_known_by_text_count_for_the_metrics_that_match_by_text() -> Non
     assert evaluate(Scripted(SCRIPT), dataset, ["mrr(match=text)"]).scores.excluded == (
         by_text.scores.excluded
     )
-
-
-def test_bare_ids_have_the_texts_of_the_corpus(by_corpus: RetrievalDataset) -> None:
-    results = evaluate(
-        lambda query: ["rhea", "titan"], by_corpus, ["mrr(match=exact)", "bm25_similarity"]
-    )
-    assert results[0].retrieved_texts == [RHEA, TITAN]
-    assert results.scores.by_query("mrr(match=exact)") == {"q1": 0.5, "q2": 0, "q3": 0}
-    assert results.scores.by_query("bm25_similarity")["q1"] > 0
-    lost = evaluate(lambda query: ["lost"], by_corpus, ["bm25_similarity"])
-    assert lost[0].retrieved_texts == [""]
 
 
 def test_no_text_at_all_is_an_error_before_anything_is_asked() -> None:
@@ -223,38 +186,6 @@ class TestEmbeddingsAndTheCache:
         return RetrievalDataset(
             dict.fromkeys(("q1", "q2", "q3"), "methane?"), expected_texts=expected
         )
-
-    def test_a_run_embeds_each_text_once_though_queries_overlap(self) -> None:
-        model = Slow(embed_dim=2, asked=[])
-        results = evaluate(
-            Scripted(SCRIPT), self.dataset(), ["recall"], matcher=EmbeddingMatcher(model), workers=3
-        )
-        assert sorted(model.asked) == sorted(self.TEXTS)
-        # 3 queries of 4 distinct texts, of which 4 were asked for
-        usage = results.scores.usage["embedding"]
-        assert (usage.requests, usage.fresh, usage.cached) == (1, 4, 8)
-        assert "texts cached" in str(results)
-
-    def test_metrics_share_them_and_a_second_run_asks_for_none(self, tmp_path: Path) -> None:
-        model = Slow(embed_dim=2, asked=[])
-        names = ["recall", EmbeddingSimilarity(embed_model=model, of="expected")]
-        options: dict[str, Any] = {
-            "matcher": EmbeddingMatcher(model),
-            "cache": tmp_path / "cache.sqlite",
-        }
-        evaluate(Scripted(SCRIPT), self.dataset(), names, **options)  # type: ignore[arg-type]
-        assert sorted(model.asked) == sorted(self.TEXTS)
-        again = evaluate(Scripted(SCRIPT), self.dataset(), names, **options)  # type: ignore[arg-type]
-        assert len(model.asked) == 4
-        assert again.scores.usage["embedding"].fresh == 0
-        matched = match_run(again.run, self.dataset(), **options)
-        assert matched.usage == again.scores.usage["embedding"]
-        assert len(model.asked) == 4
-
-    def test_the_matcher_that_was_given_stays_as_it_was(self, tmp_path: Path) -> None:
-        matcher = EmbeddingMatcher(Slow(embed_dim=2, asked=[]))
-        evaluate(Scripted(SCRIPT), self.dataset(), ["recall"], matcher=matcher)
-        assert matcher.usage is None
 
 
 class Fails(TextMatcher):
@@ -336,38 +267,6 @@ def test_rankings_alone_have_no_texts_to_match() -> None:
     assert score_rankings([["a"]], [["a"]], ["recall(match=id)@5"]).means == {
         "recall(match=id)@5": 1
     }
-
-
-class TestSingleQuery:
-    def evaluator(self, **options: Any) -> RetrieverEvaluator:
-        return RetrieverEvaluator.from_metric_names(
-            ["mrr", "recall(match=exact)@5", "recall(match=id)"],
-            retriever=Scripted(SCRIPT),
-            **options,
-        )
-
-    @pytest.mark.parametrize("expected_ids", [None, [], ["titan", "io"]])
-    def test_by_text(self, expected_ids: list[str] | None) -> None:
-        evaluator = RetrieverEvaluator.from_metric_names(
-            ["mrr", "recall(match=exact)@5"], retriever=Scripted(SCRIPT), matcher="text"
-        )
-        result = evaluator.evaluate("methane?", expected_ids, [TITAN, IO])  # type: ignore[arg-type]
-        assert result.metric_vals_dict == {"mrr": 0.5, "recall(match=exact)@5": 0.5}
-        assert result.retrieved_ids == ["c1", "c2", "c3"]
-
-    def test_by_id(self) -> None:
-        result = self.evaluator().evaluate("methane?", ["c3", "lost"], [TITAN, "Mars"])
-        assert result.metric_vals_dict == {
-            "mrr": pytest.approx(1 / 3),
-            "recall(match=exact)@5": 0.5,
-            "recall(match=id)": 0.5,
-        }
-
-    def test_an_error_of_the_matcher_is_raised(self) -> None:
-        with pytest.raises(ConnectionError, match="the server is gone"):
-            self.evaluator(matcher=Fails()).evaluate("水汽?", ["c4"], [CHINESE])
-        with pytest.raises(InvalidInput, match="Give expected_texts"):
-            self.evaluator(matcher="text").evaluate("水汽?", ["c4"])
 
 
 PASSAGES = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 import math
 from collections.abc import AsyncIterator
@@ -402,29 +401,6 @@ class TestAtTheFirstQuery:
         dataset = MANY.select(["q0", "q1", "q2"])
         results = evaluate(lambda query: next(answers), dataset, ["mrr"], workers=1)  # type: ignore[arg-type]
         assert list(results.scores.failed) == ["q1"]
-
-    @pytest.mark.parametrize("metric", ["recall(match=tokens)", "recall(match=edit)"])
-    @pytest.mark.parametrize("stages", [False, True])
-    def test_a_missing_extra_is_an_error_before_it(
-        self, metric: str, stages: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        real = builtins.__import__
-
-        def without_rapidfuzz(name: str, *rest: Any, **options: Any) -> Any:
-            if name.partition(".")[0] == "rapidfuzz":
-                raise ImportError(name)
-            return real(name, *rest, **options)
-
-        monkeypatch.setattr(builtins, "__import__", without_rapidfuzz)
-        retriever = Scripted({})
-        dataset = RetrievalDataset(
-            queries={"q": "?"}, relevance={"q": ["a"]}, corpus={"a": "a text of the kiln"}
-        )
-        arguments = ([Postprocessor(function=list)], dataset) if stages else (dataset,)
-        run: Any = evaluate_stages if stages else evaluate
-        with pytest.raises(MissingExtra, match=r"pip install .*\[text\]'"):
-            run(retriever, *arguments, [metric])
-        assert retriever.asked == []
 
 
 class Awaited(Postprocessor):

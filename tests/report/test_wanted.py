@@ -123,7 +123,6 @@ EXPECTED = {
         [("c9 [1]", "never retrieved"), ("c2 [1] or c3 [1]", IO, "rank 2")],
     ),
     "text": (by_text, "mrr", "c1", [MISSED, RECOGNISED]),
-    "exact": (lambda: by_text("exact"), "mrr", "c1", [MISSED, RECOGNISED]),
     "span": (
         by_span,
         "mrr",

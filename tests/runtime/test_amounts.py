@@ -18,7 +18,6 @@ from llama_index.core.schema import TextNode
 import llama_index_rag_metrics as package
 from llama_index_rag_metrics import (
     ContainmentMatcher,
-    EditMatcher,
     LLMRelevancy,
     Ranking,
     RetrievalDataset,
@@ -55,7 +54,6 @@ def evaluator() -> RetrieverEvaluator:
 
 NUMBERS: Mapping[str, Callable[..., object]] = {
     "ContainmentMatcher": ContainmentMatcher,
-    "EditMatcher": EditMatcher,
     "LLMRelevancy.grade": lambda **options: LLMRelevancy(llm=MockLLM()).grade(
         QUERIES, RUN, **options
     ),

@@ -287,7 +287,7 @@ def match_run(
         >>> from llama_index_rag_metrics import RetrievalDataset
         >>> dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["Saturn has moons."]})
         >>> run = Run({"q": Ranking(["n1", "n2"], texts=["Mars is red.", "saturn has moons"])})
-        >>> match_run(run, dataset, "exact").stands_for["q"]
+        >>> match_run(run, dataset, "text").stands_for["q"]
         [['n1'], ['expected text 1']]
     """
     ready = as_matcher(matcher)

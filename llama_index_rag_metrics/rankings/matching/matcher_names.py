@@ -23,7 +23,6 @@ from llama_index_rag_metrics.rankings.run import Run, has_order
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NoRetrieval, NotJudged
-from llama_index_rag_metrics.runtime.open_table import OpenTable
 
 MatcherLike: TypeAlias = "Matcher[Any] | str"
 """A matcher, or the name of one."""
@@ -31,68 +30,12 @@ MatcherLike: TypeAlias = "Matcher[Any] | str"
 BY_ID = "id"
 """The name of comparing ids, which takes no matcher."""
 
-
-def _exact(threshold: float | None) -> text_matchers.ExactMatcher:
-    if threshold is None:
-        return text_matchers.ExactMatcher()
-    given = f"exact>={threshold:g}"
-    sentence = f"matcher 'exact' has no threshold, got {given!r}."
-    raise InvalidInput("matcher", given, sentence=sentence)
-
-
-MATCHERS: OpenTable[Callable[[float | None], Matcher[Any]]] = OpenTable(
-    "kind",
-    "matchers",
-    {
-        "text": text_matchers.ContainmentMatcher,
-        "exact": _exact,
-        "tokens": text_matchers.TokenOverlapMatcher,
-        "edit": text_matchers.EditMatcher,
-        "embedding": lambda threshold: text_matchers.EmbeddingMatcher(threshold=threshold),
-        "span": SpanMatcher,
-        "group": GroupMatcher,
-    },
-    taken=[BY_ID],
-)
+MATCHERS: Mapping[str, Callable[[float | None], Matcher[Any]]] = {
+    "text": text_matchers.ContainmentMatcher,
+    "span": SpanMatcher,
+    "group": GroupMatcher,
+}
 """Kind to what makes a matcher of it, from its threshold or None."""
-
-
-def register_matcher(kind: str, make: Callable[[float | None], Matcher[Any]]) -> None:
-    """Let `matcher="kind"`, and metrics with `match=kind`, name a matcher of your own.
-
-    Args:
-        kind: the name, without a threshold.
-        make: makes the matcher, from the threshold that is written behind its name, or from None.
-
-    Raises:
-        InvalidInput: the name is taken, or can't be written in the name of a metric.
-
-    Examples:
-        >>> from llama_index_rag_metrics import ContainmentMatcher
-        >>> register_matcher("strict", lambda threshold: ContainmentMatcher(threshold or 0.99))
-        >>> named_matcher("strict")
-        ContainmentMatcher(threshold=0.99)
-        >>> unregister_matcher("strict")
-    """
-    if not (kind.isascii() and kind.isidentifier()):
-        raise InvalidInput("kind", kind, "letters, digits and _, since metrics' names contain it")
-    MATCHERS.add(kind, make)
-
-
-def unregister_matcher(kind: str) -> None:
-    """Forget a matcher that `register_matcher` added.
-
-    Raises:
-        InvalidInput: none of that name was added.
-
-    Examples:
-        >>> from llama_index_rag_metrics import ContainmentMatcher, register_matcher
-        >>> from llama_index_rag_metrics import unregister_matcher
-        >>> register_matcher("strict", lambda threshold: ContainmentMatcher(threshold or 0.99))
-        >>> unregister_matcher("strict")
-    """
-    MATCHERS.remove(kind)
-    named_matcher.cache_clear()
 
 
 @lru_cache(maxsize=64)
