@@ -35,7 +35,7 @@ from llama_index_rag_metrics import (
     evaluate_stages,
     record_retrieval,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 
 pytestmark = pytest.mark.servers
 
