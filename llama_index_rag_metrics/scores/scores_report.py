@@ -35,7 +35,7 @@ from llama_index_rag_metrics.scores.hardest import (
     losses_line,
 )
 from llama_index_rag_metrics.scores.mappings import slice_of
-from llama_index_rag_metrics.scores.rows import facet_remarks, facet_sections
+from llama_index_rag_metrics.scores.rows import facet_remarks
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.scores.stories import query_answers, readings_of
@@ -194,7 +194,6 @@ def systems_report(
         about=about(systems),
         sections=[
             summary_section(systems, metrics, interval_of),
-            *facet_sections(systems),
             m.Section("Slices", slice_tables(systems, slice_by, chosen)),
         ],
         listings=[_hardest(systems, chosen, worst, lost, stages=stages)] if chosen else (),

@@ -184,29 +184,6 @@ def test_reports_say_by_which_call_an_agent_had_found_each_hop() -> None:
     assert [call.query for call in results.sessions] == [
         query for turns in script.values() for turn in turns for _, query in turn
     ]
-    (section,) = (section for section in results.report().sections if section.heading == "Facets")
-    (table,) = (table for table in section.tables if table.title == "Facets by call")
-    # hop 1 is found by the first call of both; hop 2 by the third of "first" (in the second turn),
-    # unless words that no node has bring it along, and by none of "second"
-    by_hand = {
-        hop: [
-            sum(
-                wanted in chain(*(expected_ids("own", query) for query in asked[:number]))
-                for asked, wanted in (
-                    ([query for turn in turns for _, query in turn], hops[question][place])
-                    for question, turns in script.items()
-                )
-            )
-            / 2
-            for number in (1, 2, 3)
-        ]
-        for place, hop in enumerate(("hop 1", "hop 2"))
-    }
-    assert {row.label: [cell.value for cell in row.cells] for row in table.rows} == {
-        f"{hop} (2)": shares for hop, shares in by_hand.items()
-    }
-    assert by_hand["hop 1"] == [1.0, 1.0, 1.0]
-    assert by_hand["hop 2"][0] < by_hand["hop 2"][2]
 
 
 class Found(Event):
