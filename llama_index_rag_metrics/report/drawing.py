@@ -110,19 +110,3 @@ def ticks(low: float, high: float, least: float = 0) -> list[float]:
     size = step * 10.0**power
     numbers = range(math.ceil(low / size - 1e-9), math.floor(high / size + 1e-9) + 1)
     return [float(f"{number * step}e{power}") for number in numbers]
-
-
-def log_ticks(values: Sequence[float]) -> list[float]:
-    """1, 2 and 5 times the powers of ten around the values; of many decades the powers alone.
-
-    >>> log_ticks([12.0, 40.0]), log_ticks([0.3, 4000.0])
-    ([10.0, 20.0, 50.0], [0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0])
-    """
-    low, high = min(values, default=1.0), max(values, default=1.0)
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    decades = range(first - 1, last + 1)  # a value just below 1000 has the logarithm 3
-    steps = (1, 2, 5) if last - first < _FINE_TICK_DECADES else (1,)
-    marks = [float(f"{step}e{power}") for power in decades for step in steps]
-    below = max(tick for tick in marks if tick <= low)
-    above = min((tick for tick in marks if tick >= high and tick > below), default=below * 10)
-    return [tick for tick in marks if below <= tick <= above] or [below, above]

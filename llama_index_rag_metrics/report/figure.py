@@ -13,8 +13,6 @@ MOST_ABREAST = 4
 class Axis(NamedTuple):
     title: str = ""
     ends: tuple[float, float] | None = None
-    is_log: bool = False
-    is_share: bool = False
     from_zero: bool = False
     is_count: bool = False
 
@@ -49,7 +47,6 @@ class Figure:
     series: Sequence[Series]
     zero_line: bool = False  # whether a line marks x = 0, or whatever else is the `zero` of a scale
     zero: float = 0.0
-    markers: bool = True
     z: Axis | None = None  # what the colour of marks and cells shows
     remark: str = ""  # a sentence below the figure, such as what its cells average
     name: str = ""  # what the figure is called among its variants

@@ -250,9 +250,8 @@ def span_of_bar(low: float, high: float) -> str:
     return f"{low:+.3f} to {high:+.3f}".replace("-", MINUS)
 
 
-def on_axis(value: float, *, is_share: bool = False) -> str:
-    text = whole_percent(value) if is_share else f"{value:,.10g}"
-    return text.replace("-", MINUS)
+def on_axis(value: float) -> str:
+    return f"{value:,.10g}".replace("-", MINUS)
 
 
 def kept_score(value: float | None) -> float | None:

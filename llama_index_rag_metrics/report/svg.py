@@ -204,7 +204,7 @@ def _lines(figure: Figure, _: Numbered) -> _Drawn:
     places = drawing.spread(ends, _LINE, height)
     for series, label, end, place in reversed([*zip(named, labels, ends, places, strict=True)]):
         parts.append(_polyline(series, x, y, height, _stroke(series)))
-        for at, title in enumerate(_titles(figure, series) if figure.markers else ()):
+        for at, title in enumerate(_titles(figure, series)):
             across, down = x.across(float(series.x[at])), y.down(float(series.y[at]), height)
             parts.append(_symbol(across, down, series, at, title, transform="scale(.75)"))
         thin = {"stroke": drawing.colour_of(series), "stroke_opacity": ".5"}
@@ -384,9 +384,6 @@ class _Scale:
 
     @classmethod
     def of(cls, axis: Axis, values: Sequence[float], room: float = 0.04) -> _Scale:
-        if axis.is_log:
-            ticks = drawing.log_ticks([value for value in values if 0 < value < math.inf])
-            return cls(axis, math.log10(ticks[0]), math.log10(ticks[-1]), ticks)
         low, high = axis.ends or (min(values, default=0.0), max(values, default=1.0))
         if axis.ends is None:
             low = min(0.0, low) if axis.from_zero else low
@@ -395,8 +392,6 @@ class _Scale:
         return cls(axis, low, high, drawing.ticks(low, high, least=int(axis.is_count)))
 
     def at(self, value: float) -> float:
-        if self.axis.is_log:
-            value = math.log10(value) if value > 0 else self.low
         return (value - self.low) / (self.high - self.low)
 
     def across(self, value: float) -> str:
@@ -406,7 +401,7 @@ class _Scale:
         return height * (1 - self.at(value))
 
     def label(self, value: float) -> str:
-        return on_axis(value, is_share=self.axis.is_share)
+        return on_axis(value)
 
 
 def _notes_above(left: float, prefix: str, *others: str) -> list[Element]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
@@ -75,11 +74,8 @@ def kept_answer(query: m.QueryAnswers) -> KeptAnswer:
 def read_answer(
     kept: KeptAnswer, answer: m.Answer, least: float
 ) -> tuple[list[list[m.Item]], m.Answer, int]:
-    """What was wanted, the answer filled, and how many needs more, also of earlier versions."""
+    """What was wanted, the answer filled, and how many needs more."""
     wanted, got = kept.get("wanted", ()), kept.get("got", ())
-    if any(isinstance(part, str) for part in (*wanted, *got)):
-        came = [m.ReportedItem(name, None) for name in got]
-        return [[_read_words(name)] for name in wanted], answer._replace(retrieved=came), 0
     came = [
         m.ReportedItem(
             record["id"],
@@ -103,12 +99,6 @@ def read_answer(
         is_stored=True,
     )
     return needs, read, more
-
-
-def _read_words(name: str) -> m.Item:
-    """A wanted item in words: its grade is in brackets unless it is 1."""
-    graded = re.fullmatch(r"(.+) \[([\d.e+-]+)\]", name)
-    return m.Item(graded[1], float(graded[2])) if graded else m.Item(name, 1.0)
 
 
 def _item(item: m.Item) -> dict[str, Any]:

@@ -67,17 +67,6 @@ def test_digests_are_of_the_run_that_was_scored() -> None:
     assert dict(score_rankings({"q": ["a"]}, {"q": ["a", "b"]}, "mrr").rankings) == {}
 
 
-def test_files_that_kept_words_are_still_read() -> None:
-    """What versions before kept: "wanted" and "got" in words, without ranks."""
-    words = {"id": {"q1": {"wanted": ["a [2] or b"], "got": ["z", "a [2]"]}}}
-    scores = Scores(["q1"], {"recall@5": [0.5]}, queries={"q1": "x?"}, answers=words)
-    (worst,) = Scores.from_json(scores.to_json()).worst("recall@5")
-    lines = [" ".join(line.split()) for line in repr(worst).splitlines()]
-    # nothing is said of where it was lost, which nobody knows
-    key = "[1] relevant; none: unlabelled"
-    assert lines == [key, "q1 x?", "relevant a [2] or b [1]", "score 0.50 1. z", "2. a [2]"]
-
-
 def test_slices_stay_lazy_and_the_same() -> None:
     scores = evaluated().scores
     part = scores.select(["q1"])
