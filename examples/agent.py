@@ -60,7 +60,7 @@ search = RetrieverTool.from_defaults(
 )
 agent = ReActAgent(tools=[search], llm=ScriptedLLM(), streaming=False)
 
-results = evaluate(agent, dataset, ["recall", "complete"], max_calls=10, name="agent")
+results = evaluate(agent, dataset, ["recall", "complete"], timeout=60, name="agent")
 print(results)
 for call in results.sessions:
     verdict = "wasted" if call.is_wasted else f"{call.new_relevant} new"

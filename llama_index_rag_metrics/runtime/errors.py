@@ -7,7 +7,7 @@ RagMetricsError
 ├── DuplicateMetric, MissingExtra, MissingKey
 ├── FileFormatError, UnknownFormat                             a file can't be read
 ├── JournalMismatch, JournalDamaged, JournalBusy
-├── RetrievalFailed, QueryTimeout, StrayError, TooManyCalls, CaptureDamaged, WorkersFailed
+├── RetrievalFailed, QueryTimeout, StrayError, CaptureDamaged, WorkersFailed
 ├── ScorerFailed ─ BadAnswer, GenerationFailed, NoQuestions    a service or a model
 └── BaselineMismatch, GateFailed
 UserWarning
@@ -332,14 +332,6 @@ class CaptureDamaged(RagMetricsError):
     """Some retrievals couldn't be recorded, so the rest is no basis for scores."""
 
     template = "{} events of retrievals couldn't be recorded; the first: {}"
-
-
-class TooManyCalls(RagMetricsError):
-    """A question made more retrievals than it may."""
-
-    def __init__(self, max_calls: int) -> None:
-        remedy = "Give a higher max_calls if questions need more."
-        super().__init__(f"stopped at retrieval {max_calls + 1}: max_calls={max_calls}. {remedy}")
 
 
 class WorkersFailed(RagMetricsError):

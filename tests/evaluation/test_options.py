@@ -42,7 +42,7 @@ evaluator.evaluate_dataset("beir", 8, True, journal="run.jsonl")
 sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", workers=8, cache=None, matcher="text").winner
 
 async def awaited() -> None:
-    await aevaluate(retrieve, "beir", workers=8, max_calls=None)
+    await aevaluate(retrieve, "beir", workers=8, timeout=None)
     await aevaluate(retrieve, "beir", worker=8)  # refused
     await evaluator.aevaluate_dataset("beir", worker=8)  # refused
     await asweep(lambda k: retrieve, {"k": [1, 2]}, "beir", workers=8, journal="sweep")

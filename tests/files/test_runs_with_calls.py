@@ -46,7 +46,7 @@ SESSIONS = Run(
     {
         "two calls": combine_calls([FOUND, FAILED, NOTHING], context=CONTEXT),
         "no call": Ranking([], calls=()),
-        "failed": Ranking([], error="TooManyCalls: stopped", calls=(FOUND,)),
+        "failed": Ranking([], error="QueryTimeout: stopped", calls=(FOUND,)),
         "plain": Ranking(["d1"]),
     }
 )

@@ -48,7 +48,6 @@ from llama_index_rag_metrics.runtime.errors import (
     RetrievalFailed,
     ScorerFailed,
     StrayError,
-    TooManyCalls,
     UnknownArgument,
     UnknownFormat,
     UnknownMetric,
@@ -91,7 +90,6 @@ ONE_OF_EACH = [
     GateFailed("a table"),
     WorkersFailed(2, "ValueError: no index"),
     CaptureDamaged(2, "RuntimeError: full"),
-    TooManyCalls(3),
 ]
 
 

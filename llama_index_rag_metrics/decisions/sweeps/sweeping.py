@@ -82,7 +82,6 @@ class SweepOptions(StageOptions, total=False):
     show_progress: bool
     combine: Combine | None
     min_score: float | None
-    max_calls: int | None
     run: str
 
 
@@ -213,8 +212,6 @@ def _check(options: SweepOptions) -> None:
         raise InvalidInput("name", options.get("name"), sentence=sentence)
     check_known(asweep, options)
     _ = RunOptions.of({**options, "cache": None})
-    if options.get("max_calls") is not None:
-        check_count("max_calls", options["max_calls"], "retrievals")
 
 
 def _takes(build: Build, parameter: str) -> bool:

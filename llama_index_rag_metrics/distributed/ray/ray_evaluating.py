@@ -405,4 +405,4 @@ def _worker_plan(plan: Plan, concurrency: int) -> Plan:
     ]
     questions = plan.questions if metrics else RetrievalDataset({}, mode=plan.questions.mode)
     options = replace(plan.options, workers=concurrency, matcher=None)
-    return replace(plan, questions=questions, wanted=metrics, options=options)
+    return replace(plan, questions=questions, metrics=metrics, options=options)

@@ -107,10 +107,6 @@ class EvaluateOptions(StageOptions, total=False):
     LlamaIndex's `SimilarityPostprocessor(similarity_cutoff=min_score)` behind it would. A journal
     keeps all passages: another threshold asks nothing again."""
 
-    max_calls: int | None
-    """How many retrievals an agent or a workflow may make for a question. At the next one it is
-    stopped, and the question has failed. None: any number."""
-
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -133,7 +129,6 @@ class RunOptions:
     run: str = ""
     combine: Combine | None = None
     min_score: float | None = None
-    max_calls: int | None = 100
 
     @classmethod
     def of(cls, options: Mapping[str, Any], **further: Any) -> RunOptions:

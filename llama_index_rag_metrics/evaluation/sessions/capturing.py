@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -69,24 +67,6 @@ class _OpenSpan(NamedTuple):
     since: float
     before: Sequence[NodeWithScore] | None
     instance: object
-
-
-class _LastTags(dict[str, Any]):
-    """Tags that end the code which reads them, as sending an event does outside of any `try`."""
-
-    def keys(self) -> Any:
-        active_instrument_tags.set(dict(super().items()))
-        if isinstance(sys.exc_info()[1], asyncio.CancelledError):
-            return super().keys()  # it is being cancelled already
-        raise asyncio.CancelledError("max_calls")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-
-def end_at_next_event() -> None:
-    """Cancel the running code at its next event, though it may never wait."""
-    active_instrument_tags.set(_LastTags(active_instrument_tags.get()))
 
 
 class Recorder:
@@ -333,7 +313,6 @@ class CapturedSession:
     key: str = field(default_factory=lambda: uuid4().hex)  # its name in the tags of events
     faults: list[Exception] = field(default_factory=list)  # errors in recording
     reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict)  # their inputs, by span
-    on_call: Callable[[int], None] | None = None  # gets the number of retrievals, as each begins
     names: StepNames = field(default_factory=StepNames)
 
     def __post_init__(self) -> None:
@@ -363,9 +342,6 @@ class CapturedSession:
             self._open[span_id] = retrieval
         with self._lock:
             self.retrievals.append(retrieval)
-            n_calls = len(self.retrievals)
-        if self.on_call is not None:
-            self.on_call(n_calls)
 
     def end(self, span_id: str, now: float, outcome: list[NodeWithScore] | BaseException) -> None:
         """Record the nodes, or the error, of a span that may be a retrieval."""

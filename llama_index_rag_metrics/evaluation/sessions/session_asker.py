@@ -19,7 +19,6 @@ from llama_index_rag_metrics.evaluation.sessions.capturing import (
     Retrieval,
     as_call,
     capturing,
-    end_at_next_event,
 )
 from llama_index_rag_metrics.evaluation.source import (
     AsyncCallableRetriever,
@@ -32,8 +31,8 @@ from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.amounts import check_choice, check_integer
-from llama_index_rag_metrics.runtime.errors import InvalidInput, TooManyCalls, UnusableAnswer
+from llama_index_rag_metrics.runtime.amounts import check_choice
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.sync import out_of_reach
 from llama_index_rag_metrics.runtime.threads import within
 
@@ -66,7 +65,7 @@ _STRAYS = (
 
 
 class SessionAsker(LocalAsker):
-    """Asks a program in this process; a question with more than `max_calls` calls is stopped."""
+    """Asks a program in this process."""
 
     def __init__(
         self, retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric] = ()
@@ -78,7 +77,6 @@ class SessionAsker(LocalAsker):
             sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
             raise InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
         self.combine: Combine = plan.options.combine or "first_seen"
-        self.max_calls = plan.options.max_calls
         program = retriever.program if isinstance(retriever, SessionRetriever) else None
         self._engine = program if isinstance(program, EngineProgram) else None
         if self._engine is not None and self.pipeline.use_async is not None:
@@ -122,34 +120,20 @@ class SessionAsker(LocalAsker):
             return replace(asked, notes=self.notes_on(query, asked.nodes))
         except Exception as error:  # noqa: BLE001 - any program, any error: recorded by query
             seconds = time.perf_counter() - start
-            return Asked.failed(error, seconds, self._calls(session)[: self.max_calls])
+            return Asked.failed(error, seconds, self._calls(session))
 
     async def _answer(self, query: Query, session: CapturedSession) -> Any:
-        """Ask the program, and stop it when it takes too long or retrieves too often."""
-        loop = asyncio.get_running_loop()
-        over = asyncio.Event()
-
-        def count(n_calls: int) -> None:
-            if self.max_calls is not None and n_calls > self.max_calls:
-                loop.call_soon_threadsafe(over.set)
-                end_at_next_event()
-
-        session.on_call = count
+        """Ask the program, and stop it when it takes too long."""
         with capturing(session):
             program = within(self.pipeline.timeout, self._program(query))
             answering = out_of_reach(asyncio.create_task(program))
-            watching = out_of_reach(asyncio.create_task(over.wait()))
             try:
-                await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({answering})
             finally:
-                unfinished = not answering.done()
-                answering.cancel()
-                watching.cancel()
-                if unfinished:
+                if not answering.done():
+                    answering.cancel()
                     with contextlib.suppress(asyncio.CancelledError, Exception):
                         await answering
-            if self.max_calls is not None and len(session.retrievals) > self.max_calls:
-                raise TooManyCalls(self.max_calls)
             return answering.result()
 
     async def _program(self, query: Query) -> Any:
@@ -203,10 +187,8 @@ def asker_of(
     retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric]
 ) -> LocalAsker:
     """Asks a retriever, or as a whole the program that it stands for."""
-    combine, max_calls = plan.options.combine, plan.options.max_calls
+    combine = plan.options.combine
     check_choice("combine", combine or "first_seen", get_args(Combine))
-    if max_calls is not None:
-        check_integer("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
     if isinstance(retriever, (SessionRetriever, AsyncCallableRetriever)):
         return SessionAsker(retriever, plan, metrics)
     if combine is not None:

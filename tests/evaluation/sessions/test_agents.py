@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -329,48 +328,6 @@ def test_a_session_is_combined_as_asked(combine: Any) -> None:
         assert list(ranking.ids) == list(dict.fromkeys(handed))
 
 
-def test_a_runaway_is_stopped() -> None:
-    endless = {"question 0": [[("sparse", WORDS[n % 8])] for n in range(15)], "question 1": []}
-    agent = function_agent(endless)
-    results = evaluate(agent, dataset(2), ["recall"], max_calls=3)
-    assert "stopped at retrieval 4: max_calls=3" in results.run.failed["q0"]
-    assert len(results.run["q0"].calls or ()) == 3
-    assert results.run["q1"].error is None
-
-
-@pytest.mark.parametrize("kind", ["retriever", "record_retrieval", "thread", "swallows errors"])
-def test_a_runaway_that_never_waits_is_stopped(kind: str) -> None:
-    made: list[str] = []
-
-    def look(question: str) -> None:
-        made.append(question)
-        if kind == "record_retrieval":
-            record_retrieval(question, ["saturn"])
-        else:
-            SPARSE.retrieve(question)
-
-    def look_for_ever(question: str) -> None:
-        while len(made) < 1000:
-            look(question)
-
-    async def ask(question: str) -> str:
-        if question == "question 1":
-            await SPARSE.aretrieve(question)
-            return "an answer"
-        if kind == "thread":
-            await asyncio.to_thread(look_for_ever, question)
-        while len(made) < 1000:
-            with suppress(Exception) if kind == "swallows errors" else nullcontext():
-                look(question)
-        return "late"
-
-    results = evaluate(ask, dataset(2), ["recall"], max_calls=50)
-    assert len(made) == 51
-    assert "stopped at retrieval 51: max_calls=50" in results.run.failed["q0"]
-    assert len(results.run["q0"].calls or ()) == 50
-    assert results.run["q1"].error is None
-
-
 def test_a_question_that_takes_too_long_keeps_its_calls() -> None:
     async def ask(question: str) -> str:
         await SPARSE.aretrieve(question)
@@ -402,7 +359,7 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
         return await engine(DENSE).aquery("mars")
 
     first = evaluate(ask, dataset(4), ["recall"], journal=journal, run="mine")
-    again = evaluate(ask, dataset(4), ["calls"], journal=journal, run="mine")
+    again = evaluate(ask, dataset(4), ["mrr"], journal=journal, run="mine")
     assert len(asked) == 4
     assert again.run == first.run
     assert again.run.calls == first.run.calls
@@ -443,8 +400,6 @@ def test_options_that_do_not_go_together() -> None:
         evaluate(SPARSE, dataset(1), combine="rrf")
     with pytest.raises(InvalidInput, match="'first_seen' or 'last'"):
         evaluate(function_agent({}), dataset(1), combine="best")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="max_calls"):
-        evaluate(function_agent({}), dataset(1), max_calls=0)
     with pytest.raises(InvalidInput, match="Give them to the tools"):
         evaluate(function_agent({}), dataset(1), node_postprocessors=[Reversed()])
 
