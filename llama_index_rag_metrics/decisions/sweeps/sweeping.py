@@ -26,7 +26,6 @@ from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,
     StageOptions,
-    check_count,
     check_known,
     shows,
 )
