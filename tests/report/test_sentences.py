@@ -37,9 +37,7 @@ def results() -> dict[str, Any]:
     """What users get, each by what it is."""
     compared = compare({"good": GOOD, BAD.scores.name: BAD, "same": GOOD}, "good")
     gate = check_rules(BAD, ["mrr >= 0.9"])
-    labels = RetrievalDataset(
-        {"q1": "Io has volcanoes, and no craters at all?"}, {"q1": ["io"]}, corpus=TEXTS, name=EVIL
-    )
+    labels = RetrievalDataset({"q1": "Which?"}, {"q1": ["gone"]}, corpus=TEXTS, name=EVIL)
     stages = evaluate_stages(
         lambda query: ["io", "rhea"], [SimilarityPostprocessor(similarity_cutoff=2)], DATASET
     )
