@@ -20,7 +20,7 @@ both = fuse({"keyword": keyword.run, "vector": vector.run}, "minmax", name="both
 hybrid = score_rankings(dataset.relevance, both, [DECIDES])
 systems = {"keyword": keyword, "vector": vector, "both": hybrid}
 
-comparison = compare(systems, baseline="keyword", slices="language")
+comparison = compare(systems, baseline="keyword")
 for system, mean in ((name, comparison.means[name, DECIDES]) for name in systems):
     print(f"{system:<8} {mean.mean:.4f}  ({mean.low:.4f} to {mean.high:.4f})")
 print()
@@ -28,8 +28,13 @@ for difference in comparison:
     print(difference.verdict)
 
 print(f"\n{DECIDES} by language: difference from keyword, questions won and lost")
-for language, part in comparison.slices.items():
-    for one in part:
+parts = {
+    "keyword": keyword.scores.slices("language"),
+    "vector": vector.scores.slices("language"),
+    "both": hybrid.replace(metadata=keyword.scores.metadata).slices("language"),
+}
+for language in parts["keyword"]:
+    for one in compare({name: parts[name][language] for name in parts}, baseline="keyword"):
         print(f"  {language}  {one.system:<7}{one.difference:+.4f}  +{one.wins} -{one.losses}")
 
 by_query = comparison.by_query("both", DECIDES)

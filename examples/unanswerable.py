@@ -18,4 +18,4 @@ for configuration in found:
     print(configuration)
 
 behind = evaluate(retriever, dataset, METRICS, min_score=4.0, name="above the threshold")
-print(compare({"all": results, "cut": behind}, baseline="all", primary="abstained"))
+print(compare({"all": results, "cut": behind}, baseline="all", metrics=["abstained"]))

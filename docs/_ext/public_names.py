@@ -46,7 +46,7 @@ PARTS = {
     "Scores": ("Counts", "MetricInterval"),
     "LabelFindings": ("Finding", "Coverage"),
     "MovedLabels": ("Move",),
-    "Comparison": ("Difference", "SystemPair", "MeanInterval"),
+    "Comparison": ("Difference", "MeanInterval"),
     "GateReport": ("Verdict", "WorstQuery"),
 }
 """What results hold, as the modules of their classes name it."""

@@ -1,8 +1,8 @@
-"""What queries belong to: their conversations, or what a key of the metadata or a mapping says."""
+"""What queries belong to: their conversations, or what a key of the metadata says."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,8 +18,8 @@ from llama_index_rag_metrics.statistics.intervals import number_clusters
 if TYPE_CHECKING:
     from llama_index_rag_metrics.scores import Scores
 
-Clusters: TypeAlias = "str | Mapping[str, Hashable]"
-"""A key of the queries' metadata, or query id to cluster."""
+Clusters: TypeAlias = str
+"""A key of the queries' metadata."""
 
 
 def clusters_of(
@@ -29,20 +29,13 @@ def clusters_of(
     if clusters is None:
         conversations = conversations_of(query_ids, metadata)
         return None if conversations is None else number_clusters(conversations)
-    of_query: dict[str, Hashable]
-    if isinstance(clusters, str):
-        of_query = {
-            query_id: slice_of(row[clusters])
-            for query_id, row in metadata.items()
-            if clusters in row
-        }
-        if not of_query:
-            raise unknown_key("clusters", clusters, metadata)
-    elif isinstance(clusters, Mapping):
-        of_query = dict(clusters)
-    else:
-        expected = "a key of the questions' metadata, or a mapping of query id to cluster"
-        raise InvalidInput("clusters", clusters, expected)
+    if not isinstance(clusters, str):
+        raise InvalidInput("clusters", clusters, "a key of the questions' metadata, a text")
+    of_query = {
+        query_id: slice_of(row[clusters]) for query_id, row in metadata.items() if clusters in row
+    }
+    if not of_query:
+        raise unknown_key("clusters", clusters, metadata)
     if missing := [query_id for query_id in query_ids if query_id not in of_query]:
         expected = f"one for each of {len(query_ids)} questions"
         raise InvalidInput("clusters", f"none for {join_sorted(missing)}", expected)

@@ -25,7 +25,6 @@ from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.scores.first_line import failing, first_lines, with_failures
 from llama_index_rag_metrics.scores.scores_report import queries_report
 from llama_index_rag_metrics.scores.systems import System
-from llama_index_rag_metrics.statistics.intervals import RESAMPLES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,8 +109,6 @@ def _side_by_side(reported: Several, *, is_page: bool, **options: Any) -> Report
             {name: results[name] for name in measured},
             next(iter(measured)),
             metrics=metrics if is_page else metrics[:1],
-            on_missing="intersect",
-            resamples=min(RESAMPLES, max(1000, _MOST_FLIPS // len(shared))),
         )
         if is_page and len(measured) == len(systems):
             return comparison.report(full=True)

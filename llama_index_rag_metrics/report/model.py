@@ -19,8 +19,6 @@ Form: TypeAlias = Literal[
     "range",
     "bounds",
     "change",
-    "p",
-    "effect",
     "count",
     "tally",
     "share",

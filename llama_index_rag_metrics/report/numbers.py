@@ -16,7 +16,6 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 
 NO_VALUE = "–"
 MINUS = "−"
-DISPUTED = "†"  # marks a p value that the interval beside it contradicts; its tone is "quiet"
 DIGITS = 4
 _FEWEST_DIGITS = 2
 _SMALLEST_P = 0.0001
@@ -173,11 +172,6 @@ def rounded_up(value: float, decimals: int) -> str:
     return score(math.ceil(round(value * unit, 6)) / unit, digits=decimals)
 
 
-def p_value(p: float) -> str:
-    """A p value in two digits."""
-    return f"< {_SMALLEST_P:.4f}" if p < _SMALLEST_P else f"{p:.2g}"
-
-
 def seconds(value: float) -> str:
     """Seconds in three digits."""
     number, unit = (value, "s") if value >= 1 else (value * 1e3, "ms")
@@ -314,8 +308,6 @@ _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "range": lambda _, cell: between(cell.low, cell.high, cell.digits),
     "bounds": lambda value, cell: _bounds(signed if value == "signed" else score, cell),
     "change": lambda value, cell: " → ".join(score(each, digits=cell.digits) for each in value),
-    "p": lambda value, cell: p_value(value) + f" {DISPUTED}" * (cell.tone == "quiet"),
-    "effect": lambda value, _: signed(value, digits=2),
     "count": lambda value, _: count(value),
     "tally": lambda value, _: " / ".join(f"{part:,}" for part in value),
     "share": _share,

@@ -6,10 +6,6 @@ differences that are -1, 0 or 1 that is the interval of Agresti and Min (2005) a
 Price (2012); with many changes, the plain one. Clusters are units as queries are: their sums over
 the mean size take the place of d, R is that of a cluster as large as questions see them on average,
 and as many as one size would say as much have the degrees of freedom.
-
-Verdicts follow the interval; a test's p is shown beside it: randomisation (Fisher 1935; Smucker,
-Allan and Carterette 2007), Student's paired t, or Wilcoxon's signed ranks, which asks for symmetry
-about 0. Identical columns have p = 1 in each.
 """
 
 from __future__ import annotations
@@ -25,9 +21,7 @@ from llama_index_rag_metrics.statistics.intervals import (
     exact_mean,
     reason_no_interval,
 )
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flips_reaching
-
-_DECIMALS = 12  # ranks see differences without their rounding noise, so that equal ones tie
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 
 @dataclass(frozen=True)
@@ -74,48 +68,6 @@ def unvaried(units: Units) -> BoolArray:
     """(columns,) whether every unit has the same mean, rounding noise aside."""
     pull = np.abs(units.influence).max(axis=0, initial=0)
     return np.asarray(pull * units.n <= NOISE, np.bool_)
-
-
-def randomisation_p(units: Units, resamples: int, seed: int) -> FloatArray:
-    """(columns,) two-sided p values of the randomisation test, (b + 1) / (resamples + 1)."""
-    return np.asarray((flips_reaching(units, resamples, seed) + 1) / (resamples + 1), np.float64)
-
-
-def t_p(units: Units) -> FloatArray:
-    """(columns,) two-sided p values of the paired t-test, 1 with fewer than two units."""
-    from scipy.special import stdtr
-
-    evidence = student(units)
-    t = ratio(np.abs(evidence.centre), evidence.error)
-    p = 2 * stdtr(np.maximum(evidence.df, 1), -t)
-    return np.asarray(np.where(evidence.df < 1, 1.0, p), np.float64)
-
-
-def wilcoxon_p(units: Units) -> FloatArray:
-    """(columns,) two-sided p values of Wilcoxon's signed-rank test of units' means."""
-    from scipy.stats import wilcoxon
-
-    p = np.ones(units.sums.shape[1])
-    for position, column in enumerate(np.round(units.own_means, _DECIMALS).T):
-        changed = column[column != 0]
-        if len(changed) > _FLIPPED_ALL:
-            p[position] = wilcoxon(changed).pvalue
-        elif len(changed):
-            p[position] = _exact_wilcoxon(changed)
-    return p
-
-
-_FLIPPED_ALL = 13  # changes of which scipy tries all flips, too, but in seconds
-
-
-def _exact_wilcoxon(changed: FloatArray) -> float:
-    """Of all flips of the signs, twice the share with as low or as high a sum of positive ranks."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.abs(changed))
-    signs = np.arange(1 << len(ranks))[:, np.newaxis] >> np.arange(len(ranks)) & 1
-    sums, seen = signs @ ranks, ranks[changed > 0].sum()
-    return float(min(1.0, 2 * min((sums <= seen).mean(), (sums >= seen).mean())))
 
 
 # how often the gate counts R: once, it passes up to 11 % of changes that are at its limit

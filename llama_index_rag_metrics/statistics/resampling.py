@@ -103,15 +103,6 @@ class Units:
         return np.asarray(np.sqrt(squares * ratio(n, n - 1)), np.float64)
 
 
-def flips_reaching(units: Units, resamples: int, seed: int) -> IntArray:
-    """(columns,) how many random flips of the units' signs give a sum as far from 0 as observed."""
-    least = np.abs(units.sums.sum(axis=0)) - NOISE * np.abs(units.sums).sum(axis=0)
-    reached = np.zeros(units.sums.shape[1], np.int64)
-    for flipped in flipped_sums(units, resamples, seed):
-        reached += np.count_nonzero(np.abs(flipped) >= least, axis=0)
-    return reached
-
-
 def flipped_sums(units: Units, resamples: int, seed: int) -> Iterator[FloatArray]:
     """Blocks of (resamples, columns): the sums under random flips of the units' signs."""
     observed = units.sums.sum(axis=0)

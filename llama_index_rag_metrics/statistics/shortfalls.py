@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
-from llama_index_rag_metrics.statistics.corrections import level_of_largest
+from llama_index_rag_metrics.statistics.corrections import joint_levels, level_of_largest
 from llama_index_rag_metrics.statistics.differences import Student, pseudo_queries, widest_apart
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, without_noise
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
@@ -41,10 +41,10 @@ def shortfalls(
     """Bounds that hold together in at least 1 - alpha of cases; infinite with fewer than 2 units.
 
     `scores` are (queries, systems), more is better, none NaN; `span` is how far two of them can be
-    apart, `worst` as for `widest_apart`. Levels go by the means of clusters, as those of `max_t`.
-    The number of queries is that at which the highest mean would be shown to lie within the
-    tolerance if half of its leads were luck; on real scores, that many showed some system to do so
-    in three of four cases.
+    apart, `worst` as for `widest_apart`. Levels go by the means of clusters, as those of
+    `joint_levels`. The number of queries is that at which the highest mean would be shown to lie
+    within the tolerance if half of its leads were luck; on real scores, that many showed some
+    system to do so in three of four cases.
 
     >>> lead = np.linspace(-0.2, 0.3, 40)  # a mean of 0.05
     >>> shortfalls(np.stack([lead, np.zeros(40)], axis=1)).at_most.round(3)
@@ -113,3 +113,47 @@ def leads_over(
     widest = widest_apart(*ends, span, worst)
     leads = Units.of(without_noise(scores[:, [best]] - scores[:, others]), clusters)
     return leads, pseudo_queries(leads, widest, span)
+
+
+def not_beaten(
+    scores: FloatArray,
+    *,
+    span: float = 1.0,
+    worst: float | None = 0.0,
+    clusters: IntArray | None = None,
+    alpha: float = 0.05,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> IntArray:
+    """The positions of the systems that no other one is shown to beat; of a winner its own alone.
+
+    Arguments are those of `shortfalls`.
+    """
+    n_queries, n = scores.shape
+    if n < 2 or n_queries < 2:
+        return np.arange(n)
+    best = int(scores.mean(axis=0).argmax())
+    if beats_all(scores, best, span=span, worst=worst, clusters=clusters, alpha=alpha):
+        return np.array([best])
+    every = (
+        leads_over(scores, each, np.delete(np.arange(n), each), span, worst, clusters)
+        for each in range(n)
+    )
+    beaten = [_is_beaten(*leads, alpha, resamples, seed) for leads in every]
+    return np.flatnonzero(~np.array(beaten))
+
+
+def _is_beaten(leads: Units, assumed: Student, alpha: float, resamples: int, seed: int) -> bool:
+    """Whether an interval of the leads over a rival, all holding together, is below 0."""
+
+    def is_below(level: float) -> bool:
+        return bool((assumed.bounds(1 - level / 2)[1] < 0).any())
+
+    n = len(assumed.mean)
+    # correction makes none narrower, nor wider than Bonferroni's: flips where neither decides
+    if not is_below(alpha):
+        return False
+    if is_below(alpha / n):
+        return True
+    (level,) = joint_levels(leads, [np.arange(n)], alpha=alpha, resamples=resamples, seed=seed)
+    return is_below(level)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import not_beaten
+from llama_index_rag_metrics.statistics.shortfalls import not_beaten
 
 
 def test_no_winner_among_thirty_that_are_equally_good() -> None:

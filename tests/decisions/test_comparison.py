@@ -1,8 +1,9 @@
-"""compare(): its shape, reproducibility and corrections; what goes in and what comes out."""
+"""compare(): its shape, reproducibility and winner; what goes in and what comes out."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -13,12 +14,11 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.compared import N, key, scores, three_systems
-from support.intervals import ends, pseudo_change
+from support.intervals import ends, pseudo_change, width
 
-from llama_index_rag_metrics import Comparison, Scores, aevaluate, compare
+from llama_index_rag_metrics import Comparison, RetrievalDataset, Scores, aevaluate, compare, sweep
 from llama_index_rag_metrics.decisions.comparison.comparison import Difference
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
-from llama_index_rag_metrics.statistics.corrections import correct
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def systems() -> dict[str, Scores]:
 
 @pytest.fixture(scope="module")
 def comparison(systems: dict[str, Scores]) -> Comparison:
-    return compare(systems, "bm25", resamples=2000)
+    return compare(systems, "bm25")
 
 
 class TestShape:
@@ -60,15 +60,9 @@ class TestShape:
     def test_settings_are_stated(self, comparison: Comparison) -> None:
         assert asdict(comparison.settings) == {
             "confidence": 0.95,
-            "correction": "max-t",
-            "test": "t",
-            "resamples": 2000,
-            "seed": 0,
-            "on_missing": "error",
             "clusters": None,
-            "slices": None,
             "primary": "ndcg@10",
-            "alike": None,
+            "margin": None,
         }
         assert not any("Wilcoxon" in note for note in comparison.notes)  # it isn't shown
 
@@ -92,7 +86,7 @@ class TestReproducible:
     def test_the_order_of_the_systems_doesnt_matter(
         self, comparison: Comparison, systems: dict[str, Scores]
     ) -> None:
-        backwards = compare(dict(reversed(systems.items())), "bm25", resamples=2000)
+        backwards = compare(dict(reversed(systems.items())), "bm25")
         for difference in comparison:
             assert_same(backwards[key(difference)], difference)
 
@@ -107,27 +101,17 @@ class TestReproducible:
             )
             for name, system in systems.items()
         }
-        reordered = compare(shuffled, "bm25", resamples=2000)
+        reordered = compare(shuffled, "bm25")
         assert reordered.query_ids != comparison.query_ids
         for difference in comparison:
             assert_same(reordered[key(difference)], difference)
 
-    def test_nor_do_further_systems_but_for_the_correction(
-        self, comparison: Comparison, systems: dict[str, Scores]
-    ) -> None:
-        pair = {name: systems[name] for name in ("bm25", "hybrid")}
-        alone = compare(pair, "bm25", resamples=2000, correction="none")
-        beside = compare(systems, "bm25", resamples=2000, correction="none")
-        for difference in alone:
-            assert_same(beside[key(difference)], difference)
-
     def test_swapping_the_sides_turns_the_sign(self, systems: dict[str, Scores]) -> None:
         two = {name: systems[name] for name in ("bm25", "hybrid")}
-        there = compare(two, "bm25", resamples=2000)["hybrid", "ndcg@10"]
-        back = compare(two, "hybrid", resamples=2000)["bm25", "ndcg@10"]
+        there = compare(two, "bm25")["hybrid", "ndcg@10"]
+        back = compare(two, "hybrid")["bm25", "ndcg@10"]
         low, high = ends(there)
         assert ends(back) == pytest.approx((-high, -low), abs=1e-9)
-        assert back.p_randomisation == there.p_randomisation
         assert (back.wins, back.losses) == (there.losses, there.wins)
 
 
@@ -141,58 +125,59 @@ def assert_same(difference: Difference, twin: Difference) -> None:
             assert value == expected, name
 
 
-class TestCorrection:
-    @pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg", "none"])
-    @pytest.mark.parametrize("test", ["randomisation", "t", "wilcoxon"])
-    def test_over_systems_for_the_primary_metric_and_apart_for_all_others(
-        self, systems: dict[str, Scores], correction: Any, test: Any
+class TestTogether:
+    def test_the_first_metric_is_one_family_and_all_others_another(
+        self, systems: dict[str, Scores]
     ) -> None:
-        comparison = compare(systems, "bm25", resamples=500, correction=correction, test=test)
+        comparison = compare(systems, "bm25")
         assert [row.metric for row in comparison] == ["ndcg@10", "hit_rate@5"] * 2
-        for metric, primary in (("ndcg@10", True), ("hit_rate@5", False)):
-            rows = [row for row in comparison if row.metric == metric]
-            raw = [getattr(row, f"p_{test}") for row in rows]
-            assert [row.p_corrected for row in rows] == correct(raw, correction).tolist()
-            assert {row.primary for row in rows} == {primary}
-            assert {row.comparisons for row in rows} == {1 if correction == "none" else 2}
-        assert [row.significant for row in comparison] == [
-            row.p_corrected <= 0.05 for row in comparison
-        ]
-        assert {row.significant for row in comparison} == {True, False}
+        assert [row.primary for row in comparison] == [True, False] * 2
+        for row in comparison:
+            pair = {name: systems[name] for name in ("bm25", row.system)}
+            alone = compare(pair, "bm25", metrics=[row.metric])[row.system, row.metric]
+            assert width(alone) < width(row)
 
     def test_looking_at_more_metrics_costs_the_decision_nothing(
         self, systems: dict[str, Scores]
     ) -> None:
-        alone = compare(systems, "bm25", metrics=["hit_rate@5"], resamples=500)
-        beside = compare(systems, "bm25", primary="hit_rate@5", resamples=500)
+        alone = compare(systems, "bm25", metrics=["hit_rate@5"])
+        beside = compare(systems, "bm25", metrics=["hit_rate@5", "ndcg@10"])
         assert beside.settings.primary == "hit_rate@5"
         for difference in alone:
             assert_same(beside[key(difference)], difference)
 
-    def test_by_max_t_it_is_never_harder_than_by_holm(self, systems: dict[str, Scores]) -> None:
-        by_max_t, by_holm = (
-            compare(systems, "bm25", resamples=2000, correction=correction)
-            for correction in ("max-t", "holm")
-        )
-        for row in by_max_t:
-            assert row.p_t <= row.p_corrected <= by_holm[key(row)].p_corrected + 1e-15
-
     def test_a_copy_of_a_system_costs_nothing(self, systems: dict[str, Scores]) -> None:
         copies = {**systems, "copy": systems["hybrid"]}
-        copied = compare(copies, "bm25", resamples=2000)
-        for difference in compare(systems, "bm25", resamples=2000):
+        copied = compare(copies, "bm25")
+        for difference in compare(systems, "bm25"):
             assert_same(copied[key(difference)], difference)
-        assert copied["copy", "ndcg@10"].p_corrected == copied["hybrid", "ndcg@10"].p_corrected
+        copy, hybrid = copied["copy", "ndcg@10"], copied["hybrid", "ndcg@10"]
+        assert ends(copy) == pytest.approx(ends(hybrid), abs=1e-12)
 
-    def test_wilcoxons_test_has_holms_correction(self, systems: dict[str, Scores]) -> None:
-        comparison = compare(systems, "bm25", test="wilcoxon")
-        assert comparison.settings.correction == "holm"
-        with pytest.raises(InvalidInput, match="correction: expected a correction of p values"):
-            compare(systems, "bm25", test="wilcoxon", correction="max-t")
 
-    def test_the_level_follows_the_confidence(self, systems: dict[str, Scores]) -> None:
-        dense = compare(systems, "bm25", resamples=2000, confidence=0.5)["dense", "ndcg@10"]
-        assert dense.significant == (dense.p_corrected <= 0.5)
+@pytest.mark.parametrize("seed", range(12))
+def test_compare_and_sweep_name_the_same_winner(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    queries = {f"q{number:02}": f"{number}" for number in range(60)}
+    labels = {query_id: [f"d{text}"] for query_id, text in queries.items()}
+    corpus = dict.fromkeys([*(f"d{text}" for text in queries.values()), "x"], "A text.")
+    dataset = RetrievalDataset(queries, labels, corpus)
+    luck = rng.random((60, 3))
+    chances = np.array([0.3, 0.4, rng.choice([0.4, 0.7])])
+
+    def build(c: int) -> Any:
+        return lambda text: [f"d{text}" if luck[int(text), c] < chances[c] else "x"]
+
+    found = sweep(build, {"c": [0, 1, 2]}, dataset, ["hit_rate@1"])
+    winner = found.winner
+    for baseline in ("c=0", "c=1", "c=2"):
+        compared = found.compare(baseline)
+        assert compared.winner == (None if winner is None else winner.name)
+        if winner is not None:
+            assert compared.decision == f"{winner.name} is the best of 3 on hit_rate@1."
+            assert found.decision.startswith(compared.decision[:-1])
+        else:
+            assert "is the best" not in compared.decision
 
 
 def test_the_order_of_queries_is_of_no_influence() -> None:
@@ -215,28 +200,17 @@ class TestOut:
         assert json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8")) == written
         assert written["differences"] == [asdict(difference) for difference in comparison]
         assert written["means"][0]["mean"] == comparison.means["bm25", "ndcg@10"].mean
-        assert written["settings"]["correction"] == "max-t"
-        assert len(written["pairs"]) == 6
-
-    def test_pairs_are_of_three_or_more(self, comparison: Comparison) -> None:
-        assert {(pair.system, pair.other) for pair in comparison.pairs} == {
-            ("bm25", "dense"),
-            ("bm25", "hybrid"),
-            ("dense", "hybrid"),
-        }
-        pair = {name: comparison.systems[name] for name in ("bm25", "dense")}
-        assert compare(pair, "bm25", resamples=100).pairs == ()
-
-    def test_pairs_of_systems_that_are_alike(self) -> None:
-        alike = {name: scores(1) for name in ("a", "b", "c")}
-        pairs = compare(alike, "a", metrics=["ndcg@10"]).pairs
-        assert [(pair.difference, pair.p) for pair in pairs] == [(0.0, 1.0)] * 3
 
     def test_pandas(self, comparison: Comparison) -> None:
         pytest.importorskip("pandas")
         frame = comparison.to_pandas()
         assert frame["verdict"].tolist() == [difference.verdict for difference in comparison]
-        assert "slice" not in frame
+        for p, difference in zip(frame["p"], comparison, strict=True):
+            values = [*comparison.by_query(difference.system, difference.metric).values()]
+            assert p == stats.ttest_1samp(values, 0).pvalue
+        same = compare({"a": scores(1), "b": scores(1)}, "a").to_pandas()
+        assert same["p"].tolist() == [1.0] * len(same)
+        assert not re.search(r"\bp\b", str(comparison))
 
     def test_pandas_is_an_extra(
         self, comparison: Comparison, monkeypatch: pytest.MonkeyPatch
@@ -274,17 +248,10 @@ def test_intervals_are_made_in_one_way(systems: dict[str, Scores]) -> None:
     [
         ({"baseline": "nope"}, "baseline: expected 'bm25' or 'dense' or 'hybrid', got 'nope'."),
         ({"baseline": ["bm25"]}, "baseline: expected 'bm25' or 'dense' or 'hybrid', got ['bm25']."),
-        ({"correction": "sidak"}, "correction: expected 'max-t' or 'holm'"),
-        ({"test": "z"}, "test: expected 'randomisation' or 't' or 'wilcoxon', got 'z'."),
-        ({"on_missing": "drop"}, "on_missing: expected 'error' or 'intersect', got 'drop'."),
         ({"confidence": 95}, "confidence: expected a number between 0 and 1"),
-        ({"resamples": 10}, "resamples: expected a whole number of at least 100"),
-        ({"seed": None}, "seed: expected a whole number of at least 0"),
-        ({"primary": "mrr"}, "primary: expected 'ndcg@10' or 'hit_rate@5', got 'mrr'."),
-        ({"correction": "bonferroni"}, "correction: expected 'max-t' or 'holm' or 'benj"),
         ({"metrics": []}, "metrics: expected a metric that every system has, got []."),
-        ({"alike": -0.1}, "alike: expected a difference too small to matter, such as 0.02; 0 for"),
-        ({"alike": "0.02"}, "alike: expected a difference too small to matter"),
+        ({"margin": -0.1}, "margin: expected a difference too small to matter, such as 0.02; 0"),
+        ({"margin": "0.02"}, "margin: expected a difference too small to matter"),
     ],
 )
 def test_arguments_that_mean_nothing(

@@ -26,7 +26,7 @@ def systems() -> dict[str, Scores]:
 
 @pytest.fixture(scope="module")
 def comparison(systems: dict[str, Scores]) -> Comparison:
-    return compare(systems, "bm25", resamples=2000)
+    return compare(systems, "bm25")
 
 
 def pair_of(
@@ -51,7 +51,7 @@ class TestVerdict:
         )
 
     def test_worse(self, systems: dict[str, Scores]) -> None:
-        bm25 = compare(systems, "hybrid", resamples=500, metrics=["ndcg@10"])["bm25", "ndcg@10"]
+        bm25 = compare(systems, "hybrid", metrics=["ndcg@10"])["bm25", "ndcg@10"]
         assert bm25.outcome == "worse"
         assert bm25.verdict.startswith("bm25 is worse than hybrid on ndcg@10: −0.08 (−0.10 to −0.0")
 
@@ -94,7 +94,7 @@ class TestVerdict:
             "b and a differ by less than 0.005 on mrr (with 95 % confidence, 400 questions).",
         )
         for margin, outcome in ((0, "can't tell"), (0.004, "can't tell"), (0.006, "alike")):
-            assert compare(systems, "a", alike=margin)["b", "mrr"].outcome == outcome
+            assert compare(systems, "a", margin=margin)["b", "mrr"].outcome == outcome
 
     def test_few_perfect_scores_dont_show_that_systems_are_alike(self) -> None:
         # nearly all scores seen are 1; of 20 other questions one in ten may fail
@@ -121,7 +121,7 @@ class TestVerdict:
             "alike",
             "b and a differ by less tha",
         )
-        narrower = compare(pair, "a", alike=0.99 * difference.at_most)["b", "ndcg@10"]
+        narrower = compare(pair, "a", margin=0.99 * difference.at_most)["b", "ndcg@10"]
         assert narrower.outcome == "can't tell"
 
     @pytest.mark.parametrize("metric", ["tokens", "dcg@10", "a metric of one's own"])
@@ -129,7 +129,7 @@ class TestVerdict:
         base = np.full(400, 0.5)
         systems = pair_of(base, base + np.tile([0.05, -0.05], 200), metric)
         assert compare(systems, "a")["b", metric].outcome == "can't tell"
-        assert compare(systems, "a", alike=0.02)["b", metric].outcome == "alike"
+        assert compare(systems, "a", margin=0.02)["b", metric].outcome == "alike"
 
     def test_the_same(self, systems: dict[str, Scores]) -> None:
         comparison = compare({"a": systems["bm25"], "b": systems["bm25"]}, "a")
@@ -140,10 +140,9 @@ class TestVerdict:
         reach = math.sqrt(2 / 122 / 121) * stats.t.ppf(0.975, 121)
         assert copy.high == pytest.approx(reach * float(systems["bm25"]["ndcg@10"].max()))
         assert copy.outcome == "can't tell"
-        assert (copy.p_randomisation, copy.p_t, copy.p_wilcoxon) == (1.0, 1.0, 1.0)
-        assert (copy.effect_size, copy.detectable) == (0.0, None)
+        assert copy.detectable is None
         assert (copy.wins, copy.ties, copy.losses) == (0, 120, 0)
-        assert re.search(r"ndcg@10 .* 0\.000 +– +1 +0 / 120 / 0", str(comparison))  # no interval
+        assert re.search(r"ndcg@10 .* 0\.000 +– +0 / 120 / 0", str(comparison))  # no interval
 
     def test_where_no_score_differs_it_is_the_range_of_the_metric_that_counts(self) -> None:
         perfect = [1.0] * 50
@@ -151,24 +150,6 @@ class TestVerdict:
         # pseudo-queries at ±1: √(2 / 52 / 51) × t(51)
         reach = math.sqrt(2 / 52 / 51) * stats.t.ppf(0.975, 51)
         assert ends(difference) == pytest.approx((-reach, reach))
-
-    def test_lost_to_the_correction(self) -> None:
-        # 27 gains and 13 losses of 0.1: t = 0.035 / (0.09487 / √40) = 2.333, p = 0.0249
-        base = np.zeros(40)
-        changed = np.where(np.arange(40) % 3 == 0, -0.1, 0.1)
-        changed[0] = 0.1
-        ids = [str(number) for number in range(40)]
-        systems = {str(number): Scores(ids, {"m": base}) for number in range(20)}
-        systems["b"] = Scores(ids, {"m": changed})
-        difference = compare(systems, "0", correction="holm")["b", "m"]
-        assert difference.p_t == pytest.approx(0.0249, abs=0.0001)
-        assert difference.p_corrected == pytest.approx(20 * difference.p_t)
-        assert difference.outcome == "can't tell"
-        assert difference.note == (
-            "the paired t-test alone finds a difference, but not among 20 comparisons"
-        )
-        # the 19 others are copies of each other
-        assert compare(systems, "0")["b", "m"].p_corrected <= 2 * difference.p_t
 
     def test_few_changes(self) -> None:
         few, more = (
@@ -185,38 +166,11 @@ class TestVerdict:
             "50 % of cases."
         )
 
-    def test_a_note_says_where_t_finds_what_the_interval_doesnt(self) -> None:
-        # 5 gains of 50: t finds a difference (p = 0.024), but one loss more would make it vanish
-        difference = compare(pair_of([0.0] * 50, [1.0] * 5 + [0.0] * 45), "a")["b", "mrr"]
-        assert difference.p_t == difference.p_corrected == pytest.approx(0.0238, abs=0.0001)
-        assert (difference.significant, difference.outcome) == (True, "can't tell")
-        assert difference.note == (
-            "the paired t-test finds a difference, the interval none: it allows for large changes "
-            "on questions that weren't asked"
-        )
-
-    def test_wilcoxons_test_decides_nothing(self, systems: dict[str, Scores]) -> None:
-        comparison = compare(systems, "bm25", test="wilcoxon")
-        assert "Wilcoxon's test is of symmetry about 0, not of the mean" in comparison.notes
-        by_t = compare(systems, "bm25", correction="holm")
-        for difference in comparison:
-            same = by_t[difference.system, difference.metric]
-            assert (difference.verdict, ends(difference)) == (same.verdict, ends(same))
-            assert difference.p_corrected != same.p_corrected
-
-    def test_a_note_says_where_wilcoxons_test_cant_reject(self) -> None:
-        # five equal changes: the two-sided p of the signed ranks is 2 / 2**5, above 0.05
-        row = compare(pair_of([0.0] * 5, [1.0] * 5), "a", test="wilcoxon")["b", "mrr"]
-        assert (row.p_corrected, row.significant, row.outcome) == (0.0625, False, "better")
-        assert row.note == (
-            "the Wilcoxon signed-rank test finds no difference, the interval one; only 5 questions "
-            "changed; 5 changes in one direction happen by chance in 6.25 % of cases"
-        )
-
     def test_one_cluster_says_nothing(self) -> None:
         systems = pair_of([0.2, 0.4, 0.6], [0.5, 0.4, 0.9])
-        clusters = dict.fromkeys(("q000", "q001", "q002"), 1)
-        row = compare(systems, "a", clusters=clusters)["b", "mrr"]
+        metadata = {key: {"document": 1} for key in ("q000", "q001", "q002")}
+        systems = {name: each.replace(metadata=metadata) for name, each in systems.items()}
+        row = compare(systems, "a", clusters="document")["b", "mrr"]
         assert (row.outcome, row.low) == ("can't tell", None)
         assert row.verdict == (
             "These 3 questions can't tell b and a apart on mrr: all question"
@@ -247,7 +201,7 @@ def test_a_sentence_never_calls_a_difference_nothing() -> None:
     # 2,000 similarities that rose by 0.0003, give or take 0.0001
     base, rise = np.linspace(0.7, 0.8, 2000), np.tile([0.0002, 0.0004], 1000)
     pair = pair_of(base.tolist(), (base + rise).tolist(), "embedding_similarity")
-    verdict = compare(pair, "a", resamples=100)["b", "embedding_similarity"].verdict
+    verdict = compare(pair, "a")["b", "embedding_similarity"].verdict
     assert verdict.startswith(
         "b is better than a on embedding_similarity: +0.000300 (0.000294 to 0.000305 with"
     )
@@ -291,7 +245,6 @@ class TestDecision:
                 for number, shift in enumerate(shifts)
             },
             "a",
-            resamples=500,
             **options,
         )
 
@@ -302,8 +255,8 @@ class TestDecision:
             ((0.0, -0.1), "b is worse than a on mrr."),
             ((0.0, 1e-9), "b and a differ by less than 0.015 on mrr."),
             ((0.0, 0.0), "b and a score the same on mrr, on all 60 questions."),
-            ((0.0, -0.1, -0.2), "a is the best of three on mrr."),
-            ((0.0, 0.1, 0.2, -0.1), "c is the best of four on mrr."),
+            ((0.0, -0.1, -0.2), "a is the best of 3 on mrr."),
+            ((0.0, 0.1, 0.2, -0.1), "c is the best of 4 on mrr."),
             ((0.0, 0.1, 0.1001, -0.1), "b and c are better than a on mrr; d is worse than a."),
             (
                 (0.0, 0.1, 0.1, 1e-9),
@@ -316,10 +269,10 @@ class TestDecision:
         assert self.compared(*shifts).decision == line
 
     def test_without_a_margin_these_questions_cant_tell(self) -> None:
-        assert self.compared(0.0, 1e-9, 1e-9, alike=0).decision == (
+        assert self.compared(0.0, 1e-9, 1e-9, margin=0).decision == (
             "These 60 questions can't tell b and c from a on mrr."
         )
-        assert self.compared(0.0, 0.1, 0.1, 1e-9, alike=0).decision == (
+        assert self.compared(0.0, 0.1, 0.1, 1e-9, margin=0).decision == (
             "b and c are better than a on mrr; these 60 questions can't tell d from a."
         )
         assert (

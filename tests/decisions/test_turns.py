@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.intervals import width
 
 from llama_index_rag_metrics import (
     RetrievalDataset,
@@ -27,6 +28,7 @@ METADATA = {
     for number in range(N * TURNS)
 }
 BY_HAND = {query_id: row["conversation"] for query_id, row in METADATA.items()}
+NAMED = {query_id: {"by_hand": conversation} for query_id, conversation in BY_HAND.items()}
 
 
 def scores(seed: int, gain: float = 0.0, metadata: Any = METADATA) -> Scores:
@@ -51,26 +53,25 @@ def test_intervals_are_those_of_conversations() -> None:
 def test_comparisons_and_rules_go_by_conversation() -> None:
     systems = {"a": scores(1), "b": scores(2, 0.05)}
     plain = {name: each.replace(metadata={}) for name, each in systems.items()}
-    known = compare(systems, "a", resamples=500)
-    by_hand = compare(plain, "a", clusters=BY_HAND, resamples=500)
+    known = compare(systems, "a")
+    hand = {name: each.replace(metadata=NAMED) for name, each in plain.items()}
+    by_hand = compare(hand, "a", clusters="by_hand")
     assert known.differences == by_hand.differences
     assert f"{N * TURNS} questions in {N} conversations" in known.notes[-1]
-    apart = compare(plain, "a", resamples=500)["b", "ndcg@10"]
+    apart = compare(plain, "a")["b", "ndcg@10"]
     # as if the questions were independent
-    assert apart.p_t < known["b", "ndcg@10"].p_t
-    alone = compare(systems, "a", clusters={key: key for key in IDS}, resamples=500)
-    assert alone["b", "ndcg@10"].p_t == pytest.approx(apart.p_t)
+    assert width(apart) < width(known["b", "ndcg@10"])
     (rule,) = check_rules(systems["a"], "ndcg@10 >= 0.4").verdicts
-    (other,) = check_rules(plain["a"], "ndcg@10 >= 0.4", clusters=BY_HAND).verdicts
+    (other,) = check_rules(hand["a"], "ndcg@10 >= 0.4", clusters="by_hand").verdicts
     assert (rule.lower, rule.upper) == (other.lower, other.upper)
 
 
 def test_conversations_are_those_that_any_side_knows() -> None:
     """Whatever else the metadata of another side say, or of the one before."""
     other: Any = {key: {"language": "en"} for key in IDS}
-    known = compare({"a": scores(1), "b": scores(2)}, "a", resamples=500)
-    first = compare({"a": scores(1, metadata=other), "b": scores(2)}, "a", resamples=500)
-    second = compare({"a": scores(1), "b": scores(2, metadata=other)}, "a", resamples=500)
+    known = compare({"a": scores(1), "b": scores(2)}, "a")
+    first = compare({"a": scores(1, metadata=other), "b": scores(2)}, "a")
+    second = compare({"a": scores(1), "b": scores(2, metadata=other)}, "a")
     assert known.differences == first.differences == second.differences
 
 
@@ -204,7 +205,9 @@ def test_a_sweep_decides_by_the_clusters_given() -> None:
     of_each = [documents[key]["document"] for key in known.scores.query_ids]
     by_hand = known.scores.intervals(clusters=of_each)
     assert found.interval(found["lost=3"]).low == by_hand["recall@1"].low
-    apart = sweep(build, grid, asked, metrics, clusters={key: key for key in IDS})
+    alone = {key: {**documents[key], "itself": key} for key in IDS}
+    by_itself = RetrievalDataset(asked.queries, asked.relevance, metadata=alone)
+    apart = sweep(build, grid, by_itself, metrics, clusters="itself")
     assert apart.winner is not None
     with pytest.raises(InvalidInput, match=r"clusters: expected .*, got 'documents'"):
         sweep(build, grid, by_document, metrics, clusters="documents")

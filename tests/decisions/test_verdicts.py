@@ -136,8 +136,10 @@ class TestVerdicts:
 
     def test_clusters_that_lost_alike_are_no_certainty(self) -> None:
         # two documents; of each, one question lost 0.1 and another 0.3
-        clusters = {f"q{number:04d}": number // 2 for number in range(4)}
-        verdict = verdict_of([0.4, 0.2, 0.4, 0.2], [0.5] * 4, clusters=clusters)
+        metadata = {f"q{number:04d}": {"document": number // 2} for number in range(4)}
+        before, now = scores([0.5] * 4), scores([0.4, 0.2, 0.4, 0.2], metadata=metadata)
+        rule = "ndcg@10 >= baseline - 0.02"
+        (verdict,) = check_rules(now, rule, baseline=before, clusters="document")
         assert verdict.outcome == "inconclusive"
 
     def test_numbers_of_a_dense_difference(self) -> None:

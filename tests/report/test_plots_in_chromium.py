@@ -27,7 +27,7 @@ def ten() -> Any:
     names = [f"openai-3-large-chunk{size}-{kind}" for size in (128, 256, 512, 960, 2048)
              for kind in ("plain", "rerank")]  # fmt: skip
     systems = {name: (other if n % 3 else baseline)() for n, name in enumerate(names)}
-    return compare(systems, names[0], resamples=200)
+    return compare(systems, names[0])
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_no_plot_of_ten_systems_scrolls_or_leaves_its_card(
 
 def test_long_names_stand_above_their_rows(opened: Callable[..., Any]) -> None:
     names = {"baseline": baseline(), "a" * 60: other(), "第三個系統": baseline()}
-    page = opened(compare(names, "baseline", resamples=200), viewport={"width": 375, "height": 800})
+    page = opened(compare(names, "baseline"), viewport={"width": 375, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     assert "a" * 60 in page.locator("#figure-means text").all_text_contents()
 

@@ -18,7 +18,6 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
-    compare,
     score_rankings,
     write_run,
 )
@@ -528,7 +527,7 @@ def many(n: int) -> Report:
 
 def test_a_row_of_a_slice_leads_to_its_questions(open_report: Callable[..., Tab]) -> None:
     systems = {"baseline": baseline(), "other": other()}
-    tab = open_report(compare(systems, "baseline", slices="language", resamples=200))
+    tab = open_report(results_report(systems, slice_by=["language"]))
     tab.page.get_by_role("link", name="ja (1)").click()
     tab.page.wait_for_function("() => document.querySelectorAll('#queries .unfold').length === 1")
     assert [row[:2] for row in tab.rows()] == ["q2"]

@@ -25,7 +25,6 @@ NOT_FOR_PEOPLE = {
     "metrics/base.py": "a metric's name, which is read again",
     "metrics/sets.py": "a metric's parameter",
     "statistics/corrections.py": "equal differences, told from noise",
-    "statistics/differences.py": "equal means, told from noise",
     "statistics/kappa.py": "equal grades, told from noise",
 }
 """File to what it rounds, if that isn't a number for people."""

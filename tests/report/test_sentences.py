@@ -45,7 +45,6 @@ def results() -> dict[str, Any]:
     return {
         "a comparison": compared,
         "a difference": compared[BAD.scores.name, "mrr"],
-        "a pair": compared.pairs[0],
         "a gate": gate,
         "a verdict": gate.verdicts[0],
         "an interval": GOOD.scores.intervals()["mrr"],

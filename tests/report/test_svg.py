@@ -176,7 +176,7 @@ def test_every_question_that_changed_is_in_the_bar_that_holds_its_difference() -
     gains = [-0.31, -0.155, 0.0, 0.031, 0.31]
     systems = {"a": Scores(ids, {"mrr": [0.4] * 5}),
                "b": Scores(ids, {"mrr": [0.4 + gain for gain in gains]})}  # fmt: skip
-    figure = compare(systems, "a", resamples=100).report().figures["distribution"]("mrr")
+    figure = compare(systems, "a").report().figures["distribution"]("mrr")
     assert figure is not None
     (series,) = figure.series
     assert [len(ids) for ids in series.members] == list(series.y)
@@ -241,7 +241,7 @@ def many() -> dict[str, Any]:
 
 
 def test_of_many_systems_each_metric_has_its_figure_and_the_best_comes_first() -> None:
-    report = compare(many(), "run-0", resamples=100).report()
+    report = compare(many(), "run-0").report()
     for metric, order in {
         "mrr": ["run-1", "run-4", "run-0", "run-2", "run-3"],
         "ap": ["run-0", "run-2", "run-3", "run-1", "run-4"],
@@ -255,13 +255,13 @@ def test_of_many_systems_each_metric_has_its_figure_and_the_best_comes_first() -
 
 def test_figures_of_few_systems_keep_their_order() -> None:
     few = {name: scores for name, scores in many().items() if name < "run-3"}
-    figure = compare(few, "run-0", resamples=100).report().figures["means"](None)
+    figure = compare(few, "run-0").report().figures["means"](None)
     assert figure is not None
     assert [series.name for series in figure.series] == ["run-0", "run-1", "run-2"]
 
 
 def test_the_page_holds_the_figures_of_the_leading_metric_without_a_script() -> None:
-    html = html_page(compare(many(), "run-0", resamples=100).report(full=True))
+    html = html_page(compare(many(), "run-0").report(full=True))
     section = re.search(r'<section class="card" id="plots">.*?</section>', html, re.S)
     assert section is not None
     kinds = re.findall(r'<figure id="figure-(\w+)"( hidden="")?>', section[0])

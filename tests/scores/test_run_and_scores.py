@@ -435,7 +435,7 @@ def test_what_was_asked_for_by_an_alias_is_read_by_it() -> None:
     assert scores.per_query["q2"]["map@10"] == 0.5
     assert "map@10" in scores
     assert scores.n("map@10") == 2
-    comparison = compare({"a": scores, "b": scores}, "a", primary="map@10")
+    comparison = compare({"a": scores, "b": scores}, "a", metrics=["map@10"])
     assert comparison.decision == "b and a score the same on ap@10, on all 2 questions."
     assert comparison["b", "map@10"].metric == "ap@10"
     with pytest.raises(KeyError, match="ap@10"):

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.report.drawing import short_names
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import (
-    between,
     decimals_of,
     ends,
-    p_value,
     percent,
     questions,
     rounded_up,
@@ -35,16 +33,17 @@ from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
-from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction, max_t
-from llama_index_rag_metrics.statistics.differences import difference_intervals, t_p
 from llama_index_rag_metrics.statistics.intervals import (
-    RESAMPLES,
-    SEED,
     UNIT_RANGE,
     MeanInterval,
     check_options,
     excludes_0,
+    number_clusters,
 )
+from llama_index_rag_metrics.statistics.shortfalls import not_beaten
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FORMAT = "llama-index-rag-metrics comparison, version 1"
 
@@ -60,8 +59,6 @@ class Comparison(Reportable):
         query_ids: the queries compared, in the baseline's order.
         means: (system, metric) to the mean with its interval, over the queries with a value.
         differences: by system, then metric; also `comparison["hybrid", "ndcg@10"]`.
-        slices: value of the metadata to the comparison of those queries; intervals and p values are
-            corrected for all slices together.
         notes: what a reader of the numbers should know.
 
     Examples:
@@ -86,7 +83,6 @@ class Comparison(Reportable):
     query_ids: tuple[str, ...]
     means: Mapping[tuple[str, str], MeanInterval]
     differences: tuple[Difference, ...]
-    slices: Mapping[str | None, Comparison]
     notes: tuple[str, ...]
     settings: ComparisonSettings
     paired: Paired = field(repr=False)
@@ -122,26 +118,39 @@ class Comparison(Reportable):
         differences = [difference for difference in known if difference.metric == metric]
         if len(differences) == 1:
             return f"{_clause(differences[0])}."
-        if winner := _best(self, differences):
-            winner = short_names(self.names)[winner]
-            n = len(differences) + 1
-            number = _NUMBERS[n] if n < len(_NUMBERS) else f"{n:,}"
-            return f"{winner} is the best of {number} on {metric}."
+        if winner := self.winner:
+            name = short_names(self.names)[winner]
+            return f"{name} is the best of {len(differences) + 1:,} on {metric}."
         return _groups(differences, self)
+
+    @cached_property
+    def winner(self) -> str | None:
+        """The system that is shown to beat all others on the metric that decides; None if none is.
+
+        The rule is that of `sweep`: of equal systems one is named in at most 1 - confidence of
+        cases.
+        """
+        metric = self.settings.primary
+        names = [name for name in self.names if self.systems[name].is_measured]
+        if len(names) < 2:
+            return None
+        sign = -1.0 if lower_is_better(metric) else 1.0
+        columns = [sign * self.paired.values(name, metric) for name in names]
+        scores, clusters = self.paired.in_order(columns)
+        known = ~np.isnan(scores).any(axis=1)
+        (lowest, highest), worst = limits_of(metric), worst_score(metric)
+        kept = not_beaten(
+            scores[known],
+            span=highest - lowest,
+            worst=None if worst is None else sign * worst,
+            clusters=None if clusters is None else number_clusters(clusters[known].tolist()),
+            alpha=self.settings.alpha,
+        )
+        return names[int(kept[0])] if len(kept) == 1 else None
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Query id to system minus baseline, of the queries with a value for both."""
         return self.paired.by_query(system, metric, self.baseline)
-
-    @cached_property
-    def pairs(self) -> tuple[SystemPair, ...]:
-        """All pairs of three or more systems, metric by metric; empty for two systems.
-
-        By max-t over the differences of a metric's pairs (Westfall and Young 1993): the intervals
-        hold together, and p finds any difference between equal systems in at most 1 - confidence
-        of cases.
-        """
-        return tuple(all_pairs(self.paired, self.settings))
 
     @property
     def names(self) -> list[str]:
@@ -174,20 +183,36 @@ class Comparison(Reportable):
                 for (system, metric), mean in self.means.items()
             ],
             "differences": [*map(asdict, self.differences)],
-            "pairs": [*map(asdict, self.pairs)],
-            "slices": [
-                {"value": value, "differences": [*map(asdict, part)]}
-                for value, part in self.slices.items()
-            ],
         }
         plain = jsonable(content, "comparison")
         return written(json_text(plain), path)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The unrounded numbers as a data frame, with the p of scipy's paired t-test.
+
+        It is two-sided, and not corrected for how many differences there are; identical scores have
+        p = 1. Nothing is decided by it.
+        """
+        frame = super().to_pandas()
+        frame["p"] = [self._paired_t(difference) for difference in self]
+        return frame
+
+    def _paired_t(self, difference: Difference) -> float:
+        from scipy.stats import ttest_1samp
+
+        if difference.n and not difference.changed:
+            return 1.0
+        values = [*self.by_query(difference.system, difference.metric).values()]
+        if len(values) < 2:
+            return math.nan
+        with warnings.catch_warnings():  # of differences that are all the same
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return float(ttest_1samp(values, 0).pvalue)
 
     def __repr__(self) -> str:
         return f"<Comparison: {terminal(self.decision)}>"
 
 
-Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
 Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
 
 _MARGIN = 0.02
@@ -204,43 +229,24 @@ def margin_of(metric: str, margin: float | None, argument: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """How a comparison was made; see `compare`.
+    """How a comparison was made; see `compare`."""
 
-    `clusters` is the key of the metadata that groups queries, "given" for a mapping, or None.
-    """
-
-    confidence: float = 0.95
-    correction: Correction = "max-t"
-    test: Test = "t"
-    resamples: int = RESAMPLES
-    seed: int = SEED
-    on_missing: OnMissing = "error"
-    clusters: str | None = None
-    slices: str | None = None
-    primary: str = ""
-    alike: float | None = None
+    confidence: float
+    clusters: str | None
+    primary: str
+    margin: float | None
 
     def __post_init__(self) -> None:
-        check_options(self.confidence, self.resamples, self.seed)
-        for name, value, choices in (
-            ("correction", self.correction, CORRECTIONS),
-            ("test", self.test, get_args(Test)),
-        ):
-            if value not in choices:
-                raise InvalidInput(name, value, " or ".join(map(repr, choices)))
-        if self.test == "wilcoxon" and self.correction == "max-t":
-            remedy = "Wilcoxon's test has 'holm' or another one."
-            raise InvalidInput("correction", "max-t", "a correction of p values", remedy)
-        if self.alike is not None:
-            self.margin(self.primary)
+        check_options(self.confidence)
+        self.margin_on(self.primary)
 
     @property
     def alpha(self) -> float:
         return round(1 - self.confidence, 12)
 
-    def margin(self, metric: str) -> float:
+    def margin_on(self, metric: str) -> float:
         """Systems that differ by no more are alike; 0 where nothing is small enough for that."""
-        return margin_of(metric, self.alike, "alike")
+        return margin_of(metric, self.margin, "margin")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -250,24 +256,16 @@ class Difference(Sentence):
     Attributes:
         n: how many queries have a value for both; the means are over these.
         difference: the mean of system minus baseline.
-        low: lower end of its interval, None where none is given, as is `high`. The intervals of all
-            `comparisons` hold together, unless they aren't corrected.
-        p_randomisation: two-sided p value of the randomisation test.
-        p_t: of the paired t-test; with clusters, of its cluster-robust form.
-        p_wilcoxon: of Wilcoxon's signed-rank test, which tests symmetry about 0, not the mean.
-        p_corrected: that of the test chosen, corrected for `comparisons`, this one among them.
-        significant: whether p_corrected is at most 1 - confidence. It decides nothing.
+        low: lower end of its interval, None where none is given, as is `high`. The intervals of
+            all systems hold together.
         outcome: "better" or "worse" where the interval leaves out 0, else "alike" where it lies
-            within ± the margin of `compare(alike=)`, else "can't tell". `verdict` is the same as a
+            within ± the margin of `compare(margin=)`, else "can't tell". `verdict` is the same as a
             sentence.
-        effect_size: mean / standard deviation of the paired differences, 0 when all are 0; None
-            where they don't vary about another value.
         wins: on how many queries the system is better, which may be lower.
         detectable: the smallest true difference that this many queries would detect 80 % of the
             time, with this level and correction; None where too few changed, or there are too few
             to detect any.
-        note: why there is no interval, where the test and the interval differ, or what else to
-            know.
+        note: why there is no interval, or what else to know.
         primary: whether it is on the metric that a decision is about.
     """
 
@@ -281,12 +279,6 @@ class Difference(Sentence):
     low: float | None
     high: float | None
     method: str
-    p_randomisation: float
-    p_t: float
-    p_wilcoxon: float
-    p_corrected: float
-    significant: bool
-    effect_size: float | None
     wins: int
     ties: int
     losses: int
@@ -294,7 +286,6 @@ class Difference(Sentence):
     note: str = ""
     verdict: str = ""
     primary: bool = True
-    comparisons: int = 1
     outcome: Outcome = "can't tell"
 
     @property
@@ -316,78 +307,18 @@ class Difference(Sentence):
     def changed(self) -> int:
         return self.wins + self.losses
 
-    @property
-    def is_disputed(self) -> bool:
-        """Whether there is an interval, and the test says another thing."""
-        return self.low is not None and self.significant != excludes_0(self)
-
-    def p_of(self, test: Test) -> float:
-        return float(getattr(self, f"p_{test}"))
-
     def __str__(self) -> str:
         return self.verdict
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SystemPair(Sentence):
-    """Two of several systems, over the n queries with a value for both: system minus other.
-
-    The intervals of all pairs of the metric hold together; None with fewer than two queries or
-    clusters. p is the t-test's, corrected for the same pairs.
-    """
-
-    system: str
-    other: str
-    metric: str
-    n: int
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-
-    def __str__(self) -> str:
-        ends = "" if self.low is None else f"{between(self.low, self.high)}; "
-        return (
-            f"{self.system} minus {self.other} on {self.metric}: {signed(self.difference)} "
-            f"({ends}p = {p_value(self.p)}, {questions(self.n)})"
-        )
-
-
-def all_pairs(paired: Paired, settings: ComparisonSettings) -> Iterator[SystemPair]:
-    """All pairs of three or more systems, those of each metric corrected by max-t."""
-    names = [*combinations(paired.systems, 2)]
-    together = [np.arange(len(names))]
-    options = {"resamples": settings.resamples, "seed": settings.seed}
-    for metric in paired.columns if len(names) > 1 else ():
-        keys = [(system, metric, other) for system, other in names]
-        units = paired.units(keys)
-        corrected, (level,) = max_t(units, t_p(units), together, alpha=settings.alpha, **options)
-        intervals = difference_intervals(
-            units,
-            widest=np.array([paired.widest(*key) for key in keys]),
-            confidence=1 - level,
-            possible=paired.possible(keys, 1 - level),
-        )
-        for (system, other), mean, p in zip(names, intervals, corrected.tolist(), strict=True):
-            yield SystemPair(system, other, metric, mean.n, mean.mean, mean.low, mean.high, p)
-
-
-TESTS = {
-    "randomisation": "randomisation test",
-    "t": "paired t-test",
-    "wilcoxon": "Wilcoxon signed-rank test",
-}
-
 _MOST_NAMES = 3
-
-_NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def with_verdict(difference: Difference, settings: ComparisonSettings) -> Difference:
-    """The same with its outcome, its sentence, and a note where test and interval differ."""
+    """The same with its outcome, its sentence, and a note where few changed."""
     decided = replace(difference, outcome=_outcome(difference, settings))
     few = _few_changed(decided, settings) if excludes_0(decided) else ""
-    notes = [difference.note, _disagreement(difference, settings), few]
+    notes = [difference.note, few]
     return replace(
         decided,
         verdict=f"{_clause(decided)}{_evidence(decided, settings)}.",
@@ -398,7 +329,7 @@ def with_verdict(difference: Difference, settings: ComparisonSettings) -> Differ
 def _outcome(difference: Difference, settings: ComparisonSettings) -> Outcome:
     if excludes_0(difference):
         return "better" if difference.gain > 0 else "worse"
-    return "alike" if difference.at_most <= settings.margin(difference.metric) else "can't tell"
+    return "alike" if difference.at_most <= settings.margin_on(difference.metric) else "can't tell"
 
 
 def _clause(difference: Difference) -> str:
@@ -459,30 +390,6 @@ def _few_changed(difference: Difference, settings: ComparisonSettings) -> str:
     )
 
 
-def _disagreement(difference: Difference, settings: ComparisonSettings) -> str:
-    """Why the test says another thing than the interval, or before its correction."""
-    if difference.low is None:
-        return ""
-    test, together = TESTS[settings.test], ""
-    if difference.comparisons > 1:
-        together = f", and holds for all {difference.comparisons} comparisons at once"
-    if excludes_0(difference):
-        return "" if difference.significant else f"the {test} finds no difference, the interval one"
-    if difference.significant:
-        if settings.test == "wilcoxon":
-            return f"the {test} finds a difference, of symmetry about 0 and not of the mean"
-        return (
-            f"the {test} finds a difference, the interval none: it allows for large changes on "
-            f"questions that weren't asked{together}"
-        )
-    if difference.p_of(settings.test) <= settings.alpha:
-        return (
-            f"the {test} alone finds a difference, but not among {difference.comparisons} "
-            "comparisons"
-        )
-    return ""
-
-
 def _groups(differences: Sequence[Difference], comparison: Comparison) -> str:
     baseline, metric = comparison.baseline, comparison.settings.primary
     known = [difference for difference in differences if difference.n]
@@ -522,21 +429,6 @@ def _of_group(
         bound = _bound(max(group, key=lambda each: each.at_most))
         return f"{names} {'differ' if others else 'differs'} from {baseline} by less than {bound}"
     return f"{names} {'are' if others else 'is'} {kind} than {baseline}"
-
-
-def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | None:
-    """The system whose every pair shows it to be better, if there is one."""
-    primary, baseline = comparison.settings.primary, comparison.baseline
-    rivals = [each.system for each in differences if each.outcome == "better"]
-    if all(each.outcome == "worse" for each in differences):
-        rivals = [baseline]
-    beaten = dict.fromkeys(rivals, 0)
-    for pair in comparison.pairs if rivals else ():
-        if pair.metric == primary and excludes_0(pair):
-            first = (pair.difference > 0) != lower_is_better(primary)
-            winner = pair.system if first else pair.other
-            beaten[winner] = beaten.get(winner, 0) + 1
-    return next((name for name in rivals if beaten[name] == len(differences)), None)
 
 
 def _bound(difference: Difference) -> str:

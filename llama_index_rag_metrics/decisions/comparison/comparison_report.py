@@ -1,4 +1,4 @@
-"""The report of a comparison: the decision, differences, means, slices, pairs; figures."""
+"""The report of a comparison: the decision, differences, means, slices; figures."""
 
 from __future__ import annotations
 
@@ -10,24 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.comparison.comparison import (
-    TESTS,
-    Difference,
-    Outcome,
-    SystemPair,
-)
+from llama_index_rag_metrics.decisions.comparison.comparison import Difference, Outcome
 from llama_index_rag_metrics.evaluation.results.evaluation_results import curve_figures, system_of
-from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
-from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
-    DISPUTED,
     between,
     counted,
     digits_for,
-    p_value,
     percent,
     questions,
     signed,
@@ -37,17 +28,10 @@ from llama_index_rag_metrics.scores import scores_report
 from llama_index_rag_metrics.scores.first_line import with_failures
 from llama_index_rag_metrics.scores.scores_report import queries_of
 from llama_index_rag_metrics.scores.systems import System, best_first
-from llama_index_rag_metrics.statistics.intervals import HasEnds, excludes_0
+from llama_index_rag_metrics.statistics.intervals import HasEnds
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
-
-_CORRECTIONS = {"max-t": "max-t", "holm": "Holm", "benjamini-hochberg": "Benjamini–Hochberg"}
-_ALL_PAIRS = (
-    "The intervals of all pairs hold together, so they are wider than those against the baseline "
-    "alone. A system is called the best if it beats each other one here."
-)
-_DAGGER = f" {DISPUTED} The test says another thing than the interval."
 
 _MOST_TABLES = 3
 """Up to this many other systems get a table each."""
@@ -67,10 +51,6 @@ def comparison_report(comparison: Comparison) -> m.Report:
         for name in comparison.names
         for results in [comparison.results[name]]
     ]
-    if comparison.settings.on_missing == "intersect":
-        known = ({*each.query_ids, *each.excluded} for each in comparison.systems.values())
-        shared = set.intersection(*known)
-        systems = [each._replace(scores=each.scores.select(shared)) for each in systems]
     metrics, primary = list(comparison.metric_names), comparison.settings.primary
     decision = with_failures(decisions(comparison), systems, primary)
     n = len(comparison.query_ids)
@@ -115,8 +95,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
             primary=comparison.settings.primary,
             digits={metric: _digits(comparison, metric) for metric in comparison.metric_names},
         ),
-        m.Section(_SLICES, [*_slices(comparison), *by_turn], aside=True),
-        _pairs_section(comparison),
+        m.Section(_SLICES, [*by_turn], aside=True),
     ]
 
 
@@ -130,27 +109,10 @@ def title_of(comparison: Comparison) -> str:
 def decisions(comparison: Comparison) -> list[m.Statement]:
     """The decision by the primary metric, and the verdicts of a few systems that were measured."""
     verdicts = _statements(comparison, comparison.settings.primary)
-    if len(comparison.others) <= _MOST_TABLES:
-        verdicts += _worst_slices(comparison)
     if len(comparison.others) < 2:
         return verdicts
     decision = m.Statement(comparison.decision)
     return [decision, *(verdicts if len(comparison.others) <= _MOST_TABLES else ())]
-
-
-def _worst_slices(comparison: Comparison) -> Iterator[m.Statement]:
-    """Of each system the slice in which it is worst against the baseline, a shown loss first."""
-    primary = comparison.settings.primary
-    for name in comparison.others if len(comparison.slices) > 1 else ():
-        parts = {value: part[name, primary] for value, part in comparison.slices.items()}
-        scored = {value: difference for value, difference in parts.items() if difference.n}
-        if scored:
-            value = min(scored, key=lambda key: (scored[key].outcome != "worse", scored[key].gain))
-            label = f"without {comparison.settings.slices}"
-            if value is not None:
-                label = f"{comparison.settings.slices} {value}"
-            text = f"Worst of {len(scored):,} slices, {plain(label)}: {scored[value].verdict}"
-            yield m.Statement(text, _tone(scored[value]), evidence=_SLICES)
 
 
 def _statements(comparison: Comparison, metric: str) -> list[m.Statement]:
@@ -179,25 +141,15 @@ def _interval(difference: HasEnds, changed: object, digits: int) -> m.Cell:
 def settings_of(comparison: Comparison) -> str:
     """How the numbers were made."""
     settings, n_systems = comparison.settings, len(comparison.names)
-    is_several = n_systems > 2
     are_others = len(comparison.others) * (len(comparison.metric_names) - 1) > 1
-    how, adjusted = f"adjusted ({_CORRECTIONS.get(settings.correction)})", ""
-    if settings.correction == "none":
-        if is_several or are_others:
-            adjusted = " Neither is adjusted for the number of comparisons;"
-    elif is_several:
+    made = f"{percent(settings.confidence)} confidence intervals decide."
+    if n_systems > 2:
+        made += f" They hold for all {n_systems:,} systems at once"
         apart = f": on {settings.primary} by itself, on the other metrics together"
-        adjusted = f" Both are {how} for comparing {n_systems} systems{apart * are_others};"
-    elif are_others:
-        adjusted = f" On metrics other than {settings.primary} both are {how} for their number;"
-    parts = (comparison, *comparison.slices.values())
-    is_disputed = any(difference.is_disputed for part in parts for difference in part)
-    made = (
-        f"{percent(settings.confidence)} confidence intervals decide; p is of the "
-        f"{TESTS[settings.test]}, two-sided{'.' if adjusted else ';'}{adjusted} "
-        f"seed {settings.seed}."
-    )
-    return made + (_DAGGER if is_disputed else "")
+        return f"{made}{apart if are_others else ''}."
+    if are_others:
+        made += f" On metrics other than {settings.primary} they hold for all of them at once."
+    return made
 
 
 def _notes(comparison: Comparison, systems: list[System]) -> list[str]:
@@ -244,80 +196,9 @@ def _differences(comparison: Comparison) -> Iterator[m.Table]:
         yield m.Table(title, _difference_head(comparison, name), parts)
 
 
-def _slices(comparison: Comparison) -> Iterator[m.Table]:
-    key, metric = str(comparison.settings.slices), comparison.settings.primary
-    for name in comparison.others if comparison.slices else ():
-        rows = []
-        for value, part in comparison.slices.items():
-            label = "without" if value is None else str(value)
-            difference = part[name, metric]
-            digits = digits_for(difference.n, difference)
-            rows.append(_difference_row(f"{label} ({difference.n})", difference, digits))
-        head, title = _difference_head(comparison, name), f"{metric} of {name} by {key}"
-        yield m.Table(title, head, [rows], first=key, place="detail")
-
-
-def _pairs_section(comparison: Comparison) -> m.Section:
-    metric = comparison.settings.primary
-    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
-    disputed = [
-        pair.low is not None and (pair.p <= comparison.settings.alpha) != excludes_0(pair)
-        for pair in pairs
-    ]
-    tables = _pairs(comparison, pairs, disputed) if pairs else ()
-    explained = _ALL_PAIRS + (_DAGGER if any(disputed) else "")
-    return m.Section("Pairs", list(tables), explained, aside=True)
-
-
-def _pairs(
-    comparison: Comparison, pairs: Sequence[SystemPair], disputed: Sequence[bool]
-) -> Iterator[m.Table]:
-    metric = comparison.settings.primary
-    names, sign = comparison.names, -1.0 if lower_is_better(metric) else 1.0
-    prefix, labels = without_prefix(names)
-    short = dict(zip(names, labels, strict=True))
-    cells, rows = {}, []
-    for pair, is_disputed in zip(pairs, disputed, strict=True):
-        key, difference, is_shown = (pair.system, pair.other), pair.difference, excludes_0(pair)
-        digits = digits_for(pair.n, pair)
-        for both, lead in ((key, difference), (key[::-1], -difference)):
-            won: m.Tone = "best" if sign * lead > 0 else "alarm"
-            tone = won if is_shown else "normal"
-            cells[both] = m.Cell(lead, "signed", tone, digits=digits)
-        numbers = [
-            m.Cell(difference, "signed", digits=digits),
-            _interval(
-                pair, comparison.paired.values(pair.system, metric, pair.other).any(), digits
-            ),
-            m.Cell(pair.p, "p", "quiet" if is_disputed else "best" if is_shown else "normal"),
-        ]
-        rows.append(m.Row(f"{short[pair.system]} − {short[pair.other]}", numbers))
-    none = m.Cell(None, tone="quiet")
-    square = [
-        m.Row(short[name], [cells.get((name, other), none) for other in names]) for name in names
-    ]
-    interval = f"{percent(comparison.settings.confidence)} interval"
-    first = f"{prefix}…, " if prefix else ""
-    yield m.Table(
-        f"Who beats whom on {metric}",
-        labels,
-        [square],
-        first=f"{first}row minus column",
-        place="page",
-    )
-    yield m.Table(
-        f"All pairs on {metric} (max-t)",
-        ["difference", interval, "p"],
-        [rows],
-        first=f"{first}pair",
-        place="detail",
-    )
-
-
 def _difference_head(comparison: Comparison, name: str) -> list[str]:
-    corrected = "p" if comparison.settings.correction == "none" else "corrected p"
     interval = f"{percent(comparison.settings.confidence)} interval"
-    numbers = ["difference", interval, corrected, "better / same / worse", "effect size"]
+    numbers = ["difference", interval, "better / same / worse"]
     return [comparison.baseline, name, *numbers]
 
 
@@ -328,7 +209,7 @@ def _digits(comparison: Comparison, metric: str) -> int:
 
 def _difference_row(label: str, difference: Difference, digits: int) -> m.Row:
     if not difference.n:
-        return m.Row(label, [m.Cell(None, tone="quiet")] * 7)
+        return m.Row(label, [m.Cell(None, tone="quiet")] * 5)
     tone = _tone(difference)
     return m.Row(
         label,
@@ -337,19 +218,17 @@ def _difference_row(label: str, difference: Difference, digits: int) -> m.Row:
             m.Cell(difference.mean, "score", digits=digits),
             m.Cell(difference.difference, "signed", tone, digits=digits),
             _interval(difference, difference.changed, digits),
-            m.Cell(difference.p_corrected, "p", "quiet" if difference.is_disputed else tone),
             m.Cell((difference.wins, difference.ties, difference.losses), "tally"),
-            m.Cell(difference.effect_size, "effect"),
         ],
     )
 
 
 def _records(comparison: Comparison) -> m.Records:
-    """One row a difference; with slices, a column `slice`, None for all queries."""
-    parts = [(None, comparison), *comparison.slices.items()]
-    rows = [{"slice": value, **asdict(difference)} for value, part in parts for difference in part]
-    columns = [field.name for field in fields(Difference)]
-    return m.Records.of(rows, ["slice", *columns] if comparison.slices else columns)
+    """One row a difference."""
+    return m.Records.of(
+        [asdict(difference) for difference in comparison],
+        [field.name for field in fields(Difference)],
+    )
 
 
 def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
@@ -403,8 +282,7 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
 
 def _pointed_at(difference: Difference) -> str:
     ends = between(difference.low, difference.high)
-    value = f"{difference.metric}: {signed(difference.difference)} ({ends})"
-    return f"{value}, corrected p {p_value(difference.p_corrected)}"
+    return f"{difference.metric}: {signed(difference.difference)} ({ends})"
 
 
 def _distribution_figure(comparison: Comparison, metric: str) -> Figure:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.clusters import (
     Clusters,
     clusters_of,
@@ -22,7 +21,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.mappings import name_among, rows_by
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
     mean_intervals,
@@ -125,35 +124,16 @@ class Paired:
                 possible[row] = lowest - high, highest - low
         return possible
 
-    def slices(self, key: str) -> dict[str | None, Paired]:
-        """The queries by a value of their metadata; those without the key under None."""
-        if not isinstance(key, str):
-            raise InvalidInput("slices", key, "one key of the questions' metadata, a text")
-        return {
-            value: replace(
-                self,
-                query_ids=tuple(self.query_ids[row] for row in rows),
-                columns={metric: columns[rows] for metric, columns in self.columns.items()},
-                clusters=None
-                if self.clusters is None
-                else number_clusters(self.clusters[rows].tolist()),
-                notes=(),
-            )
-            for value, rows in rows_by(key, self.query_ids, self.metadata, "slices").items()
-        }
-
 
 def pair(
     systems: Mapping[str, Scores],
     baseline: str,
     *,
     metrics: Sequence[str] | None = None,
-    on_missing: OnMissing = "error",
     clusters: Clusters | None = None,
 ) -> Paired:
     """Bring the scores of several systems onto the same queries, in the baseline's order."""
-    known, notes = _queries(systems, on_missing)
-    notes = [*scored_otherwise(systems), *notes]
+    known, notes = _queries(systems), scored_otherwise(systems)
     if metrics is not None:
         names = names_in_all(metrics, systems.values())
     else:
@@ -232,30 +212,20 @@ def check_finite(
                 raise InvalidInput(argument, score, expected, remedy)
 
 
-def _queries(systems: Mapping[str, Scores], on_missing: str) -> tuple[set[str], list[str]]:
-    """The queries that every system knows, scored or left out of its means; and notes."""
-    if on_missing not in {"error", "intersect"}:
-        raise InvalidInput("on_missing", on_missing, "'error' or 'intersect'")
+def _queries(systems: Mapping[str, Scores]) -> set[str]:
+    """The queries of all systems, scored or left out of their means, which must be the same."""
     known = {name: {*scores.query_ids, *scores.excluded} for name, scores in systems.items()}
-    common, every = set.intersection(*known.values()), set.union(*known.values())
+    every = set.union(*known.values())
     lacking = [
         f"{name} lacks {len(every - have)} ({join_sorted(every - have)})"
         for name, have in known.items()
         if every - have
     ]
-    if lacking and on_missing == "error":
-        remedy = "Evaluate all on the same questions, or pass on_missing='intersect'."
+    if lacking:
+        remedy = "Evaluate all on the same questions, or scores.select() those in common."
         sentence = f"systems have other questions: {'; '.join(lacking)}."
         raise InvalidInput("systems", lacking, sentence=sentence, remedy=remedy)
-    if not common:
-        raise InvalidInput("systems", list(systems), sentence="systems have no question in common.")
-    if not lacking:
-        return common, []
-    note = (
-        f"only the {len(common)} questions that all systems have are compared, and means are "
-        f"taken over these: {'; '.join(lacking)}"
-    )
-    return common, [note]
+    return every
 
 
 def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:

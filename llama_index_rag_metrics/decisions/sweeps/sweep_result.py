@@ -37,64 +37,9 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores import Scores, listed_means
-from llama_index_rag_metrics.statistics.corrections import max_t
-from llama_index_rag_metrics.statistics.differences import Student, t_p
-from llama_index_rag_metrics.statistics.intervals import (
-    RESAMPLES,
-    SEED,
-    MeanInterval,
-    exact_mean,
-    number_clusters,
-)
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.shortfalls import (
-    Shortfalls,
-    beats_all,
-    leads_over,
-    shortfalls,
-)
-
-
-def not_beaten(
-    scores: FloatArray,
-    *,
-    span: float = 1.0,
-    worst: float | None = 0.0,
-    clusters: IntArray | None = None,
-    alpha: float = 0.05,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> IntArray:
-    """The positions of the columns of `scores` that no other one is shown to beat."""
-    n_queries, n = scores.shape
-    if n < 2 or n_queries < 2:
-        return np.arange(n)
-    best = int(scores.mean(axis=0).argmax())
-    if beats_all(scores, best, span=span, worst=worst, clusters=clusters, alpha=alpha):
-        return np.array([best])
-    every = (
-        leads_over(scores, each, np.delete(np.arange(n), each), span, worst, clusters)
-        for each in range(n)
-    )
-    beaten = [_is_beaten(*leads, alpha, resamples, seed) for leads in every]
-    return np.flatnonzero(~np.array(beaten))
-
-
-def _is_beaten(leads: Units, assumed: Student, alpha: float, resamples: int, seed: int) -> bool:
-    """Whether an interval of the leads over a rival, all holding together, is below 0."""
-
-    def is_below(level: float) -> bool:
-        return bool((assumed.bounds(1 - level / 2)[1] < 0).any())
-
-    n = len(assumed.mean)
-    # correction makes none narrower, nor wider than Bonferroni's: flips where neither decides
-    if not is_below(alpha):
-        return False
-    if is_below(alpha / n):
-        return True
-    family, alone = [np.arange(n)], t_p(leads)
-    corrected = max_t(leads, alone, family, alpha=alpha, resamples=resamples, seed=seed)
-    return is_below(corrected.levels[0])
+from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, number_clusters
+from llama_index_rag_metrics.statistics.resampling import NOISE
+from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, not_beaten, shortfalls
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -321,7 +266,8 @@ class Sweep(Reportable, Sequence[Configuration]):
         `options` are the further arguments of `compare`.
         """
         first = next(iter(self._results), "")
-        known = {"primary": self.primary, "clusters": self.clusters}
+        metrics = dict.fromkeys([self.primary, *self.metric_names])
+        known = {"metrics": [*metrics], "clusters": self.clusters}
         return compare(self._results, baseline or first, **{**known, **options})
 
     def report(self, *, full: bool = False) -> Report:

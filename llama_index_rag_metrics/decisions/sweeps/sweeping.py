@@ -18,7 +18,6 @@ from pydantic import SecretStr
 from typing_extensions import Unpack
 
 from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
-from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.comparison.comparison import margin_of
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
 from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, answers_to, read_answers
@@ -50,6 +49,7 @@ from llama_index_rag_metrics.runtime.errors import (
     JournalBusy,
     JournalDamaged,
     JournalMismatch,
+    UnknownMetric,
 )
 from llama_index_rag_metrics.runtime.masking import (
     describe_error,
@@ -59,6 +59,7 @@ from llama_index_rag_metrics.runtime.masking import (
     register_secrets_of,
 )
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_options
 
@@ -154,7 +155,7 @@ async def asweep(
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]
-    decides = primary_of(primary, names)
+    decides = _primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset)
     clusters_of(clusters, [*questions.queries], questions.metadata)
@@ -402,3 +403,11 @@ def _column(name: str, values: Any) -> list[Value]:
         expected = "a list of values, or {name: value}"
         raise InvalidInput(f"grid[{name!r}]", type(values), expected, _REMEDY)
     return [Value.of(name, value) for value in values]
+
+
+def _primary_of(wanted: str | None, names: Sequence[str]) -> str:
+    """The name of the metric that decides: the first, or the one wanted, perhaps by an alias."""
+    try:
+        return names[0] if wanted is None else name_among(wanted, names)
+    except UnknownMetric:
+        raise InvalidInput("primary", wanted, " or ".join(map(repr, names))) from None
