@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -206,18 +206,6 @@ def write_jsonl(content: DatasetContent, path: Path) -> None:
 _INDEX = ("", "Unnamed: 0")
 
 
-def read_columns(data: Mapping[str, Any], place: Place) -> DatasetContent:
-    """Read a table of questions by columns: {column: {row: value}} or {column: [value, …]}."""
-    for name, part in data.items():
-        is_column = isinstance(part, Iterable) and not isinstance(part, str)
-        place.check(is_column, f"a column {name!r}, a list or {{row: value}}", part)
-    columns = [list(part.values() if isinstance(part, dict) else part) for part in data.values()]
-    lengths = [len(column) for column in columns]
-    place.check(len(set(lengths)) <= 1, "columns of the same length", lengths)
-    rows = [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
-    return records.read_questions(place.numbered(rows))
-
-
 def read_csv(path: Path) -> DatasetContent:
     content = DatasetContent()
     headings, rows = tables.read_table(path, ",")
@@ -276,8 +264,6 @@ def read_value(data: object, place: Place) -> DatasetContent:
         return read_mapping(data, place)
     if isinstance(examples := data.get("examples"), (list, tuple)):
         return records.read_questions(place.numbered(examples))
-    if any(isinstance(data.get(name), (dict, list)) for name in f.QUERY):
-        return read_columns(data, place)
     if any(name in data for name in f.QUERY):
         return records.read_questions([(place, data)])
     raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", [IN_MEMORY, *UNDERSTOOD])

@@ -28,11 +28,6 @@ PLACE_SOURCE = ("source", "document", "document_id")
 
 EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
 
-GENERATED_FROM = "contexts"
-"""In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
-
-ANSWERED = {"answer", "response"}
-
 DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
 
 TEXT = ("text", "contents")

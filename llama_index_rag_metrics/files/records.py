@@ -128,8 +128,6 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
     place.check(query_id not in content.queries, "every query id once", query_id)
     judgements, texts = take(fields, f.RELEVANCE), take(fields, f.EXPECTED_TEXTS)
-    if texts is None and not f.ANSWERED & set(fields):
-        texts = fields.pop(f.GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
     relevance = None if judgements is None else read_relevance(judgements, place)
     if relevance is None and (spans := take(fields, f.EXPECTED_SPANS)) is not None:
@@ -235,7 +233,7 @@ def read_relevance(value: object, place: Place) -> Relevance:
 def looks_like_several(text: str) -> bool:
     """Whether a text may be several ids, such as d1,d2 or [d1]; a title has plain words."""
     text = text.strip()
-    if text.startswith(("[{", '["', "['", '{"')):
+    if text.startswith(("[{", '["', "['", '{"', "{'")):
         return True
     parts = [part.strip() for part in SEPARATORS.split(text)]
     if len(parts) > 1:

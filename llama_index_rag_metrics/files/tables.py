@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import json
-import re
-import tokenize
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,16 +103,19 @@ def _quoted(path: Path) -> Iterator[tuple[Place, list[str]]]:
         yield Place(str(path), table.line_num), cells
 
 
-_TEXTS = {*f.EXPECTED_TEXTS, f.GENERATED_FROM}
-_NO_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
-_SIDE_BY_SIDE = re.compile(r"""["'][\s\\]*[bru]{0,2}["']""", re.IGNORECASE)
+_TEXTS = frozenset(f.EXPECTED_TEXTS)
+_PYTHON_LISTS = ("['", '["')
+"""How a list of texts begins as Python prints it, or in JSON that is broken."""
 
 LISTED = frozenset({*f.RELEVANCE, *_TEXTS, HISTORY})
 
 
 def read_field(name: str, text: str, place: Place) -> object:
     """The value of a cell; in a field of texts, what only looks like a list is a text."""
-    value = read_cell(text, place)
+    value = read_cell(text)
+    if isinstance(value, str) and name in _TEXTS and value.startswith(_PYTHON_LISTS):
+        expected = 'texts as JSON writes a list, ["one", "two"]: json.dumps(list) makes it'
+        raise place.wrong(expected, text)
     if value is None or isinstance(value, str) or name not in LISTED or name == HISTORY:
         return value
     if name not in _TEXTS:  # no id looks like a list or an object
@@ -128,34 +126,12 @@ def read_field(name: str, text: str, place: Place) -> object:
         return text
 
 
-def read_cell(text: str, place: Place) -> object:
+def read_cell(text: str) -> object:
     if not text:
         return None
     if text[0] not in "[{":
         return text
-    # JSON first: Python would take null for a name, and halve escaped characters beyond U+FFFF
-    for read in (json.loads, _read_literal):
-        try:
-            value = read(text)
-        except _NO_LITERAL:
-            continue
-        if read is not json.loads and _has_lost_commas(text):
-            expected = "commas between the members of a list, which a numpy array loses"
-            raise place.wrong(expected, text)
-        return value
-    return text
-
-
-def _read_literal(text: str) -> object:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "\\d" in a text is no fault of the caller's code
-        return ast.literal_eval(text)
-
-
-def _has_lost_commas(text: str) -> bool:
-    """Whether texts are side by side: Python would read them as one."""
-    if not _SIDE_BY_SIDE.search(text):  # most have none, and the tokenizer is slow
-        return False
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    kinds = [token.type for token in tokens if token.type != tokenize.NL]
-    return (tokenize.STRING, tokenize.STRING) in pairwise(kinds)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

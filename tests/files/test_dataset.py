@@ -91,8 +91,8 @@ def test_lists_that_a_frame_holds_as_text(tmp_path: Path) -> None:
     path.write_text(
         "query_id,query,expected_ids,expected_texts\n"
         "q1,[why]?,d1,one\n"
-        """q2,how?,"['d1', 'd2']","[""one"", ""two""]"\n"""
-        """q3,who?,"{'d1': 2}",[1] is a note\n"""
+        """q2,how?,"[""d1"", ""d2""]","[""one"", ""two""]"\n"""
+        """q3,who?,"{""d1"": 2}",[1] is a note\n"""
     )
     from_frame = RetrievalDataset.of(pd.read_csv(path))
     assert from_frame.relevance["q1"] == Relevance(["d1"])

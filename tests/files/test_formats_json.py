@@ -234,23 +234,22 @@ def test_the_labelled_rag_class(tmp_path: Path) -> None:
 
 RAGAS = {
     "0.0": {"question": "why?", "ground_truth_context": ["c1", "c2"], "question_type": "simple"},
-    "0.1": {"question": "why?", "contexts": ["c1", "c2"], "evolution_type": "simple"},
     "0.2": {"user_input": "why?", "reference_contexts": ["c1", "c2"], "synthesizer_name": "s"},
 }
 
 
 @pytest.mark.parametrize("version", RAGAS)
-@pytest.mark.parametrize("form", ["records.json", "columns.json", "lines.jsonl", "table.csv"])
+@pytest.mark.parametrize("form", ["records.json", "lines.jsonl", "table.csv"])
 def test_ragas_test_sets_of_every_version(tmp_path: Path, version: str, form: str) -> None:
     row = RAGAS[version]
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame([row, {**row, next(iter(row)): "who?"}])
     path = tmp_path / form
     if form == "table.csv":
-        frame.to_csv(path)
+        listed = list(row)[1]
+        frame.assign(**{listed: frame[listed].map(json.dumps)}).to_csv(path)
     else:
-        orient = "columns" if form == "columns.json" else "records"
-        frame.to_json(path, orient=orient, lines=form.endswith("l"))
+        frame.to_json(path, orient="records", lines=form.endswith("l"))
     dataset = RetrievalDataset.load(path)
     assert dataset.queries == {"q1": "why?", "q2": "who?"}
     assert dataset.expected_texts == {"q1": ["c1", "c2"], "q2": ["c1", "c2"]}
@@ -265,10 +264,10 @@ def test_contexts_beside_an_answer_are_what_was_retrieved() -> None:
     assert dataset.metadata["q1"]["contexts"] == ["c"]
 
 
-def test_csv_of_a_numpy_array_is_refused(tmp_path: Path) -> None:
+def test_csv_of_a_list_as_python_prints_it_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("user_input,reference_contexts\nwhy?,\"['c1'\n 'c2']\"\n")
-    with pytest.raises(FileFormatError, match="line 3: expected commas between the members"):
+    with pytest.raises(FileFormatError, match="line 3: expected texts as JSON writes a list"):
         RetrievalDataset.load(path)
 
 
@@ -321,12 +320,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         RetrievalDataset({"q": "?", "r": "?"}, metadata={"r": {"x": object()}}).save(path)
     assert list(RetrievalDataset.load(path).queries) == ["q"]
-
-
-@pytest.mark.parametrize("column", [5, None, "a text"])
-def test_a_column_that_is_none(column: object) -> None:
-    with pytest.raises(FileFormatError, match="expected a column 'reference_contexts'"):
-        RetrievalDataset.of({"query": ["Who?"], "reference_contexts": column})
 
 
 def test_places_beside_questions(tmp_path: Path) -> None:

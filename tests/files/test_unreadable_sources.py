@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,10 +131,3 @@ def test_groups_of_two_are_groups(pairs: Any) -> None:
     relevance = RetrievalDataset.of([{"query": "why?", "expected_ids": pairs}]).relevance["q1"]
     groups = tuple(tuple(map(str, pair)) for pair in pairs)
     assert relevance.alternatives == groups
-
-
-@pytest.mark.parametrize("column", [5, None, "abc", True])
-def test_columns_that_are_none(tmp_path: Path, column: object) -> None:
-    (tmp_path / "a.json").write_text(json.dumps({"query": ["x"], "reference_contexts": column}))
-    with pytest.raises(FileFormatError, match=r"a column 'reference_contexts', a list or {row"):
-        RetrievalDataset.load(tmp_path / "a.json")

@@ -192,7 +192,7 @@ class Reader(ABC, Generic[T]):
 
         def read(cells: list[str], place: Place) -> None:
             fields = {
-                name: read_cell(text, place) if name in f.LISTS else text
+                name: read_cell(text) if name in f.LISTS else text
                 for name, text in zip(names, cells, strict=True)
                 if text
             }
