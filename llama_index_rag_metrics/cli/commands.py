@@ -35,7 +35,6 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 Count = Annotated[T, {"min": 1, "metavar": "N"}]
 Natural = Annotated[T, {"min": 0, "metavar": "N"}]
-NotNegative = Annotated[T, {"min": 0}]
 NewFile = Annotated[T, {"dir_okay": False}]
 Form = Literal["table", "markdown", "json"]
 

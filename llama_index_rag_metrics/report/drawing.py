@@ -16,7 +16,6 @@ from llama_index_rag_metrics.report.words import shared_start
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 # from little to much: each end is told from white and from black
 POINT_SCALE = ("#4477aa", "#aa3377", "#ee6677")
-CELL_SCALE = ("#e8f0fa", "#6ea8e8")  # the same for cells, with dark text on them
 CELL_TEXT = "#111827"
 
 # what a series has of each point

@@ -24,7 +24,7 @@ class Series:
     name: str
     number: int  # the system's position, for its colour and symbol
     x: Sequence[float] | Sequence[str]  # of a box: its ends, quartiles and median, lowest first
-    y: Sequence[float] | Sequence[str]  # in "points", names of metrics; in "cells", texts, as `x`
+    y: Sequence[float] | Sequence[str]  # in "points", names of metrics
     low: Sequence[float | None] = ()  # lower ends of intervals around x
     high: Sequence[float | None] = ()
     remarks: Sequence[str] = ()  # what each point, or a box, shows under the pointer
@@ -40,14 +40,13 @@ class Series:
 class Figure:
     """A figure as data."""
 
-    # of "cells", x and y are texts
-    form: Literal["points", "lines", "bars", "boxes", "marks", "cells"]
+    form: Literal["points", "lines", "bars", "boxes", "marks"]
     x: Axis
     y: Axis
     series: Sequence[Series]
     zero_line: bool = False  # whether a line marks x = 0, or whatever else is the `zero` of a scale
     zero: float = 0.0
-    z: Axis | None = None  # what the colour of marks and cells shows
+    z: Axis | None = None  # what the colour of marks shows
     remark: str = ""  # a sentence below the figure, such as what its cells average
     name: str = ""  # what the figure is called among its variants
     variants: Sequence[Figure] = ()  # others to choose from, such as of other pairs of parameters

@@ -18,11 +18,11 @@ from llama_index_rag_metrics.report import drawing
 from llama_index_rag_metrics.report.escape import Element, element, render
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.numbers import NO_VALUE, count, on_axis, score
+from llama_index_rag_metrics.report.numbers import count, on_axis
 
 Numbered: TypeAlias = Mapping[str, int]
 
-_CHARACTER, _ROW, _CELL = 7.4, 20, 30
+_CHARACTER, _ROW = 7.4, 20
 _PLANE, _BARS, _BELOW = 230, 96, 40
 _NAME_CHARACTERS, _END_CHARACTERS, _LABEL_CHARACTERS = 20, 17, 32
 _LABELLED_WIDTH = 430  # the width by which the labels of points are kept apart
@@ -282,41 +282,12 @@ def _bars(figure: Figure, numbers: Numbered) -> _Drawn:
     return _Drawn([*_x_axis(figure, x, top), *parts], top, 36)
 
 
-def _cells(figure: Figure, _: Numbered) -> _Drawn:
-    """A grid of numbers; the more, the darker."""
-    (series,) = figure.series
-    columns, rows = (list(dict.fromkeys(map(str, axis))) for axis in (series.x, series.y))
-    cells = {(str(x), str(y)): z for x, y, z in zip(series.x, series.y, series.z, strict=True)}
-    known = [value for value in cells.values() if value is not None]
-    width, height = 100 / len(columns), float(_CELL * len(rows))
-    names = drawing.shortened([plain(name) for name in rows], _NAME_CHARACTERS)
-    left = max(map(cell_len, names)) * _CHARACTER + 14
-    parts = [*_notes_above(left, "", figure.y.title), _x_title(figure, height)]
-    for row, name in enumerate(rows):
-        middle = row * _CELL + _CELL / 2 + 4
-        parts.append(_svg_text(names[row], -8, middle, text_anchor="end"))
-        for column, across in enumerate(columns):
-            value = cells.get((across, name))
-            fill = _mixed(drawing.CELL_SCALE, value, known)
-            cell = _rect(column * width, row * _CELL, width, _CELL - 2, fill=fill)
-            text = NO_VALUE if value is None else score(value)
-            title = plain(f"{figure.x.title} {across}, {figure.y.title} {name}: {text}")
-            look = {} if value is None else {"fill": drawing.CELL_TEXT}
-            number = _centred(text, (column + 0.5) * width, middle, **look)
-            parts.append(element("g", element("title", title), cell, number))
-    short = drawing.shortened([plain(name) for name in columns], _NAME_CHARACTERS)
-    for column, name in enumerate(short):
-        parts.append(_centred(name, (column + 0.5) * width, height + 14))
-    return _Drawn(parts, height, left, above=26)
-
-
 _FORMS: Mapping[str, Callable[[Figure, Numbered], _Drawn]] = {
     "points": _points,
     "lines": _lines,
     "bars": _bars,
     "boxes": partial(_row_each, parts=_box),
     "marks": _marks,
-    "cells": _cells,
 }
 
 

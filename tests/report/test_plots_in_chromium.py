@@ -190,22 +190,22 @@ def test_long_names_stand_above_their_rows(opened: Callable[..., Any]) -> None:
     assert "a" * 60 in page.locator("#figure-means text").all_text_contents()
 
 
-def grid(name: str) -> Figure:
-    cells = Series("mrr", 0, ["1", "2"], [name, name], z=[0.5, 0.25])
-    return Figure("cells", Axis("k"), Axis(name), [cells], name=name)
+def figure_of(name: str) -> Figure:
+    marks = Series("mrr", 0, [1, 2], [0.5, 0.25], remarks=["", ""])
+    return Figure("marks", Axis("k"), Axis(name), [marks], name=name)
 
 
 def chosen(metric: str | None) -> Figure:
     first, second = ("kind", "size") if metric == "mrr" else ("size", "kind")
-    return replace(grid(first), variants=[grid(second)])
+    return replace(figure_of(first), variants=[figure_of(second)])
 
 
 class Swept:
-    """A report of two grids for each metric, in another order for another one."""
+    """A report of two figures for each metric, in another order for another one."""
 
     def to_html(self, path: Path) -> Path:
         return write_page(
-            Report("Sweep", metrics=["mrr", "ap"], figures={"heat_map": chosen}), path
+            Report("Sweep", metrics=["mrr", "ap"], figures={"tradeoff": chosen}), path
         )
 
 
@@ -214,15 +214,15 @@ def test_the_pair_of_parameters_stays_chosen(opened: Callable[..., Any]) -> None
     choice = page.get_by_label("what is shown")
     assert choice.input_value() == "kind"
     choice.select_option("size")
-    shown = page.locator("#figure-heat_map text")
-    page.locator("#figure-heat_map text", has_text="size").first.wait_for()
+    shown = page.locator("#figure-tradeoff text")
+    page.locator("#figure-tradeoff text", has_text="size").first.wait_for()
     page.evaluate("""() => {
       const metric = document.querySelector("#metric");
       if (!metric.options.length) metric.append(new Option("mrr", 0), new Option("ap", 1));
       metric.value = 1;
       metric.dispatchEvent(new Event("change"));
     }""")
-    page.locator("#figure-heat_map svg[aria-label$=ap]").wait_for()
+    page.locator("#figure-tradeoff svg[aria-label$=ap]").wait_for()
     assert choice.input_value() == "size"
     assert choice.locator("option").all_inner_texts() == ["size", "kind"]
     assert "size" in shown.all_text_contents()

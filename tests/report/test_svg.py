@@ -204,21 +204,6 @@ def test_points_are_named_where_there_is_room_and_a_line_joins_the_front() -> No
     assert len([word for word in words(crowded) if word.startswith("n")]) < 9
 
 
-def test_a_grid_shows_each_number_and_a_dash_where_there_is_none() -> None:
-    cells = Series("mrr", 0, ["1", "2", "1"], ["x", "x", "y"], z=[0.5, 0.25, 1.0])
-    figure = Figure("cells", Axis("k"), Axis("kind"), [cells], z=Axis("mrr"))
-    assert [word for word in words(figure) if word in {"0.5000", "0.2500", "1.0000", "–"}] == [
-        "0.5000", "0.2500", "1.0000", "–"
-    ]  # fmt: skip
-    rects = drawn(figure).iter(f"{SVG}rect")
-    fills = [rect.get("fill") for rect in rects if rect.get("width") == "50%"]
-    assert {"1", "2", "x", "y", "k", "kind"} <= {*words(figure)}
-    assert fills[1] == "#e8f0fa"  # the least
-    assert fills[2] == "#6ea8e8"  # the greatest
-    assert fills[3] == "none"
-    assert titles(figure)[:2] == ["k 1, kind x: 0.5000", "k 2, kind x: 0.2500"]
-
-
 def test_the_box_of_a_system_says_its_numbers() -> None:
     box = Series("s", 0, [-0.5, -0.1, 0.0, 0.2, 0.5], [], remarks=["median 0"])
     figure = Figure("boxes", Axis("difference"), Axis(), [box], zero_line=True)
@@ -280,19 +265,19 @@ def test_curves_are_in_the_page_too() -> None:
     assert "<polyline" in html
 
 
-def grid(name: str, *, remark: str = "") -> Figure:
-    cells = Series("mrr", 0, ["1", "2"], [name, name], z=[0.5, 0.25])
-    return Figure("cells", Axis("k"), Axis(name), [cells], name=name, remark=remark)
+def figure_of(name: str, *, remark: str = "") -> Figure:
+    marks = Series("mrr", 0, [1, 2], [0.5, 0.25], remarks=["", ""])
+    return Figure("marks", Axis("k"), Axis(name), [marks], name=name, remark=remark)
 
 
 def chosen(metric: str | None) -> Figure:
-    """Two grids, which come in another order for another metric."""
+    """Two figures, which come in another order for another metric."""
     first, second = ("kind", "size") if metric == "mrr" else ("size", "kind")
-    return replace(grid(first, remark=f"a mean over {second}"), variants=[grid(second)])
+    return replace(figure_of(first, remark=f"a mean over {second}"), variants=[figure_of(second)])
 
 
 def test_a_figure_with_variants_lets_choose_and_says_what_it_averages() -> None:
-    report = Report("Sweep", metrics=["mrr", "ap"], figures={"heat_map": chosen})
+    report = Report("Sweep", metrics=["mrr", "ap"], figures={"tradeoff": chosen})
     html = html_page(report)
     assert '<option value="kind">kind</option><option value="size">size</option>' in html
     assert "a mean over size</p>" in html
@@ -301,7 +286,7 @@ def test_a_figure_with_variants_lets_choose_and_says_what_it_averages() -> None:
 
 def test_no_caption_or_remark_of_a_picture_is_cut_off() -> None:
     values = [str(n) for n in range(40)]
-    long = grid("size", remark=f"a mean over {', '.join(values)} and 檢索")
+    long = figure_of("size", remark=f"a mean over {', '.join(values)} and 檢索")
     text = picture(long, f"caption, ndcg({'x' * 120})@10")
     svg = ElementTree.fromstring(text)
     lines = [each.text or "" for each in svg.findall(f"{SVG}text")]
