@@ -36,7 +36,6 @@ class ScoreRequest:
     asked: TraceQuestions
     selection: Selection = ALL_RETRIEVED
     tokenizer: Tokenizer | None = None
-    documents: Mapping[str, str] | None = None
 
 
 def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -> list[Scores]:
@@ -153,7 +152,6 @@ def _read_system(
         max_retrieved=request.selection.max_retrieved,
         judged_only=request.selection.judged_only,
         tokenizer=request.tokenizer,
-        documents=request.documents,
     )
     scores = scores.replace(notes=[*notes, *scores.notes])
     return System(scores.name, scores, run, relevance, {}, {})

@@ -38,7 +38,6 @@ def run_score(
     judged_only: bool = False,
     min_score: float | None = None,
     tokenizer: str | None = None,
-    corpus: Path | None = None,
     output: NewFile[Path | None] = None,
     question_id: str | None = None,
     questions: Path | None = None,
@@ -57,15 +56,13 @@ def run_score(
         output_format (--format): table, json or csv.
         max_retrieved (-M): How many of each ranking count, best first.
         judged_only (-J): Only labelled passages count, and the ranks close up.
-        corpus: The texts of the documents, a file like BEIR's corpus.jsonl: for span metrics in
-            tokens.
         output (-o): Write every question's scores, unrounded: a .parquet, .csv or .json file.
         questions (DATASET): A dataset with the questions' metadata, for rules over slices, and the
             labels, unless --qrels has them. If RUN is a file of traces, it also finds their
             questions by their text.
 
     Groups:
-        Judgements: qrels, questions, question_id, corpus
+        Judgements: qrels, questions, question_id
         Metrics: metric, min_score, max_retrieved, judged_only, tokenizer
         Output: output_format, html, output, json
 
@@ -76,8 +73,6 @@ def run_score(
     from llama_index_rag_metrics import write_html
     from llama_index_rag_metrics.cli import run_files
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
-    from llama_index_rag_metrics.files.beir import read_corpus
-    from llama_index_rag_metrics.files.dataset_content import DatasetContent
     from llama_index_rag_metrics.rankings.judging.judged import Selection
     from llama_index_rag_metrics.scores import scores_export
 
@@ -90,7 +85,6 @@ def run_score(
         selection=Selection(max_retrieved, judged_only, min_score),
         asked=run_files.TraceQuestions.of(question_id, questions),
         tokenizer=tokenizer_named(tokenizer),
-        documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
     )
     say_of_threshold(min_score, len(runs), "runs")
     systems = run_files.score_all(runs, qrels, request)

@@ -144,8 +144,7 @@ def _scored(
     scores = system.scores.replace(repeats=[system.scores] * len(run.repeats))
     if query_id in relevance:
         judged = {query_id: relevance[query_id]}
-        texts = None if dataset is None else dataset.corpus
-        scores = score_rankings(judged, run, [metric], no_relevant="zero", documents=texts)
+        scores = score_rankings(judged, run, [metric], no_relevant="zero")
     queries = system.scores.queries if dataset is None else dataset.queries
     return system._replace(scores=scores.replace(queries=queries), matched=matched)
 

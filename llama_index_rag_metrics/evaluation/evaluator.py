@@ -146,7 +146,7 @@ class Plan:
 def token_counter(
     metrics: Sequence[BaseRetrievalMetric], tokenizer: Tokenizer | None = None
 ) -> TokenCounter | None:
-    needed = any({"tokens", "documents"} & getattr(metric, "needs", set()) for metric in metrics)
+    needed = any("tokens" in getattr(metric, "needs", ()) for metric in metrics)
     if tokenizer is None and not needed:
         return None
     return TokenCounter.of(tokenizer)

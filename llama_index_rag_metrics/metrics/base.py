@@ -96,7 +96,7 @@ class NamedMetric(BaseRetrievalMetric):
     Attributes:
         bounds: the lowest and the highest score that there can be.
         needs: what of the rankings it reads beside their ids: "tokens", "spans",
-            "scores", and the texts of "documents"; `reads` whatever its parameters are.
+            "scores"; `reads` whatever its parameters are.
         needs_relevance: whether a query without relevance has no score.
         of_unanswerable: whether only judged queries with nothing relevant have a score.
         lower_is_better: whether less is better.

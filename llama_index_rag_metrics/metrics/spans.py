@@ -5,10 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from pydantic import Field
-
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric, ThresholdMetric
-from llama_index_rag_metrics.rankings.judging.columns import JudgedSpans, Unit
+from llama_index_rag_metrics.rankings.judging.columns import JudgedSpans
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -17,29 +15,18 @@ __all__ = ["SpanF1", "SpanIoU", "SpanPrecision", "SpanRecall"]
 
 
 class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
-    """A metric of the characters, or the tokens, that were wanted and that were retrieved.
-
-    A token counts where its last character is: those of language models begin with the blank before
-    a word. So passages that share no character share no token.
-    """
+    """A metric of the characters that were wanted and that were retrieved."""
 
     recognises: ClassVar[bool] = False
-    unit: Unit = Field(default="characters", description="what is counted: characters or tokens")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"spans", *(["documents"] if self.unit == "tokens" else ())}
+    reads = frozenset({"spans"})
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         placed = judged.column(JudgedSpans)
-        if placed is not None and placed.ruler is None and self.unit == "tokens":
-            remedy = "Use evaluate() on a dataset with a corpus, or score_rankings(documents=...)."
-            raise InvalidInput(self.metric_name, None, "the texts of the documents", remedy)
         if placed is None or (judged.n_gaining.any() and (placed.rank > 0).all()):
             expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance.of_spans(...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
-        return self.score(*placed.coverage(self.unit, judged, self.cutoff, self.min_grade))
+        return self.score(*placed.coverage(judged, self.cutoff, self.min_grade))
 
     @abstractmethod
     def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:

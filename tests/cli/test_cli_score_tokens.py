@@ -31,20 +31,12 @@ def test_tokens_by_the_tokenizer_named(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "my_words.py").write_text("words = str.split\nnothing = 5\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     run = measured_run(tmp_path)
-    corpus = tmp_path / "corpus.jsonl"
-    text = "one two three four five"
-    corpus.write_text(json.dumps({"_id": "book", "text": text}) + "\n", encoding="utf-8")
-    names = "tokens,span_recall@4tokens,span_recall(unit=tokens)@1"
-    arguments = ["score", str(run), "-m", names, "--format", "json", "--corpus", str(corpus)]
+    arguments = ["score", str(run), "-m", "span_recall@4tokens", "--format", "json"]
     result = CliRunner().invoke(app, [*arguments, "--tokenizer", "my_words:words"])
     assert result.exit_code == 0, result.output
     (scores,) = json.loads(result.output).values()
-    # of 4 words "a" fits, with "three": 5 of 15 characters, 1 of 3 words
-    assert scores["means"] == {
-        "tokens": 5.0,
-        "span_recall@4tokens": pytest.approx(5 / 15),
-        "span_recall(unit=tokens)@1": pytest.approx(1 / 3),
-    }
+    # of 4 words "a" fits, with "three": 5 of 15 characters
+    assert scores["means"] == {"span_recall@4tokens": pytest.approx(5 / 15)}
     for spec, message in {
         "my_words:nothing": "a function from a text to its tokens",
         "my_words:lacking": "my_words.py has no function `lacking` (it has",
@@ -53,10 +45,3 @@ def test_tokens_by_the_tokenizer_named(tmp_path: Path, monkeypatch: pytest.Monke
         result = CliRunner().invoke(app, [*arguments, "--tokenizer", spec])
         assert result.exit_code == 2
         assert message in " ".join(result.stderr.split())
-
-
-def test_span_metrics_in_tokens_need_the_corpus(tmp_path: Path) -> None:
-    arguments = ["score", str(measured_run(tmp_path)), "-m", "span_recall(unit=tokens)"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2
-    assert "the texts of the documents" in " ".join(result.stderr.split())

@@ -106,10 +106,6 @@ class Places:
 def places_for(
     metrics: Sequence[BaseRetrievalMetric], dataset: RetrievalDataset, matcher: Matcher[Any] | None
 ) -> Places | None:
-    for metric in metrics:
-        if "documents" in getattr(metric, "needs", ()) and not dataset.corpus:
-            remedy = "Give the dataset a corpus, or count characters."
-            raise InvalidInput(metric.metric_name, "no corpus", "the documents' texts", remedy)
     return Places(dataset.corpus, matcher) if JudgedSpans in columns_for(metrics) else None
 
 
@@ -497,7 +493,6 @@ def score_by_matcher(
             queries=dataset.queries,
             metadata=dataset.metadata,
             name=run.name,
-            documents=dataset.corpus,
             # one that stands for several makes it longer, repetitions make it shorter
             deepest=None
             if recognised is None

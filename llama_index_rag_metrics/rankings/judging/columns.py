@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 else:
     pl = Lazy("polars")
 
-Unit: TypeAlias = Literal["characters", "tokens"]
-
-Ruler: TypeAlias = Callable[[str], IntArray]
-"""From a document's id to the place of the last character of each of its tokens."""
-
 EXPECTED_SPANS, RETRIEVED_SPANS = "expected_spans", "retrieved_spans"
 
 _ROOM = 2**63
@@ -61,8 +56,6 @@ class JudgedSpans(JudgedColumn):
         end: (spans,) the character after the last.
         rank: (spans,) the rank of a retrieved item; 0 for expected passages.
         grade: (spans,) the grade of an expected passage; 0 for retrieved items.
-        documents: the id of each document, by number; empty without a ruler.
-        ruler: where the tokens of documents end; None where their texts aren't known.
     """
 
     name = "spans"
@@ -74,9 +67,6 @@ class JudgedSpans(JudgedColumn):
     end: IntArray
     rank: IntArray
     grade: FloatArray
-    documents: Sequence[str] = ()
-    ruler: Ruler | None = None
-    _by_unit: dict[Unit, JudgedSpans] = field(default_factory=dict, init=False, repr=False)
     _covered: dict[object, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -106,7 +96,7 @@ class JudgedSpans(JudgedColumn):
         *whole, grades = np.array(rows, np.float64).reshape(-1, 6).T
         names = ("query", "document", "start", "end", "rank")
         columns = dict(zip(names, (column.astype(np.int64) for column in whole), strict=True))
-        return cls(**columns, grade=grades, documents=list(documents), ruler=sources.ruler)
+        return cls(**columns, grade=grades)
 
     @classmethod
     def of_table(cls, table: JudgedTable) -> JudgedSpans:
@@ -138,38 +128,29 @@ class JudgedSpans(JudgedColumn):
         new[items] = rank[begin[self.query[items]] + self.rank[items] - 1]
         return replace(self, rank=new)._select((self.rank == 0) | (new > 0))
 
-    def _in_line(self, unit: Unit) -> JudgedSpans:
-        """The spans by start, document after document; a token is where its last character is."""
-        if unit not in self._by_unit:
-            start, end = self.start, self.end
-            if unit == "tokens" and self.ruler is not None:
-                start, end = start.copy(), end.copy()
-                counts = np.bincount(self.document, minlength=len(self.documents))
-                by_document = np.split(np.argsort(self.document, kind="stable"), np.cumsum(counts))
-                for document_id, rows in zip(self.documents, by_document, strict=False):
-                    last = self.ruler(document_id)
-                    start[rows], end[rows] = np.searchsorted(last, [start[rows], end[rows]])
-            room = int(end.max(initial=0)) + 1
-            document = self.query * (int(self.document.max(initial=0)) + 1) + self.document
-            if (int(document.max(initial=0)) + 1) * room >= _ROOM:
-                document = np.unique(document, return_inverse=True)[1]
-            if (int(document.max(initial=0)) + 1) * room >= _ROOM:
-                expected = f"at most {_ROOM // room:,} documents of such a length"
-                raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
-            start, end = document * room + start, document * room + end
-            placed = replace(self, start=start, end=end)
-            self._by_unit[unit] = placed._select(np.argsort(start))
-        return self._by_unit[unit]
+    @cached_property
+    def _in_line(self) -> JudgedSpans:
+        """The spans by start, document after document."""
+        room = int(self.end.max(initial=0)) + 1
+        document = self.query * (int(self.document.max(initial=0)) + 1) + self.document
+        if (int(document.max(initial=0)) + 1) * room >= _ROOM:
+            document = np.unique(document, return_inverse=True)[1]
+        if (int(document.max(initial=0)) + 1) * room >= _ROOM:
+            expected = f"at most {_ROOM // room:,} documents of such a length"
+            raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
+        start, end = document * room + self.start, document * room + self.end
+        placed = replace(self, start=start, end=end)
+        return placed._select(np.argsort(start))
 
     def _select(self, kept: BoolArray | IntArray) -> JudgedSpans:
         columns = ("query", "document", "start", "end", "rank", "grade")
         return replace(self, **{column: getattr(self, column)[kept] for column in columns})
 
     def coverage(
-        self, unit: Unit, judged: JudgedRankings, cutoff: Cutoff | None, min_grade: float
+        self, judged: JudgedRankings, cutoff: Cutoff | None, min_grade: float
     ) -> tuple[IntArray, IntArray, IntArray]:
         """(queries,) each: covered by the expected within a cutoff, by the retrieved, by either."""
-        spans, n_queries = self._in_line(unit), len(judged)
+        spans, n_queries = self._in_line, len(judged)
         is_expected = (spans.rank == 0) & (spans.grade >= min_grade)
         is_retrieved = spans.rank > 0
         if cutoff is not None:

@@ -15,7 +15,7 @@ from typing_extensions import Self
 from llama_index_rag_metrics.rankings.judging import hashes
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, Ranking, is_number
-from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.lazy import Lazy
@@ -42,12 +42,6 @@ class ColumnSources:
 
     query_ids: Sequence[str] | None = None
     tokenizer: Tokenizer | TokenCounter | None = None
-    documents: Mapping[str, str] | None = None
-
-    @property
-    def ruler(self) -> DocumentTokens | None:
-        """Where the tokens of documents end."""
-        return None if self.documents is None else DocumentTokens(self.documents, self.tokenizer)
 
     def lacks(self, column: str, query: int, ids: object, expected: str, remedy: str) -> Exception:
         query_id = query if self.query_ids is None else self.query_ids[query]

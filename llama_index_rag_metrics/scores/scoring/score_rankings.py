@@ -54,7 +54,6 @@ def score_rankings(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
     tokenizer: Tokenizer | None = None,
-    documents: Mapping[str, str] | None = None,
 ) -> Scores:
     """Score stored rankings.
 
@@ -80,8 +79,7 @@ def score_rankings(
             run, or the conversations that `read_qrels` found beside the labels.
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
-            tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
-        documents: document id to text, for span metrics with `unit=tokens`.
+            tokens; LlamaIndex's `get_tokenizer()` unless given.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -101,12 +99,7 @@ def score_rankings(
     selection = Selection(max_retrieved, judged_only, min_score)
     options = ScoringOptions(no_relevant, failed, selection, tokenizer)
     score = partial(
-        score_with,
-        ranking_metrics(chosen),
-        queries=queries,
-        metadata=metadata,
-        name=name,
-        documents=documents,
+        score_with, ranking_metrics(chosen), queries=queries, metadata=metadata, name=name
     )
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
@@ -136,13 +129,12 @@ def score_with(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
     deepest: int | None = None,
-    documents: Mapping[str, str] | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready; `deepest` where rankings don't say."""
     query_ids, relevance, aligned = align(expected, retrieved)
     rankings = list(map(ids_of, aligned))
     errors = [getattr(ranking, "error", None) for ranking in aligned]
-    sources = ColumnSources(query_ids, options.tokenizer, documents)
+    sources = ColumnSources(query_ids, options.tokenizer)
     scored = score_batch(
         judge(relevance, aligned, options.columns(metrics), sources),
         metrics,
