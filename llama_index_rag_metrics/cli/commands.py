@@ -23,7 +23,6 @@ from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.help import Command, Docstring, Group, epilog, read_rows, styled
 from llama_index_rag_metrics.runtime.atomic_files import is_stream
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingKey, RagMetricsError
-from llama_index_rag_metrics.runtime.masking import mask
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -55,8 +54,7 @@ Args:
     depth: How many of each ranking are read, best first.
     form (--format): How the result is printed.
     html: Write the report as one HTML file.
-    json: Write the decision, the unrounded numbers, the exit code and any error as JSON. With -,
-        print it; everything else then goes to standard error.
+    json: Write the unrounded numbers as JSON.
     llm (FACTORY): package.module:factory, which makes an LLM of LlamaIndex, or the LLM.
     min_score: Leave out passages with a lower score of the retriever, as
         SimilarityPostprocessor(similarity_cutoff=…) would.
@@ -108,23 +106,20 @@ def command(
         own = inspect.signature(function, eval_str=True).parameters
         parameters = {**own, "json": _JSON}
         written = [name for name in own if "dir_okay" in str(own[name].annotation)]
-        called = f"{group.info.name} {name}" if group is labels else name
         names = {name: rows[name].name(parameter) for name, parameter in parameters.items()}
 
         def run(*, json: Path | None, **given: Any) -> None:
             with _errors_in_one_line(names):
-                if json != outcome.STDOUT:
-                    check_files({"--json": json})
-                    outcome.check_path(json, given, names, written)
+                for option in ["json", *written]:
+                    if {**given, "json": json}[option] == outcome.STDOUT:
+                        raise InvalidInput(names[option], "-", "the name of a file")
+                check_files({"--json": json})
+                outcome.check_path(json, given, names, written)
             with (
-                outcome.recorded(called, json),
+                outcome.recorded(json),
                 _errors_in_one_line(names),
                 interrupted("nothing was written"),
             ):
-                for option in written:
-                    if given[option] == outcome.STDOUT:
-                        expected = "the name of a file: only --json is printed with -"
-                        raise InvalidInput(names[option], "-", expected)
                 run_package(needs_llama_index=needs_llama_index)
                 function(**given)
 
@@ -179,7 +174,6 @@ def _errors_in_one_line(names: Mapping[str, str]) -> Iterator[None]:
         raise
     except (RagMetricsError, OSError) as error:
         message = _message(error, names)
-        outcome.failed(mask(message))
         say(message, is_error=True)
         raise typer.Exit(WRONG_USAGE) from None
 
@@ -191,7 +185,6 @@ def interrupted(kept: str, path: Path | None = None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         is_kept = path is None or path.exists()
-        outcome.failed(f"interrupted: {kept if is_kept else 'nothing was kept'}")
         say(f"interrupted: {kept if is_kept else 'nothing was kept'}")
         raise typer.Exit(INTERRUPTED) from None
 

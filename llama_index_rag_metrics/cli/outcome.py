@@ -1,11 +1,10 @@
-"""What a command found, for other programs: one shape of JSON for all commands."""
+"""What a command found, for other programs: the JSON of its result."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,45 +12,26 @@ import typer
 
 from llama_index_rag_metrics.runtime.atomic_files import is_stream, json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import describe_error
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.reportable import Reportable
     from llama_index_rag_metrics.scores import Scores
 
-FORMAT = "rag-metrics result, version 1"
-
 STDOUT = Path("-")
-"""As a path: the standard output, which then has nothing else."""
+"""What is no name of a file."""
 
-_found: dict[str, Any] = {}
-"""What the command that runs has found; empty where nobody asked for it."""
+_asked: list[Path] = []
+"""The file that the command writes its result to, if there is one."""
 
 
 @contextmanager
-def recorded(command: str, path: Path | None) -> Iterator[None]:
-    """Write what happens within to the path, whichever way it ends."""
-    _found.clear()
-    if path is None:
-        yield
-        return
-    _found.update(format=FORMAT, command=command, exit_code=0, error=None, decision=[], result=None)
+def recorded(path: Path | None) -> Iterator[None]:
+    """Write what is found within to the path."""
+    _asked[:] = [] if path is None else [path]
     try:
-        with redirect_stdout(sys.stderr if path == STDOUT else sys.stdout):
-            yield
-    except typer.Exit as end:
-        _found["exit_code"] = end.exit_code
-        raise
-    except BaseException as error:
-        _found.update(exit_code=1, error=describe_error(error))
-        raise
+        yield
     finally:
-        text = json_text(jsonable(_found, "json", strict=False), indent=1)
-        if path == STDOUT:
-            typer.echo(text)
-        else:
-            write_text(path, f"{text}\n")
-        _found.clear()
+        _asked.clear()
 
 
 def check_path(
@@ -69,35 +49,25 @@ def check_path(
                 raise InvalidInput("--json", str(path), expected)
 
 
-def failed(error: str) -> None:
-    """Record why the command ends."""
-    if _found:
-        _found["error"] = error
-
-
-def found(sentences: Sequence[str], result: Callable[[], Any]) -> None:
-    """Record the sentences that come first, and what is unrounded below them."""
-    if _found:
-        _found.update(decision=[*_found["decision"], *sentences], result=result())
+def found(result: Callable[[], Any]) -> None:
+    """Write what is unrounded, where somebody asked for it."""
+    for path in _asked:
+        write_text(path, f"{json_text(jsonable(result(), 'json', strict=False), indent=1)}\n")
 
 
 def tell(sentence: str, result: Any = None) -> None:
-    """Print and record a sentence that is all that a command says."""
+    """Print a sentence that is all that a command says."""
     typer.echo(sentence)
-    found([sentence], lambda: result)
+    found(lambda: result)
 
 
 def found_in(result: Reportable) -> None:
-    """Record the decision and the numbers of a result."""
-    if _found:
-        decision = [statement.text for statement in result.report().decision]
-        found(decision, lambda: json.loads(result.to_json()))
+    """Write the JSON of a result."""
+    found(lambda: json.loads(result.to_json()))
 
 
 def found_scores(systems: Sequence[Scores]) -> None:
-    """Record every question's scores, by system, and what is decided between the systems."""
-    if _found:
-        from llama_index_rag_metrics.decisions.side_by_side import decision_of
-        from llama_index_rag_metrics.scores.scores_export import to_json
+    """Write every question's scores, by system."""
+    from llama_index_rag_metrics.scores.scores_export import to_json
 
-        found(decision_of(systems), lambda: json.loads(to_json(systems)))
+    found(lambda: json.loads(to_json(systems)))

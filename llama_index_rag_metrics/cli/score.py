@@ -131,7 +131,7 @@ def run_metrics(name: str | None = None) -> None:
     if known is not None and known not in METRICS:
         known = metric(known).name
     chosen = METRICS.values() if known is None else [METRICS[known]]
-    outcome.found([], lambda: [record(entry) for entry in chosen])
+    outcome.found(lambda: [record(entry) for entry in chosen])
     if known is None:
         print_table(METRICS.values())
         return

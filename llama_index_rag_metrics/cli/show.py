@@ -84,8 +84,7 @@ def run_show(
     report = story_report(query_id, systems, chosen, depth)
     records = report.records
     rows = zip(*records.columns.values(), strict=True)
-    sentences = [statement.text for statement in report.decision]
-    outcome.found(sentences, lambda: [dict(zip(records.columns, row, strict=True)) for row in rows])
+    outcome.found(lambda: [dict(zip(records.columns, row, strict=True)) for row in rows])
     if form == "markdown":
         typer.echo(to_markdown(report).rstrip("\n"))
     else:

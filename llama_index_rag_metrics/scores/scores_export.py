@@ -32,8 +32,6 @@ def read_json(path: Path) -> dict[str, Scores]:
     expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
     try:
         data = from_json(text, place)
-        if isinstance(data, dict) and "command" in data:  # with what else the command found
-            data = data["result"]
         parts = data if isinstance(data, dict) and data and "format" not in data else {"": data}
         if all(isinstance(part, dict) for part in parts.values()):
             return {name: Scores.from_json(json.dumps(part)) for name, part in parts.items()}

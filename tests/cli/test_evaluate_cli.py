@@ -72,7 +72,7 @@ def test_two_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
     )
 
     assert result.exit_code == 0, result.output
-    assert list(json.loads(json_path.read_text())["result"]) == [
+    assert list(json.loads(json_path.read_text())) == [
         "my_factories:of_nothing",
         "my_broken:of_nothing",
     ]
@@ -97,7 +97,7 @@ def test_progress_is_on_standard_error(folder: Path) -> None:
 def test_json_has_every_score_unrounded(folder: Path) -> None:
     result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr", "--json", "scores.json")
     saved = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-    scores = Scores.from_json(json.dumps(saved["result"]["of_dataset"]))
+    scores = Scores.from_json(json.dumps(saved["of_dataset"]))
 
     assert result.exit_code == 0
     assert scores.by_query("mrr") == {"q1": 1.0, "q2": 1 / 2, "q3": 1 / 3}

@@ -71,7 +71,7 @@ class TestCheck:
         )  # fmt: skip
 
         findings = json.loads(result.stdout)
-        assert findings == json.loads((folder / "found.json").read_text())["result"]
+        assert findings == json.loads((folder / "found.json").read_text())
         assert [(finding["kind"], finding["id"], finding["others"]) for finding in findings] == [
             ("moved", "d1", ["n1"]),
             ("moved", "d2", ["n2"]),
@@ -99,7 +99,7 @@ class TestMove:
         assert result.exit_code == 0, result.output
         moved = RetrievalDataset.load("new.json")
         assert moved.relevance == {"q1": ["n1"], "q2": ["n2"]}
-        moves = json.loads((folder / "moves.json").read_text())["result"]
+        moves = json.loads((folder / "moves.json").read_text())
         assert [(move["item"], move["fate"], move["new_ids"]) for move in moves] == [
             ("d1", "moved", ["n1"]),
             ("d2", "moved", ["n2"]),

@@ -43,7 +43,7 @@ def test_questions_are_asked_several_times(folder: Path) -> None:
     command = ("-r", "my_factories:moody", "-m", metrics, "--journal", "kept")
     shown = evaluate(*command, "--repeats", "4", "--json", "scores.json", "-o", "run.parquet")
     assert shown.exit_code == 0, shown.output
-    (kept,) = json.loads(Path("scores.json").read_text(encoding="utf-8"))["result"].values()
+    (kept,) = json.loads(Path("scores.json").read_text(encoding="utf-8")).values()
     assert len(kept["repeats"]) == 4
     # found the first and the third time
     assert kept["means"] == {"hit_rate@3": pytest.approx(0.5)}

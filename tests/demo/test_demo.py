@@ -169,7 +169,7 @@ def test_the_command(tmp_path: Path) -> None:
 
     saved = {
         name: Scores.from_json(json.dumps(scores))
-        for name, scores in json.loads(path.read_text())["result"].items()
+        for name, scores in json.loads(path.read_text()).items()
     }
     assert list(saved) == ["bm25", "lsa"]
     shown = [f"{scores.means['ndcg@10']:.2f}" for scores in saved.values()]
