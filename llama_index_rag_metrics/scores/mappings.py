@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from typing_extensions import Self
 
 from llama_index_rag_metrics.metrics.metric_names import metric
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored, UnknownMetric
 
 Value = TypeVar("Value")
@@ -121,6 +122,20 @@ def ranking_digest(ids: Sequence[str]) -> str:
         encoded = f'["{joined}"]'  # what json makes of it, in a third of the time
     else:
         encoded = json.dumps(texts, separators=(",", ":"))
+    return sha256(encoded.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
+
+
+def label_digests(relevance: Mapping[str, RelevanceLike]) -> LazyMapping[str]:
+    """The digest of each query's labels: their grades, and their groups or facets."""
+    return LazyMapping(relevance, cache(lambda query_id: label_digest(relevance[query_id])))
+
+
+def label_digest(labels: RelevanceLike) -> str:
+    """A short digest of a query's labels."""
+    judged = Relevance.of(labels)
+    grades = sorted((str(item), float(grade)) for item, grade in judged.grades.items())
+    groups = sorted(sorted(map(str, group)) for group in judged.alternatives or ())
+    encoded = json.dumps([grades, groups], separators=(",", ":"))
     return sha256(encoded.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
 
 

@@ -59,6 +59,7 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
             query_id: ranking_digest([part.rankings.get(query_id, "") for part in parts])
             for query_id in _first(parts, "rankings")
         },
+        labels=_first(parts, "labels"),
         usage={
             name: reduce(add, (part.usage[name] for part in parts if name in part.usage))
             for name in _first(parts, "usage")

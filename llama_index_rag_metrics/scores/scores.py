@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
 FORMAT = "llama-index-rag-metrics scores, version 1"
-_BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings")
+_BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings", "labels")
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ class Scores(Reportable):
             first few items of each with excerpts of their texts, so that scores alone show them.
         rankings: query id to the digest of its ranking, if known: the gate detects an unchanged
             system by them.
+        labels: query id to the digest of its labels, if known: the gate refuses a baseline that was
+            scored by other ones.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
         repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
@@ -152,6 +154,7 @@ class Scores(Reportable):
     notes: tuple[str, ...]
     answers: Mapping[str, Mapping[str, Mapping[str, Any]]]
     rankings: Mapping[str, str]
+    labels: Mapping[str, str]
     usage: Mapping[str, Usage]
     repeats: tuple[Scores, ...]
     min_score: float | None
@@ -174,6 +177,7 @@ class Scores(Reportable):
         notes: Iterable[str] = (),
         answers: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         rankings: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
         repeats: Iterable[Scores] = (),
         min_score: float | None = None,
@@ -212,6 +216,7 @@ class Scores(Reportable):
             notes=tuple(notes),
             answers=frozen(answers, 3),
             rankings=frozen(rankings),
+            labels=frozen(labels),
             usage=frozen(
                 {
                     metric: value if isinstance(value, Usage) else Usage(**value)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
@@ -27,7 +28,7 @@ from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInpu
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.hardest import HardQuestions, worst_of
-from llama_index_rag_metrics.scores.mappings import lazy_digests
+from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
 from llama_index_rag_metrics.scores.scores_report import systems_report
 from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
@@ -136,6 +137,13 @@ class EvaluationResults(Reportable, ListOfResults):
         """Means, counts, latency, what went wrong, and each query's ranking."""
         return results_report([self])
 
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The scores with digests of questions, labels and rankings; written to `path`, if given.
+
+        `Scores.from_json` reads it back, and a gate takes the file as the baseline.
+        """
+        return self.scores.to_json(path)
+
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"
 
@@ -186,6 +194,7 @@ def _scores_of(plan: Plan, collected: Collected) -> Scores:
         rankings=lazy_digests(
             [*collected.run], [ranking.ids for ranking in collected.run.values()]
         ),
+        labels=label_digests(dataset.relevance),
         notes=[*scores.notes, *_notes(dataset, metrics, collected)],
     )
 

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.mappings import lazy_digests
+from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import (
     Failed,
     Metrics,
@@ -143,6 +143,11 @@ def score_with(
         is_failed=np.array([error is not None for error in errors], np.bool_),
         sides=Sides(query_ids.__getitem__, lambda row: (relevance[row], rankings[row])),
     )
+    judged = {
+        query_id: judgements
+        for query_id, judgements in zip(query_ids, relevance, strict=True)
+        if judgements is not None and isinstance(retrieved, Run)
+    }
     left = rankings
     if (least := options.selection.min_score) is not None:
         of = (each.at_least(least) if isinstance(each, Ranking) else each for each in aligned)
@@ -162,6 +167,7 @@ def score_with(
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
         rankings=lazy_digests(query_ids, left) if isinstance(retrieved, Run) else None,
+        labels=label_digests(judged),
         min_score=max((each for each in thresholds if each is not None), default=None),
         max_retrieved=options.selection.max_retrieved,
         judged_only=options.selection.judged_only,
