@@ -44,7 +44,7 @@ TITLES = {
 PARTS = {
     "EvaluationResults": ("HardQuestions",),
     "Scores": ("Counts", "MetricInterval"),
-    "LabelFindings": ("Finding", "Coverage"),
+    "LabelFindings": ("Finding",),
     "MovedLabels": ("Move",),
     "Comparison": ("Difference", "MeanInterval"),
     "GateReport": ("Verdict", "WorstQuery"),
