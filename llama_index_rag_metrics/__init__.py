@@ -29,13 +29,12 @@ from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
 from llama_index_rag_metrics.metrics.texts.rerank import *
 from llama_index_rag_metrics.metrics.texts.semantic import *
 from llama_index_rag_metrics.metrics.texts.text_metric import *
-from llama_index_rag_metrics.rankings.fusion import combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher, TextMatcher
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
 from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
@@ -76,7 +75,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
     from llama_index_rag_metrics.labels.review.reviewers import agreement
     from llama_index_rag_metrics.labels.review.reviews import read_judgements, write_review_page
-    from llama_index_rag_metrics.rankings.fusion import fuse
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
     from llama_index_rag_metrics.runtime.cache.fetching import Cache
     from llama_index_rag_metrics.scores import Scores
@@ -131,7 +129,6 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_stages",
-    "fuse",
     "generate_question_context_pairs",
     "match_run",
     "metric",
@@ -196,7 +193,6 @@ _LAZY = {
     "labels.question_generation": ("generate_question_context_pairs",),
     "labels.review.reviews": ("read_judgements", "write_review_page"),
     "labels.review.reviewers": ("agreement",),
-    "rankings.fusion": ("fuse",),
     "rankings.matching.matcher_names": ("Matched",),
     "runtime.cache.fetching": ("Cache",),
     "scores": ("Scores",),

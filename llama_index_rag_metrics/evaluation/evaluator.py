@@ -261,7 +261,6 @@ def journal_header(plan: Plan, info: SourceInfo) -> dict[str, str]:
         "postprocessors": ", ".join(type(each).__qualname__ for each in plan.postprocessors),
         "mode": "" if plan.questions.mode == "text" else plan.questions.mode,
         "tokenizer": "" if plan.counter is None else plan.counter.name,
-        "combine": options.combine or "",
     }
     return {aspect: value for aspect, value in header.items() if value}
 

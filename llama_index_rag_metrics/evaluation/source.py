@@ -28,7 +28,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import InThread
 from llama_index_rag_metrics.evaluation.sessions.capturing import capture
 from llama_index_rag_metrics.evaluation.who_asks import Query, Told, signature_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.rankings.fusion import WRITTEN
+from llama_index_rag_metrics.rankings.run import WRITTEN
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer, unawaited
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 

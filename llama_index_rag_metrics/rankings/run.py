@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -28,6 +29,9 @@ UNSCORED = (
 FALLING = "higher scores first: most rise with the rank, as distances do"
 RISING = "Negate distances; behind a reranker, give its own scores."
 _SHOWN_IDS = 7
+
+WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
+"""How engines that ask several questions put their own answers beside what was retrieved."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -163,6 +167,37 @@ class Ranking(Items):
             for name, column in item_columns(self).items()
         }
         return replace(self, **columns)
+
+
+def combine_calls(calls: Sequence[Call], context: Ranking | None = None) -> Ranking:
+    """Combine the calls of a question into its ranking: their items in order, copies dropped.
+
+    Scores of different calls don't compare: they are kept only where one call alone retrieved
+    anything. The latency is the sum of the calls', where all are known. A call that failed
+    retrieved nothing; whether the question failed is for the caller to say.
+
+    Args:
+        calls: the calls, in order; none is a session that retrieved nothing.
+        context: what finally went to the model, where it is known.
+
+    Examples:
+        >>> calls = [Call(["a", "b"], query="x"), Call(["b", "c"], query="y")]
+        >>> combine_calls(calls).ids
+        ['a', 'b', 'c']
+    """
+    answered = [call for call in calls if call.ids]
+    ids = [item for call in answered for item in call.ids]
+    first = {item: -position for position, item in enumerate(reversed(ids), 1 - len(ids))}
+    columns: dict[str, Any] = {"ids": []}
+    for name in PER_ITEM:
+        per_call = [getattr(call, name) for call in answered]
+        is_comparable = name != "scores" or len(answered) == 1
+        if answered and is_comparable and all(column is not None for column in per_call):
+            values = list(chain.from_iterable(per_call))
+            columns[name] = [values[first[item]] for item in dict.fromkeys(ids)]
+    seconds = [call.latency for call in calls if call.latency is not None]
+    latency = sum(seconds) if calls and len(seconds) == len(calls) else None
+    return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,10 +136,7 @@ def test_a_shallow_journal_of_an_index_is_no_deeper_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("build", [_function, _function_of_ids, _workflow, _chat_engine])
-@pytest.mark.parametrize("options", [{}, {"combine": "last"}], ids=["first_seen", "last"])
-def test_what_captures_calls_is_resumed(
-    build: Callable[[int], Any], options: dict[str, Any], tmp_path: Path
-) -> None:
+def test_what_captures_calls_is_resumed(build: Callable[[int], Any], tmp_path: Path) -> None:
     grid = {"depth": [1, 3]}
     built: list[int] = []
 
@@ -147,13 +144,11 @@ def test_what_captures_calls_is_resumed(
         built.append(depth)
         return build(depth)
 
-    whole, again = (
-        sweep(counted, grid, DATASET, journal=tmp_path, **OPTIONS, **options) for _ in range(2)
-    )
+    whole, again = (sweep(counted, grid, DATASET, journal=tmp_path, **OPTIONS) for _ in range(2))
     assert built == [1, 3]
     torn = tmp_path / file_name("depth=3")
     torn.write_bytes(b"".join(torn.read_bytes().splitlines(keepends=True)[:7]))
-    resumed = sweep(counted, grid, DATASET, journal=tmp_path, **OPTIONS, **options)
+    resumed = sweep(counted, grid, DATASET, journal=tmp_path, **OPTIONS)
     assert built == [1, 3, 3]
     for found in (whole, again, resumed):
         assert [configuration.error for configuration in found] == ["", ""]

@@ -363,8 +363,8 @@ class TestContext:
         assert context.ids == ["b", "a", "new"]
         assert context.scores == [0.5, 0.5, 0.5]
         assert context.texts == ["text of b", "text of a", ""]  # those of the retrievals
-        ranking = read_traces(path, combine="context")["t1"]
-        assert ranking.ids == ["b", "a", "new"]
+        ranking = read_traces(path)["t1"]
+        assert ranking.ids == ["a", "b", "c"]
         assert [list(call.ids) for call in calls_of(ranking)] == [["a", "b"], ["c", "a"]]
 
     def test_a_postprocessor_of_any_kind_replaces_what_was_retrieved(self, path: Path) -> None:
@@ -392,17 +392,13 @@ class TestContext:
         engine = self.chain("engine", output__value=output)
         write_lines(path, request(retrieval("r", "x", ["a"], "engine"), engine))
         assert read_traces(path)["t1"].context is None
-        with pytest.raises(InvalidInput, match=r"combine.* For 1 of 1 questions \('t1'\) no span"):
-            read_traces(path, combine="context")
-        with pytest.raises(InvalidInput, match="combine: expected 'first_seen' or 'last'"):
-            read_traces(path, combine="best")  # type: ignore[arg-type]
 
     def test_a_failed_question_and_one_without_calls_need_none(self, path: Path) -> None:
         failed = span("r", openinference__span__kind="RETRIEVER", error="ValueError: down")
         silent = span("s", trace="t2", **AGENT, question_id="q2")
         failed["attributes"].append({"key": "question_id", "value": {"stringValue": "q1"}})
         write_lines(path, request(failed, silent))
-        run = read_traces(path, question_id="question_id", combine="context")
+        run = read_traces(path, question_id="question_id")
         assert run.failed == {"q1": "ValueError: down"}
         assert run.empty == ["q2"]
 

@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from llama_index_rag_metrics import Call, Ranking, Run, combine_calls, fuse
-from llama_index_rag_metrics.rankings.fusion import Combine
+from llama_index_rag_metrics import Call, Ranking, Run, combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CALLS = (
@@ -32,37 +31,15 @@ def test_the_scores_of_a_single_call_are_kept() -> None:
     assert ranking.error is None  # the agent went on
 
 
-def test_the_last_call_may_have_found_nothing() -> None:
-    assert combine_calls(CALLS, "last").ids == ["b", "c"]
-    assert list(combine_calls([*CALLS, Call(query="z")], "last").ids) == []
-
-
-def test_calls_fuse_as_runs_do() -> None:
-    runs = {"one": {"q": CALLS[0].ranking}, "two": {"q": CALLS[1].ranking}}
-    ranking = combine_calls(CALLS, "rrf")
-    # b: 1/62 + 1/61; a and c: 1/61 and 1/62
-    assert ranking.ids == fuse(runs)["q"].ids == ["b", "a", "c"]
-    assert ranking.tokens == [2, 1, 3]
-
-
-def test_what_went_to_the_model_is_a_ranking_of_its_own() -> None:
+def test_what_went_to_the_model_is_beside_the_ranking() -> None:
     context = Ranking(["c", "summary"])
-    ranking = combine_calls(CALLS, "context", context)
-    assert ranking.ids == ["c", "summary"]
-    assert ranking.context == context
-    with pytest.raises(InvalidInput, match="what finally went to the model"):
-        combine_calls(CALLS, "context")
+    ranking = combine_calls(CALLS, context)
+    assert (ranking.ids, ranking.context) == (["a", "b", "c"], context)
 
 
 def test_no_call_is_an_empty_session() -> None:
-    for way in ("first_seen", "last", "rrf"):
-        ranking = combine_calls([], way)
-        assert (list(ranking.ids), ranking.calls, ranking.error) == ([], (), None)
-
-
-def test_there_are_four_ways() -> None:
-    with pytest.raises(InvalidInput, match="'first_seen' or 'last' or 'rrf' or 'context'"):
-        combine_calls(CALLS, "best")  # type: ignore[arg-type]
+    ranking = combine_calls([])
+    assert (list(ranking.ids), ranking.calls, ranking.error) == ([], (), None)
 
 
 def test_a_run_knows_its_calls() -> None:
@@ -76,10 +53,9 @@ def test_calls_are_checked_and_survive_pickling() -> None:
     assert pickle.loads(pickle.dumps(CALLS)) == CALLS
 
 
-@pytest.mark.parametrize("combine", ["first_seen", "rrf"])
 @pytest.mark.parametrize("others", [[], [Call(query="nothing")]])
-def test_copies_of_a_call_alone_are_dropped(combine: Combine, others: list[Call]) -> None:
+def test_copies_of_a_call_alone_are_dropped(others: list[Call]) -> None:
     call = Call(["a", "a", "b"], [3.0, 2.0, 1.0], ["x", "x", "y"], tokens=[5, 5, 7])
-    ranking = combine_calls([call, *others], combine)
+    ranking = combine_calls([call, *others])
     assert (ranking.ids, ranking.scores) == (["a", "b"], [3.0, 1.0])
     assert (ranking.texts, ranking.tokens) == (["x", "y"], [5, 7])

@@ -18,7 +18,6 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
-    combine_calls,
     evaluate,
     match_run,
     score_rankings,
@@ -238,10 +237,8 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("how", ["last", "context"])
-def test_what_only_a_call_had_says_so(how: str) -> None:
-    context = Ranking(["c"], texts=[TITAN])
-    ranking = combine_calls(CALLS, how, context)  # type: ignore[arg-type]
+def test_what_only_a_call_had_says_so() -> None:
+    ranking = Ranking(["c"], texts=[TITAN], calls=CALLS)
     one = system(ranking, Relevance(["a", "c"]), "recall@5", name="agent")
     story = query_answers("q", [one], "recall@5")
     lost = f"a [1] “{IO}”: call 1 had it, the result doesn't"
@@ -258,7 +255,7 @@ def test_what_only_a_call_had_says_so(how: str) -> None:
 def test_so_it_is_where_texts_are_recognised_and_ids_clash() -> None:
     """The label b has the text of a; b's own text isn't labelled."""
     dataset = RetrievalDataset({"q": "?"}, {"q": ["b", "x2"]}, {"b": IO, "x2": TITAN})
-    ranking = combine_calls(CALLS, "last")
+    ranking = Ranking(["c"], texts=[TITAN], calls=CALLS)
     matched = match_run(Run({"q": ranking}), dataset, "text")
     one = system(ranking, Relevance(["b", "x2"]), "recall@5", name="agent", matched=matched)
     story = query_answers("q", [one], "recall@5")

@@ -73,7 +73,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "evaluate_stages": lambda **options: package.evaluate_stages(
         retrieve, [SimilarityPostprocessor()], DATASET, ["mrr"], **options
     ),
-    "fuse": lambda **options: package.fuse({"a": RUN, "b": RUN}, **options),
     "generate_question_context_pairs": lambda **options: package.generate_question_context_pairs(
         [TextNode(text="Titan has lakes.")], MockLLM(), **options
     ),
@@ -152,7 +151,6 @@ def test_whole_numbers_start_at_the_least() -> None:
         ("Scores.worst", "n"),
         ("check_rules", "worst"),
         ("compare", "seed"),
-        ("fuse", "depth"),
         ("pool", "n"),
         ("pool", "depth"),
         ("score_rankings", "max_retrieved"),

@@ -323,7 +323,6 @@ def read_mutated_traces(rng: random.Random, folder: Path) -> None:
             {"question_id": "metadata.question_id"},
             {"questions": {"q1": "Who?"}},
             {"match_on": "file"},
-            {"combine": "context"},
         ]
     )
     source: Any = lines

@@ -29,16 +29,11 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     shows,
 )
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
-from llama_index_rag_metrics.evaluation.source import (
-    AsyncCallableRetriever,
-    CallableRetriever,
-    Source,
-)
+from llama_index_rag_metrics.evaluation.source import CallableRetriever, Source
 from llama_index_rag_metrics.evaluation.who_asks import Told
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
@@ -80,7 +75,6 @@ class SweepOptions(StageOptions, total=False):
     workers: int
     repeats: int
     show_progress: bool
-    combine: Combine | None
     min_score: float | None
     run: str
 
@@ -255,9 +249,7 @@ def _never_asked_again(journal: Mapping[str, str], told: Told | None) -> BaseRet
     def fail(query: str, **who_asks: Any) -> list[str]:
         raise AssertionError("the journal has every answer")
 
-    # the journals of what captures calls say how these are combined
-    kind = AsyncCallableRetriever if "combine" in journal else CallableRetriever
-    retriever = kind(fail)
+    retriever = CallableRetriever(fail)
     retriever.told, retriever.stands_for_index = told, "depth" in journal
     return retriever
 

@@ -9,7 +9,6 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.run import check_min_score
@@ -97,11 +96,6 @@ class EvaluateOptions(StageOptions, total=False):
     """Names the run in its journal, such as "k=20, index of 12 March"; a journal of another run is
     refused."""
 
-    combine: Combine | None
-    """How the calls of an agent or a workflow become one ranking, by `combine_calls`; by default
-    "first_seen", their items one after another. "last" takes those of the last call, "rrf" fuses
-    all, and "context" takes what finally went to the model."""
-
     min_score: float | None
     """Leave out passages with a lower score of the retriever, or of the last postprocessor, as
     LlamaIndex's `SimilarityPostprocessor(similarity_cutoff=min_score)` behind it would. A journal
@@ -127,7 +121,6 @@ class RunOptions:
     name: str = ""
     journal: str | Path | None = None
     run: str = ""
-    combine: Combine | None = None
     min_score: float | None = None
 
     @classmethod

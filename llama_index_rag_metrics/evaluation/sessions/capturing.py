@@ -28,9 +28,8 @@ from llama_index.core.workflow import Event
 
 from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
 from llama_index_rag_metrics.files.runs.run_records import plain_score
-from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
-from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
+from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls, item_columns
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import CaptureDamaged, InvalidInput
@@ -327,10 +326,10 @@ class CapturedSession:
         """The retrievals as calls, their nodes by node id."""
         return tuple(as_call(retrieval) for retrieval in self.retrievals)
 
-    def ranking(self, combine: Combine = "first_seen") -> Ranking:
+    def ranking(self) -> Ranking:
         """What the calls add up to; see `combine_calls`."""
         context = None if self.context is None else items_of(self.context)
-        return combine_calls(self.calls, combine, context)
+        return combine_calls(self.calls, context)
 
     def is_retrieving(self, span_ids: Iterable[str]) -> bool:
         """Whether one of these spans is a retrieval of this capture that hasn't ended."""

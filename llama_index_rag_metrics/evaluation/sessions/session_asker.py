@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -27,12 +27,10 @@ from llama_index_rag_metrics.evaluation.source import (
     answer_nodes,
 )
 from llama_index_rag_metrics.evaluation.who_asks import Query
-from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
-from llama_index_rag_metrics.rankings.run import Call, has_order
+from llama_index_rag_metrics.rankings.run import Call, combine_calls, has_order
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.amounts import check_choice
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import out_of_reach
 from llama_index_rag_metrics.runtime.threads import within
 
@@ -76,7 +74,6 @@ class SessionAsker(LocalAsker):
             kinds = [type(postprocessor).__name__ for postprocessor in plan.postprocessors]
             sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
             raise InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
-        self.combine: Combine = plan.options.combine or "first_seen"
         program = retriever.program if isinstance(retriever, SessionRetriever) else None
         self._engine = program if isinstance(program, EngineProgram) else None
         if self._engine is not None and self.pipeline.use_async is not None:
@@ -160,7 +157,7 @@ class SessionAsker(LocalAsker):
         self._n_without += not session.retrievals
         context = self._context(session, answer)
         final = None if context is None else self.ranking(context)
-        ranking = combine_calls(self._calls(session), self.combine, final)
+        ranking = combine_calls(self._calls(session), final)
         seen = [node for retrieval in session.retrievals for node in retrieval.nodes or ()]
         # a merged parent, say, went to the model though no call retrieved it
         seen += context or ()
@@ -173,10 +170,6 @@ class SessionAsker(LocalAsker):
             nodes = session.context
         if nodes is not None or not session.retrievals:
             return nodes or []
-        if self.combine == "context":
-            expected = "an answer with source_nodes, or a response synthesizer's"
-            remedy = "Combine the calls otherwise: combine='first_seen'."
-            raise UnusableAnswer("what went to the model", type(answer), expected, remedy)
         return None
 
     def _calls(self, session: CapturedSession) -> tuple[Call, ...]:
@@ -187,12 +180,6 @@ def asker_of(
     retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric]
 ) -> LocalAsker:
     """Asks a retriever, or as a whole the program that it stands for."""
-    combine = plan.options.combine
-    check_choice("combine", combine or "first_seen", get_args(Combine))
     if isinstance(retriever, (SessionRetriever, AsyncCallableRetriever)):
         return SessionAsker(retriever, plan, metrics)
-    if combine is not None:
-        remedy = "To capture what other code retrieves, pass an asynchronous function."
-        sentence = "combine can't be given for a retriever, which is called once for a question."
-        raise InvalidInput("combine", combine, sentence=sentence, remedy=remedy)
     return LocalAsker(retriever, plan, metrics)

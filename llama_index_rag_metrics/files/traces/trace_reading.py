@@ -22,7 +22,6 @@ from llama_index_rag_metrics.files.traces.trace_sessions import (
     sessions,
 )
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentReader
-from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.runtime.amounts import check_choice
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -44,7 +43,6 @@ def read_traces(
     questions: Questions | None = None,
     match_on: str = "node_id",
     texts: bool = True,
-    combine: Combine = "first_seen",
     repeats: Repeats = "last",
     name: str = "",
 ) -> Run:
@@ -72,8 +70,6 @@ def read_traces(
         match_on: which id of a document counts: "node_id", "ref_doc_id" or a key of its metadata.
         texts: whether the texts of documents are kept. Without them a run of millions of spans
             takes less memory.
-        combine: what the ranking of a question is for which several calls were made; see
-            `combine_calls`. "context" takes what the answer says that it was made from.
         repeats: what to make of a question that was asked several times: "last" takes the last
             session, "keep" all, as `run.repeats`. With `question_id` each trace is then a session.
         name: what to call the run; by default the file's name.
@@ -86,8 +82,7 @@ def read_traces(
     Raises:
         FileFormatError: a line or a span can't be read; says where and why.
         FileNotFoundError: there is no such file.
-        InvalidInput: an argument can't be used, no retrieval is of a known question, or
-            `combine="context"` and no span says what an answer was made from.
+        InvalidInput: an argument can't be used, or no retrieval is of a known question.
         UnknownFormat: the source holds no traces in a form that is understood.
 
     Examples:
@@ -111,9 +106,7 @@ def read_traces(
         >>> run["q1"].ids, run.queries
         (['d3'], {'q1': 'Who wrote Hamlet?'})
     """
-    return read_sessions(
-        source, question_id, questions, match_on, texts, combine, repeats, name
-    ).run
+    return read_sessions(source, question_id, questions, match_on, texts, repeats, name).run
 
 
 _ALL_APART = (
@@ -135,11 +128,9 @@ def read_sessions(
     questions: Questions | None,
     match_on: str,
     texts: bool = True,
-    combine: Combine = "first_seen",
     repeats: Repeats = "last",
     name: str = "",
 ) -> ReadSessions:
-    check_choice("combine", combine, get_args(Combine))
     check_choice("repeats", repeats, get_args(Repeats))
     if question_id is not None and (not isinstance(question_id, str) or not question_id):
         raise InvalidInput("question_id", question_id, "the name of an attribute")
@@ -158,7 +149,7 @@ def read_sessions(
             remarks=remarks,
             repeats=repeats,
         )
-        by_time = rankings(of_times, combine)
+        by_time = rankings(of_times)
     made = of_times[0]
     remarks[Remark.NAMELESS] += columns.nameless
     remarks[Remark.REPEATED] += collector.n_repeated

@@ -25,9 +25,8 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     is_written,
     mapping,
 )
-from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
-from llama_index_rag_metrics.rankings.run import Call, Ranking
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 Texts: TypeAlias = Mapping[str, Sequence[str]]
 """The texts of questions, to the ids of the questions that have them."""
@@ -367,46 +366,33 @@ def conversations(made: Sequence[Mapping[str, TraceSession]]) -> dict[str, str]:
     return {query_id: each.pop() for query_id, each in known.items() if len(each) == 1}
 
 
-def rankings(
-    made: Sequence[Mapping[str, TraceSession]], combine: Combine = "first_seen"
-) -> list[dict[str, Ranking]]:
+def rankings(made: Sequence[Mapping[str, TraceSession]]) -> list[dict[str, Ranking]]:
     """Rankings by query id; without calls if every question has exactly one retrieval."""
-    is_plain = combine != "context" and all(
+    is_plain = all(
         len(session.calls) == 1 and session.calls[0].query in ("", session.question or "")
         for of_time in made
         for session in of_time.values()
     )
-    for of_time in made if combine == "context" else ():
-        _check_contexts(of_time)
     return [
         {
             query_id: replace(session.calls[0].ranking, context=session.context)
             if is_plain
-            else _ranking(session, combine)
+            else _ranking(session)
             for query_id, session in of_time.items()
         }
         for of_time in made
     ]
 
 
-def _ranking(session: TraceSession, combine: Combine) -> Ranking:
+def _ranking(session: TraceSession) -> Ranking:
     calls, context = session.calls, session.context
     if _has_failed(session):
         return Ranking(error=calls[-1].error, calls=tuple(calls))
-    return combine_calls(calls, combine, context if calls or context else Ranking())
+    return combine_calls(calls, context if calls or context else Ranking())
 
 
 def _has_failed(session: TraceSession) -> bool:
     return bool(session.calls) and all(call.error is not None for call in session.calls)
-
-
-def _check_contexts(made: Mapping[str, TraceSession]) -> None:
-    silent = {query_id: session for query_id, session in made.items() if session.context is None}
-    lacking = [key for key, session in silent.items() if session.calls and not _has_failed(session)]
-    if lacking:
-        share = f"{len(lacking):,} of {len(made):,} questions ({lacking[0]!r})"
-        remedy = f"For {share} no span says what the answer is from."
-        raise InvalidInput("combine", "context", "'first_seen', 'last' or 'rrf'", remedy)
 
 
 def _context(askings: Sequence[_Asking]) -> Ranking | None:

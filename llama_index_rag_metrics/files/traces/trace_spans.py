@@ -16,8 +16,8 @@ from pydantic_core import from_json as parse_json
 from llama_index_rag_metrics.files.fields import first_of
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.rankings.fusion import WRITTEN
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
+from llama_index_rag_metrics.rankings.run import WRITTEN
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CUT_OFF = "was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?"

@@ -31,7 +31,7 @@ from llama_index_rag_metrics import (
     record_retrieval,
     sweep,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
 NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
@@ -313,21 +313,6 @@ def test_a_function_that_gives_nothing_is_a_mistake() -> None:
         evaluate(ask, dataset(3), ["recall"])
 
 
-@pytest.mark.parametrize("combine", ["last", "rrf", "context"])
-def test_a_session_is_combined_as_asked(combine: Any) -> None:
-    results = evaluate(function_agent(scripts(6)), dataset(6), ["recall"], combine=combine)
-    ranking = results.run["q4"]  # own, sparse, dense, fusion
-    calls = ranking.calls or ()
-    if combine == "last":
-        assert list(ranking.ids) == list(calls[-1].ids)
-    elif combine == "rrf":
-        assert ranking.scores == sorted(ranking.scores or (), reverse=True)  # type: ignore[type-var]
-        assert set(ranking.ids) == {item for call in calls for item in call.ids}
-    else:  # what the function of one's own retrieved reached the model as a text
-        handed = [item for call in calls[1:] for item in call.ids]
-        assert list(ranking.ids) == list(dict.fromkeys(handed))
-
-
 def test_a_question_that_takes_too_long_keeps_its_calls() -> None:
     async def ask(question: str) -> str:
         await SPARSE.aretrieve(question)
@@ -363,8 +348,6 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
     assert len(asked) == 4
     assert again.run == first.run
     assert again.run.calls == first.run.calls
-    with pytest.raises(JournalMismatch, match="combine"):
-        evaluate(ask, dataset(4), journal=journal, run="mine", combine="last")
 
 
 def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
@@ -396,10 +379,6 @@ def test_a_program_is_one_stage_and_a_note_says_so() -> None:
 
 
 def test_options_that_do_not_go_together() -> None:
-    with pytest.raises(InvalidInput, match="asynchronous function"):
-        evaluate(SPARSE, dataset(1), combine="rrf")
-    with pytest.raises(InvalidInput, match="'first_seen' or 'last'"):
-        evaluate(function_agent({}), dataset(1), combine="best")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="Give them to the tools"):
         evaluate(function_agent({}), dataset(1), node_postprocessors=[Reversed()])
 
