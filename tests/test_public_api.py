@@ -43,7 +43,6 @@ STABLE = {
     "compare",
     "evaluate",
     "evaluate_stages",
-    "fuse",
     "generate_question_context_pairs",
     "metric",
     "metrics",

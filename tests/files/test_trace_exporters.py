@@ -392,7 +392,9 @@ def test_what_went_to_the_model(
         is_cut |= any(
             len(keyword_retriever().retrieve(search)) > len(expected.ids) for search in searched
         )
-        if name != "llamaindex":  # its events tell nothing of postprocessors that are no rerankers
+        if (
+            read_back.calls and name != "llamaindex"
+        ):  # its events tell nothing of postprocessors that are no rerankers
             calls = zip(read_back.calls or (), ranking.calls or (), strict=True)
             assert all(
                 (call.ids, call.scores, call.texts) == (made.ids, made.scores, made.texts)
