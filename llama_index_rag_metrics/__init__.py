@@ -55,12 +55,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
     from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep, sweep
     from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
-    from llama_index_rag_metrics.evaluation.evaluator import (
-        MultiModalRetrieverEvaluator,
-        RetrieverEvaluator,
-        aevaluate,
-        evaluate,
-    )
+    from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
     from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
@@ -99,7 +94,6 @@ __all__ = [
     "Matched",
     "Matcher",
     "MovedLabels",
-    "MultiModalRetrieverEvaluator",
     "Pool",
     "Qrels",
     "RagMetricsError",
@@ -173,12 +167,7 @@ _LAZY = {
     "decisions.sweeps.sweep_result": ("Configuration", "Sweep"),
     "decisions.sweeps.sweeping": ("asweep", "sweep"),
     "evaluation.asking.run_options": ("EvaluateOptions", "StageOptions"),
-    "evaluation.evaluator": (
-        "MultiModalRetrieverEvaluator",
-        "RetrieverEvaluator",
-        "aevaluate",
-        "evaluate",
-    ),
+    "evaluation.evaluator": ("RetrieverEvaluator", "aevaluate", "evaluate"),
     "evaluation.results.evaluation_results": ("EvaluationResults",),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),

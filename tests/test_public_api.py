@@ -32,7 +32,6 @@ STABLE = {
     "Ranking",
     "Relevance",
     "RetrievalDataset",
-    "MultiModalRetrieverEvaluator",
     "RetrieverEvaluator",
     "EvaluationResults",
     "Run",

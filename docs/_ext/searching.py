@@ -50,7 +50,6 @@ KEYWORDS = {
         "github actions gitlab jenkins junit pytest regression test threshold build fails "
         "pull request quality gate baseline.json"
     ),
-    "howto/images": "image multi-modal multimodal pictures vision clip",
     "howto/labels": (
         "ground truth gold labels missing labels wrong labels annotation pooling judgements "
         "holes unjudged"

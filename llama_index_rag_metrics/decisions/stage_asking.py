@@ -14,7 +14,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index_rag_metrics.decisions.stage_losses import OWN_STAGES
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, checked_postprocessor
 from llama_index_rag_metrics.evaluation.evaluator import Plan
-from llama_index_rag_metrics.evaluation.retrieved.nodes import copied, mode_note, of_mode
+from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
 from llama_index_rag_metrics.evaluation.source import SessionRetriever
 from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
@@ -75,11 +75,10 @@ class StageAsker(LocalAsker):
                 nodes, seconds = await self.pipeline.ask(query)
             total += seconds
             ranking = self.ranking(nodes, total)
-            kept = [copied(node) for node in of_mode(nodes, self.mode)]
+            kept = [copied(node) for node in nodes]
             outcomes[query.query_id] = _Outcome(ranking, seconds, kept)
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
-            notes |= dict.fromkeys(mode_note(nodes, self.mode))
             ids += ranking.ids
         notes |= {note: None for pipeline in self.postprocess.values() for note in pipeline.notes}
         notes |= dict.fromkeys(self.notes_on(query, nodes))

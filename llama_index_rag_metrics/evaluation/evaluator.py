@@ -50,7 +50,6 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     every_query_failed,
     system_of,
 )
-from llama_index_rag_metrics.evaluation.retrieved.nodes import check_mode, mode_note
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     Matching,
     Places,
@@ -114,7 +113,6 @@ class Plan:
     ) -> Plan:
         questions = RetrievalDataset.of(dataset)
         options.scoring.check(questions.relevance)
-        check_mode(questions.mode)
         return cls(
             questions,
             metrics,
@@ -259,7 +257,6 @@ def journal_header(plan: Plan, info: SourceInfo) -> dict[str, str]:
         "depth": "" if info.depth is None else str(info.depth),
         "match_on": match_on if isinstance(match_on, str) else _name_of(match_on),
         "postprocessors": ", ".join(type(each).__qualname__ for each in plan.postprocessors),
-        "mode": "" if plan.questions.mode == "text" else plan.questions.mode,
         "tokenizer": "" if plan.counter is None else plan.counter.name,
     }
     return {aspect: value for aspect, value in header.items() if value}
@@ -350,14 +347,13 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             expected_ids: ids, {id: grade}, groups of ids, or a `Relevance`.
             expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
                 empty then.
-            mode: "text" or "image": which of the retrieved nodes count.
+            mode: what the result says; nodes of every kind count by their ids.
         """
         check_known(self.aevaluate, kwargs)
-        check_mode(mode)
         relevance = None if expected_ids is None else Relevance.of(expected_ids)
         places = Places({}, self.matcher)
         plan = Plan(
-            RetrievalDataset({}, mode=mode),
+            RetrievalDataset({}),
             self.metrics,
             RunOptions(workers=1, match_on=self.match_on, matcher=self.matcher),
             self.node_postprocessors or [],
@@ -367,8 +363,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         with closing(LocalAsker(self.retriever, plan)) as asker:
             pipeline = asker.pipeline
             retrieved, _ = await pipeline.ask(Query(query))
-            for note in mode_note(retrieved, mode):
-                warn_caller(UserWarning(note))
             relevance = None if relevance is None else places.of_relevance(relevance)
             ranking = asker.ranking(retrieved)
             metric_dict = {}
@@ -436,18 +430,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     ) -> EvaluationResults:
         """The synchronous twin of `aevaluate_dataset`; works in notebooks, too."""
         return run_sync(self.aevaluate_dataset(dataset, workers, show_progress, **options))
-
-
-class MultiModalRetrieverEvaluator(RetrieverEvaluator):
-    """LlamaIndex's MultiModalRetrieverEvaluator: mode "image" counts images, "text" all else.
-
-    The mode is the dataset's, or that of `evaluate`; `RetrieverEvaluator` does the same.
-
-    Examples:
-        >>> from llama_index_rag_metrics import MultiModalRetrieverEvaluator, RetrieverEvaluator
-        >>> issubclass(MultiModalRetrieverEvaluator, RetrieverEvaluator)
-        True
-    """
 
 
 @shows(EvaluateOptions)

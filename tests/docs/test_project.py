@@ -27,7 +27,6 @@ PROJECT = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
 def test_llamahub_lists_the_front_door() -> None:
     """What evaluates, what it is given, and what one's own metric is made from."""
     front_door = {
-        package.MultiModalRetrieverEvaluator,
         package.RankingMetric,
         package.RetrievalDataset,
         package.RetrieverEvaluator,

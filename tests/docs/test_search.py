@@ -40,7 +40,6 @@ SEARCHES = {
     "github actions": "tutorials/in-ci howto/gate",
     "hyperparameter tuning": "howto/sweeps",
     "ids don't match": "howto/text-matching howto/reingestion",
-    "images": "howto/images",
     "json schema": "howto/coding-agents",
     "langchain": "howto/langchain",
     "latex": "howto/exporting",

@@ -403,6 +403,6 @@ def _worker_plan(plan: Plan, concurrency: int) -> Plan:
     metrics = [
         metric.portable() if isinstance(metric, TextMetric) else metric for metric in plan.computed
     ]
-    questions = plan.questions if metrics else RetrievalDataset({}, mode=plan.questions.mode)
+    questions = plan.questions if metrics else RetrievalDataset({})
     options = replace(plan.options, workers=concurrency, matcher=None)
     return replace(plan, questions=questions, metrics=metrics, options=options)

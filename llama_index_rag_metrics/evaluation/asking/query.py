@@ -20,7 +20,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, QueryType
 
 from llama_index_rag_metrics.evaluation.asking.dual import Answer, DualCall
-from llama_index_rag_metrics.evaluation.retrieved.nodes import mode_note, node_texts, of_mode
+from llama_index_rag_metrics.evaluation.retrieved.nodes import node_texts
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever, QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.who_asks import Query, Told
 from llama_index_rag_metrics.files.conversations import HISTORY
@@ -219,7 +219,7 @@ class LocalAsker:
         # before anything fails: a client may put its key into the first error
         register_secrets_of(Settings, retriever, *plan.postprocessors, *metrics)
         self.pipeline = Pipeline(retriever, plan)
-        self.plan, self.metrics, self.mode = plan, metrics, plan.questions.mode
+        self.plan, self.metrics = plan, metrics
         self.place_of = node_span if plan.places is None else plan.places.of_node
 
     @property
@@ -243,12 +243,8 @@ class LocalAsker:
         return Asked(
             self.ranking(nodes, seconds),
             names_of(nodes),
-            notes=[
-                *self.pipeline.notes,
-                *mode_note(nodes, self.mode),
-                *self.notes_on(query, nodes),
-            ],
-            nodes=of_mode(nodes, self.mode),
+            notes=[*self.pipeline.notes, *self.notes_on(query, nodes)],
+            nodes=nodes,
         )
 
     def notes_on(self, query: Query, nodes: Sequence[NodeWithScore]) -> list[str]:
@@ -300,7 +296,6 @@ class LocalAsker:
         *,
         is_counted: bool = True,
     ) -> Ranking:
-        nodes = of_mode(nodes, self.mode)
         tokens = None
         if self.plan.counter is not None and is_counted:
             prompts = (node.node.get_content(MetadataMode.LLM) for node in nodes)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from functools import cache
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
-from llama_index.core.schema import BaseNode, ImageNode, NodeWithScore, TextNode
+from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 
 from llama_index_rag_metrics.rankings.run import has_order
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 
 RetrieverOutput: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 
@@ -56,40 +54,6 @@ def _node(node: Any) -> NodeWithScore:
         # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
         return NodeWithScore(node=TextNode(id_=node, text="", metadata={"id": node}))
     raise UnusableAnswer(_RETURNED, node, "nodes or ids", _REMEDY)
-
-
-def check_mode(mode: str) -> None:
-    known = [mode.value for mode in RetrievalEvalMode]
-    if mode not in known:
-        raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
-
-
-def of_mode(nodes: Sequence[NodeWithScore], mode: str) -> list[NodeWithScore]:
-    """The retrieved nodes that count: in mode "image" the images, in mode "text" all others."""
-    return [node for node in nodes if is_image(node) == (mode == "image")]
-
-
-def is_image(node: NodeWithScore) -> bool:
-    kind, inner = type(node.node), cast(Any, node.node)
-    return _is_image(kind) or (_may_hold_image(kind) and inner.image_resource is not None)
-
-
-# asking each node takes pydantic longer than everything else that is done with it
-@cache
-def _is_image(kind: type[BaseNode]) -> bool:
-    return issubclass(kind, ImageNode)
-
-
-@cache
-def _may_hold_image(kind: type[BaseNode]) -> bool:
-    return "image_resource" in kind.model_fields or hasattr(kind, "image_resource")
-
-
-def mode_note(nodes: Sequence[NodeWithScore], mode: str) -> list[str]:
-    if len(of_mode(nodes, mode)) == len(nodes):
-        return []
-    other = "texts" if mode == "image" else "images"
-    return [f"the mode is {mode!r}: {other} that were retrieved are left out"]
 
 
 def node_texts(nodes: Sequence[NodeWithScore]) -> list[str]:
