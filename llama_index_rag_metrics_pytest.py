@@ -27,25 +27,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the baseline of assert_retrieval (ini: rag_baseline)",
     )
     group.addoption(
-        "--rag-update-baseline",
+        "--rag-accept",
         action="store_true",
-        help="store these scores as the baseline instead of comparing with it",
-    )
-    group.addoption(
-        "--rag-strict",
-        action="store_true",
-        help="let inconclusive rules fail, too (ini: rag_strict)",
+        help="write the results of this session as the baseline, whatever it was before",
     )
     parser.addini("rag_baseline", "the baseline of assert_retrieval, relative to the rootdir")
-    parser.addini("rag_strict", "whether inconclusive rules fail, too", type="bool", default=False)
 
 
 @pytest.fixture(scope="session")
 def assert_retrieval(pytestconfig: pytest.Config) -> RetrievalAssertion:
     """Assert that results of an evaluation, or Scores, keep to rules.
 
-    Called as `llama_index_rag_metrics.assert_retrieval`; the baseline and `strict` come from the
-    options where the call doesn't give them.
+    Called as `llama_index_rag_metrics.assert_retrieval`; the baseline comes from the option, or
+    from the configuration, where the call doesn't give one.
     """
     from llama_index_rag_metrics.decisions.pytest_plugin import RetrievalAssertion
 
@@ -55,6 +49,5 @@ def assert_retrieval(pytestconfig: pytest.Config) -> RetrievalAssertion:
     return RetrievalAssertion(
         folder / named if named else None,
         root=pytestconfig.rootpath,
-        update=pytestconfig.getoption("--rag-update-baseline"),
-        strict=pytestconfig.getoption("--rag-strict") or pytestconfig.getini("rag_strict"),
+        accept=pytestconfig.getoption("--rag-accept"),
     )

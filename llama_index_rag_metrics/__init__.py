@@ -41,10 +41,9 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparing import compare
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
-    from llama_index_rag_metrics.decisions.gate.baseline import Baseline
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
+    from llama_index_rag_metrics.decisions.gate.gate_report import GateReport
     from llama_index_rag_metrics.decisions.gate.rules import Rule
-    from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
     from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
     from llama_index_rag_metrics.decisions.stage_losses import StageChange
     from llama_index_rag_metrics.decisions.stages import (
@@ -80,7 +79,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METRICS",
-    "Baseline",
     "Cache",
     "Call",
     "Comparison",
@@ -157,10 +155,9 @@ __all__ += _texts.__all__
 _LAZY = {
     "decisions.comparison.comparing": ("compare",),
     "decisions.comparison.comparison": ("Comparison",),
-    "decisions.gate.baseline": ("Baseline",),
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
+    "decisions.gate.gate_report": ("GateReport",),
     "decisions.gate.rules": ("Rule",),
-    "decisions.gate.verdicts": ("GateReport",),
     "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stage_losses": ("StageChange",),
     "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),

@@ -25,7 +25,6 @@ ARGUMENTS = re.compile(r"^    ([*\w]+(?:, [*\w]+)*)(?: \([^)]*\))?:", re.M)
 """One or several arguments that a docstring explains together."""
 
 STABLE = {
-    "Baseline",
     "Comparison",
     "METRICS",
     "RagMetricsError",

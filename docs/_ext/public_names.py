@@ -47,7 +47,7 @@ PARTS = {
     "LabelFindings": ("Finding",),
     "MovedLabels": ("Move",),
     "Comparison": ("Difference", "MeanInterval"),
-    "GateReport": ("Verdict", "WorstQuery"),
+    "GateReport": ("Verdict", "WorstQuestion"),
 }
 """What results hold, as the modules of their classes name it."""
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-
-import typer
+from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.commands import (
-    FAILED,
     Form,
-    Natural,
     NewFile,
     app,
     check_files,
@@ -19,13 +17,17 @@ from llama_index_rag_metrics.cli.commands import (
     say,
     show,
 )
+from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics import GateReport, Scores
 
 
 @command(
     app,
     "gate",
-    ok="no rule is broken",
+    ok="no rule is broken, or the scores were accepted",
     failed="a rule is broken; with --strict also if one is inconclusive",
     needs_llama_index=False,
 )
@@ -35,16 +37,15 @@ def run_gate(
     rule: list[str] | None = None,
     baseline: NewFile[Path | None] = None,
     system: str | None = None,
-    update_baseline: bool = False,
-    metric: list[str] | None = None,
+    accept: bool = False,
     strict: bool = False,
     form: Form = "table",
-    worst: Natural[int] = 3,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Judge scores by rules: may this change be merged?
 
-    Rules may compare the scores with a stored baseline.
+    Rules may compare the scores with a baseline: the scores of before, in a file of the same kind.
+    To accept the new ones, copy SCORES to the baseline once the rules hold.
 
     A rule is inconclusive if the questions are too few to decide it. The report then names the
     tolerance that they could decide.
@@ -52,50 +53,64 @@ def run_gate(
     If GITHUB_STEP_SUMMARY is set, the table is added to that file.
 
     Args:
-        scores: Scores from `rag-metrics evaluate --json` or Scores.to_json.
+        scores: Scores from `rag-metrics evaluate --json`, or results' to_json().
         rule (RULE): A rule such as 'ndcg@10 >= baseline - 0.02', also with 'at 99%', 'ndcg@10
             >= baseline - 0.05 as observed', 'recall@5 >= 0.8' or 'failed <= 0'. Repeatable.
-            Default: those of the baseline.
-        baseline (-b): The stored baseline, a file in your repository.
+            Default with a baseline: the first metric may lose what compare takes as alike, 0.02.
+        baseline (-b): The scores of before, a file in your repository.
         system: Which retriever to judge, where the file has several.
-        update_baseline: Store these scores as the baseline, with the rules given, unless a rule
-            fails.
-        metric (-m, METRIC): A metric for --update-baseline. Repeatable. Default: all of them.
+        accept: Copy SCORES to the baseline, even if a rule is broken.
         strict: Exit with 1 if a rule is inconclusive, too.
 
-    Groups:
-        Rules: rule, strict, system
-        Baseline: baseline, update_baseline, metric
-        Output: form, worst, html
-
     Examples:
-        rag-metrics gate scores.json --rule 'recall@5 >= 0.8'
-        rag-metrics gate scores.json -b eval/baseline.json --update-baseline
-        rag-metrics gate scores.json -b eval/baseline.json --strict
+        rag-metrics gate now.json --rule 'recall@5 >= 0.8'
+        rag-metrics gate now.json -b before.json --strict
+        rag-metrics gate now.json -b before.json --accept
     """
     from llama_index_rag_metrics import check_rules
-    from llama_index_rag_metrics.cli import gate_files
-    from llama_index_rag_metrics.runtime.errors import GateFailed
+    from llama_index_rag_metrics.decisions.gate.baseline import baseline_scores, read_scores
 
     check_files({"--html": html}, [scores, baseline])
-    reported = {"--html": html, "--format": None if form == "table" else form}
-    for option, value in reported.items():
-        if update_baseline and value is not None:
-            expected = "no --update-baseline beside it, which makes no report"
-            raise InvalidInput(option, str(value), expected)
-    measured = gate_files.read_scores(scores, system)
-    if update_baseline:
-        try:
-            outcome.tell(gate_files.store(baseline, measured, metric, rule))
-        except GateFailed as error:
-            outcome.tell(str(error).strip())
-            raise typer.Exit(FAILED) from None
+    if accept and baseline is None:
+        raise InvalidInput("--baseline", None, "a file to write")
+    measured = read_scores(scores, system)
+    if accept and baseline is not None and not baseline.is_file():
+        _accept(scores, baseline)
         return
-    stored = gate_files.read_baseline(baseline)
-    kept = () if stored is None else stored.rules
-    report = check_rules(measured, rule or kept, baseline=stored, worst=worst)
+    rules = rule or ([] if baseline is None else [_default_rule(measured)])
+    before = None if baseline is None else baseline_scores(baseline, system or measured.name)
+    report = check_rules(measured, rules, baseline=before)
+    _add_to_step_summary(report)
     show(report, form, html=html)
-    gate_files.add_to_step_summary(report)
+    if accept and baseline is not None:
+        _accept(scores, baseline)
+        return
     if report.outcome == "inconclusive" and not strict:
         say("inconclusive; --strict makes this exit code 1")
     fail_if(report.broken(strict=strict))
+
+
+def _default_rule(scores: Scores) -> str:
+    """The rule that the metric that decides may lose no more than too little to matter."""
+    from llama_index_rag_metrics.decisions.comparison.comparison import margin_of
+    from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+
+    metric = scores.metric_names[0]
+    margin = margin_of(metric, None, "margin")
+    if lower_is_better(metric):
+        return f"{metric} <= baseline + {margin}"
+    return f"{metric} >= baseline - {margin}"
+
+
+def _accept(scores: Path, baseline: Path) -> None:
+    """Copy the scores to the baseline, whole or not at all."""
+    write_text(baseline, scores.read_text(encoding="utf-8"))
+    outcome.tell(f"{baseline} now has the scores of {scores}.")
+
+
+def _add_to_step_summary(report: GateReport) -> None:
+    """Append the verdicts to the file that GitHub shows beside a workflow, where there is one."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{report.to_markdown()}\n")

@@ -413,12 +413,24 @@ class BaselineMismatch(RagMetricsError, ValueError):
         )
         super().__init__(
             f"the baseline has other questions: {listed}. "
-            "Store a new baseline (--update-baseline, or pytest --rag-update-baseline)."
+            "Accept these results as the baseline (rag-metrics gate --accept, or pytest "
+            "--rag-accept)."
         )
 
 
 class GateFailed(RagMetricsError, AssertionError):
     """A rule is broken: the message says which, with the numbers and the worst queries."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _gate_failed, self.args
+
+
+def _gate_failed(*arguments: Any) -> GateFailed:
+    return GateFailed(*arguments)
+
+
+# the last line that pytest prints is cut: it begins with the verdict, not with the module's name
+GateFailed.__module__ = "builtins"
 
 
 class InconclusiveGate(UserWarning):

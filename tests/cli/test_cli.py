@@ -17,7 +17,6 @@ from support.evaluate_command import current_folder
 
 from llama_index_rag_metrics import (
     METRICS,
-    Baseline,
     RetrievalDataset,
     __version__,
     score_rankings,
@@ -82,7 +81,7 @@ COMPARED = ("score", "a.run", "b.run", "--qrels", "q.txt", "-m", "ndcg@10")
         COMPARED,
         (*COMPARED, "--html", "report.html"),
         ("score", "a.run", "--qrels", "q.txt", "-m", "ndcg@10", "-o", "new.json"),
-        ("gate", "scores.json", "-b", "base.json", "--update-baseline"),
+        ("gate", "scores.json", "-b", "base.json", "--accept"),
         ("gate", "scores.json", "--baseline", "base.json", "--rule", "mrr >= baseline - 0.5"),
         ("gate", "scores.json", "--rule", "mrr >= 0.5", "--format", "json", "--html", "gate.html"),
         ("labels", "pool", "a.run", "b.run", "-d", "d.json", "-o", "pool.jsonl"),
@@ -104,7 +103,7 @@ def test_what_needs_no_retriever_starts_without_llama_index(
     write_qrels(dataset.relevance, "q.txt")
     scores = score_rankings(dataset.relevance, runs["a.run"], "mrr")
     scores.to_json("scores.json")
-    Baseline.of(scores).save("base.json")
+    scores.to_json("base.json")
     item = {"query_id": "q1", "query": "Who?", "doc_id": "d1", "text": "She."}
     Path("items.jsonl").write_text(json.dumps(item))
 

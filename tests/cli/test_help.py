@@ -74,7 +74,7 @@ def test_it_is_as_wide_as_the_terminal(columns: int) -> None:
         (["evaluate"], "Default: the largest cutoff; at least 10 if a metric has none."),
         (["evaluate"], "--workers N How many questions to ask at once. Default: 8."),
         (["evaluate"], "RetrievalDataset.load reads. Required."),
-        (["gate"], "Repeatable. Default: all of them."),
+        (["gate"], "Repeatable. Default with a baseline: the first metric"),
         (["labels", "pool"], "Default: those of the dataset."),
         (["labels", "check"], "Default: the dataset's own corpus."),
         (["score"], "Default: table."),

@@ -25,11 +25,8 @@ class TestRule:
             ("recall@5 >= 0.8", Rule("recall@5", ">=", 0.8)),
             ("recall@5 >= 0.8 at 90%", Rule("recall@5", ">=", 0.8, confidence=0.9)),
             ("failed <= 0", Rule("failed", "<=", 0.0)),
-            (
-                "mrr >= baseline - 0.05 as observed",
-                Rule("mrr", ">=", -0.05, baseline=True, observed=True),
-            ),
-            ("mrr >= baseline observed", Rule("mrr", ">=", 0.0, baseline=True, observed=True)),
+            ("mrr >= baseline - 0.05 as observed", Rule("mrr", ">=", -0.05, baseline=True)),
+            ("mrr >= baseline observed", Rule("mrr", ">=", 0.0, baseline=True)),
             ("mrr >= 0.5 as observed", Rule("mrr", ">=", 0.5)),
             ("embedding_similarity >= -0.1", Rule("embedding_similarity", ">=", -0.1)),
             (
@@ -74,20 +71,17 @@ class TestRule:
             Rule("mrr", ">=", math.nan)
         with pytest.raises(InvalidInput, match="sign of a rule"):
             Rule("mrr", "==", 0.5)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="drop one"):
-            Rule("mrr", ">=", 0.5, baseline=True, confidence=0.9, observed=True)
 
     @given(
         st.sampled_from(["ndcg@10", "rbp(p=0.8)@5", "recall(match=text>=0.6)@5"]),
         st.sampled_from([">=", "<="]),
         st.decimals(-5, 5, places=4),
         st.booleans(),
-        st.none() | st.just("observed") | st.decimals("50.1", "99.9", places=1),
+        st.none() | st.decimals("50.1", "99.9", places=1),
     )
     def test_what_is_written_is_read_again(
-        self, metric: str, sign: Any, value: Decimal, baseline: bool, how: Decimal | str | None
+        self, metric: str, sign: Any, value: Decimal, baseline: bool, how: Decimal | None
     ) -> None:
-        observed = how == "observed"
-        confidence = None if how is None or observed else round(float(how) / 100, 12)
-        rule = Rule(metric, sign, float(value), baseline, confidence, observed)
+        confidence = None if how is None else round(float(how) / 100, 12)
+        rule = Rule(metric, sign, float(value), baseline, confidence)
         assert Rule.parse(str(rule)) == rule

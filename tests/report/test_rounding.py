@@ -17,7 +17,6 @@ NUMBERS = "report/numbers.py"
 
 NOT_FOR_PEOPLE = {
     "decisions/comparison/comparison.py": "what 1 - confidence is",
-    "decisions/gate/baseline.py": "a file that programs read",
     "decisions/gate/rules.py": "a rule, which is read again from its text",
     "decisions/sweeps/sweep_result.py": "what 1 - confidence is",
     "files/retrieval_dataset.py": "how many queries a sample has",

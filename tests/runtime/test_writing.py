@@ -17,7 +17,6 @@ from support.processes import Forked
 
 from llama_index_rag_metrics import compare, score_rankings, write_qrels, write_run
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline
 from llama_index_rag_metrics.runtime.atomic_files import open_private, whole_file, write_text
 from llama_index_rag_metrics.runtime.cache.stores import SQLiteStore
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -49,7 +48,6 @@ OUTPUTS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "--output, CSV": ("out.csv", lambda path: write_scores(path, [scores()])),
     "--output, Parquet": ("out.parquet", lambda path: write_scores(path, [scores()])),
     "scores, JSON": ("out.json", lambda path: scores().to_json(path)),
-    "baseline": ("out.json", lambda path: Baseline.of(scores()).save(path)),
     "comparison, JSON": ("out.json", lambda path: comparison().to_json(path)),
     "report, HTML": ("out.html", lambda path: comparison().to_html(path)),
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics import Scores, check_rules
-from llama_index_rag_metrics.decisions.gate.verdicts import Verdict
+from llama_index_rag_metrics.decisions.gate.verdict import Verdict
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 Rankings: TypeAlias = "Mapping[str, Sequence[str] | None]"

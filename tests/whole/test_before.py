@@ -12,7 +12,6 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from support.paths import SHARED
 
 from llama_index_rag_metrics import (
-    Baseline,
     Ranking,
     Relevance,
     RetrievalDataset,
@@ -161,7 +160,7 @@ def test_verdicts_of_the_gate_are_those_of_before() -> None:
     for row in stored("gate"):
         scores = tables(row)
         rules = [verdict["rule"] for verdict in row["verdicts"]]
-        report = check_rules(scores["b"], rules, baseline=Baseline.of(scores["a"]))
+        report = check_rules(scores["b"], rules, baseline=scores["a"])
         for verdict, before in zip(report.verdicts, row["verdicts"], strict=True):
             assert {name: plain(getattr(verdict, name)) for name in VERDICT_FIELDS} == {
                 name: before[name] for name in VERDICT_FIELDS

@@ -1,12 +1,10 @@
-"""check_rules(), assert_retrieval(), update_baseline(): may a change be merged, and kept?"""
+"""check_rules() and assert_retrieval(): may a change be merged?"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import inf
-from pathlib import Path
-from typing import TypeAlias
 
 from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import (
@@ -14,37 +12,48 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     scored_otherwise,
     scores_of,
 )
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
-from llama_index_rag_metrics.decisions.gate.measuring import (
-    Measured,
-    measure_against,
-    measure_alone,
-    name_in,
-)
-from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
-from llama_index_rag_metrics.decisions.gate.verdicts import GateReport, Verdict, WorstQuery, decide
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     system_of,
 )
-from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
+from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.model import Failure
 from llama_index_rag_metrics.report.terminal import to_text
-from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import (
-    BaselineMismatch,
-    GateFailed,
-    InconclusiveGate,
-    InvalidInput,
-)
+from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.first_line import nothing_measured
 from llama_index_rag_metrics.scores.stories import query_answers
 
-BaselineLike: TypeAlias = "Baseline | Results | str | Path"
-"""A baseline, the results that make one, or the file that holds one."""
+from .baseline import BaselineLike, baseline_scores, check_same_questions
+from .deciding import decide
+from .gate_report import GateReport
+from .measuring import Measured, measure_against, measure_alone
+from .rules import Rule, RuleLike, parse_rules
+from .verdict import Verdict, WorstQuestion
+
+_WORST = 5
+"""How many of the worst questions a verdict has."""
+
+_WIDTH = 120
+"""How wide the message of a failed assertion is."""
+
+_CHOOSE_FIRST = (
+    "with that many questions an unchanged system passes 80 % of the time. Choose the number "
+    "first: testing again as questions are added lets more losses pass"
+)
+_ADJUSTED = (
+    "adjusted for {rules} rules (Holm): an unchanged system fails no more often than with one rule"
+)
+_EQUAL_SCORES = (
+    "equal scores prove little with few questions; only identical rankings pass without proof"
+)
+_UNKNOWN_RANKINGS = (
+    ". Rankings are known to scores of `evaluate`, of `score`, and of score_rankings with a Run"
+)
+_SCORED_OTHERWISE = ". Score both with the same max_retrieved and judged_only"
 
 
 def check_rules(
@@ -53,7 +62,6 @@ def check_rules(
     *,
     baseline: BaselineLike | None = None,
     clusters: Clusters | None = None,
-    worst: int = 5,
 ) -> GateReport:
     """Check results against rules.
 
@@ -67,14 +75,14 @@ def check_rules(
     Args:
         results: of an evaluation, or bare scores, which know no rankings to show.
         rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
-        baseline: what rules with the word baseline are measured against.
+        baseline: what rules with the word baseline are measured against: results, or the file that
+            their `to_json()` wrote.
         clusters: what queries belong to, as for `compare`; clusters are taken as a whole.
-        worst: how many of the worst queries to keep in a verdict.
 
     Raises:
         InvalidInput: a rule or an argument can't be used, a score is infinite, or there are no
             scores by a rule's metric, or no baseline.
-        BaselineMismatch: the baseline is of other queries, other questions or other judgements.
+        BaselineMismatch: the baseline is of other queries, other questions or other labels.
         UnknownMetric: a rule names no metric.
 
     Examples:
@@ -88,42 +96,40 @@ def check_rules(
 (2 questions).
         fail - recall@5 is 0.50, must be at least 0.8 (2 questions).
     """
-    check_integer("worst", worst, 0)
-    parsed, scores, stored = parse_rules(rules), scores_of(results), _stored(baseline)
-    same: Sequence[str] = ()
-    notes: list[str] = []
-    if relative := [rule for rule in parsed if rule.baseline]:
-        if stored is None:
-            expected = "a baseline, since the rule compares with it"
-            way = "--update-baseline, or pytest --rag-update-baseline, stores one"
-            raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'; {way}.")
-        same = stored.check_queries(results)
-        notes += _on_baseline(stored, scores)
-    measured = [
-        (rule, measure_against(rule, scores, stored, same, clusters))
-        if rule.baseline and stored is not None
-        else (rule, measure_alone(rule, scores, clusters))
-        for rule in parsed
-    ]
-    notes += [note for _, measure in measured for note in measure.notes]
+    parsed, scores = parse_rules(rules), scores_of(results)
+    before = None if baseline is None else baseline_scores(baseline, scores.name)
+    relative = [rule for rule in parsed if rule.baseline]
+    if relative and before is None:
+        expected = "a baseline, since the rule compares with it"
+        way = "`rag-metrics gate --accept`, or pytest --rag-accept, writes one"
+        raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'; {way}.")
+    if relative and before is not None:
+        check_same_questions(before, scores)
+    measured = []
+    for rule in parsed:
+        if rule.baseline and before is not None:
+            measured.append((rule, measure_against(rule, scores, before, clusters)))
+        else:
+            measured.append((rule, measure_alone(rule, scores, clusters)))
     verdicts = [
-        replace(verdict, worst=tuple(_worst_queries(results, rule, measure, worst)))
-        for verdict, (rule, measure) in zip(decide(measured), measured, strict=True)
+        replace(verdict, worst=tuple(_worst_questions(results, verdict, numbers)))
+        for verdict, (_, numbers) in zip(decide(measured), measured, strict=True)
     ]
-    if scores.failed and not scores.is_measured:
-        notes.insert(0, nothing_measured(scores.counts, [*scores.failed.values()]))
-    if any(
-        verdict.outcome != "pass" and (verdict.metric == "failed" or verdict.n < verdict.expected)
-        for verdict in verdicts
-    ):
-        failed = [Failure("", *pair) for pair in scores.failed.items()]
-        notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
-    notes += _remarks(verdicts, scores, stored)
-    notes += _notes_on({verdict.metric for verdict in verdicts}, scores)
-    distinct = tuple(dict.fromkeys(notes))
+    notes = list(_notes_on_baseline(scores, before)) if relative else []
+    for _, numbers in measured:
+        notes += numbers.notes
+    notes += _failures(verdicts, scores)
+    notes += _remarks(verdicts, scores, before)
+    notes += _notes_of_scores({verdict.metric for verdict in verdicts}, scores)
+    causes = list(_causes(scores, notes))
     about = results.about if isinstance(results, EvaluationResults) else {}
-    known = {"dataset": about["dataset"]} if about.get("dataset") else {}
-    return GateReport(tuple(verdicts), scores.name, distinct, known)
+    return GateReport(
+        tuple(verdicts),
+        scores.name,
+        tuple(causes),
+        tuple(note for note in dict.fromkeys(notes) if f"{note}." not in causes),
+        {label: value for label, value in about.items() if label == "dataset" and value},
+    )
 
 
 def assert_retrieval(
@@ -132,22 +138,17 @@ def assert_retrieval(
     baseline: BaselineLike | None = None,
     strict: bool = False,
     clusters: Clusters | None = None,
-    worst: int = 5,
 ) -> GateReport:
     """Assert that results satisfy rules.
 
     Args:
-        results: of an evaluation, or bare scores, which know no rankings to show.
+        results, baseline, clusters: as of `check_rules`.
         rules: such as "ndcg@10 >= baseline - 0.02", "recall@5 >= 0.8"; see `Rule`.
-        baseline: what rules with the word baseline are measured against: results, or the file of
-            a stored `Baseline`.
         strict: whether an inconclusive rule fails, too; else it is a warning.
-        clusters: what queries belong to, as for `compare`.
-        worst: how many of the worst queries to show for each broken rule.
 
     Raises:
         GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
-            bounds, and the worst queries: what was asked, wanted and got.
+            bounds, and the worst queries: what was asked, wanted and retrieved.
         InvalidInput: a rule can't be used, or there are no scores by its metric, or no baseline.
         BaselineMismatch: the baseline is of other queries.
         UnknownMetric: a rule names no metric.
@@ -159,162 +160,85 @@ def assert_retrieval(
         'pass'
     """
     __tracebackhide__ = True
-    report = check_rules(results, rules, baseline=baseline, clusters=clusters, worst=worst)
+    report = check_rules(results, rules, baseline=baseline, clusters=clusters)
     if report.broken(strict=strict):
-        raise GateFailed(_told(report))
+        shown = report.report()
+        # pytest's summary shows the first line alone, which therefore decides
+        first = one_line(shown.decision[0].text)
+        raise GateFailed(f"{first}\n{to_text(shown, width=_WIDTH)}")
     for verdict in report.broken(strict=True):
         warn_caller(InconclusiveGate(verdict.sentence))
     return report
 
 
-def _notes_on(decided: set[str], scores: Scores) -> Iterator[str]:
+def _worst_questions(
+    results: Results, verdict: Verdict, measured: Measured
+) -> Iterator[WorstQuestion]:
+    """The questions that lost most against the baseline, or else scored worst, worst first."""
+    if verdict.outcome == "pass" or not measured.scores:
+        return
+    improvements = {
+        query_id: verdict.rule.improvement(now - (before or 0.0))
+        for query_id, (now, before) in measured.scores.items()
+    }
+    ceiling = 0.0 if verdict.rule.baseline else max(improvements.values())
+    if not verdict.rule.baseline and len(set(improvements.values())) == 1:
+        ceiling = math.inf
+    below = [query_id for query_id, change in improvements.items() if change < ceiling]
+    system = system_of(results)
+    for query_id in sorted(below, key=improvements.__getitem__)[:_WORST]:
+        story = query_answers(query_id, [system], measured.metric)
+        yield WorstQuestion(query_id, *measured.scores[query_id], story=story)
+
+
+def _causes(scores: Scores, notes: Sequence[str]) -> Iterator[str]:
+    """What explains a loss: nothing was measured, or labels name passages that aren't there."""
+    if scores.failed and not scores.is_measured:
+        yield nothing_measured(scores.counts, [*scores.failed.values()])
+    for note in notes:
+        if note.startswith(NOT_VALID):
+            yield f"{note}."
+
+
+def _notes_on_baseline(scores: Scores, before: Scores | None) -> list[str]:
+    return (
+        [] if before is None else scored_otherwise({"the baseline": before, "these scores": scores})
+    )
+
+
+def _notes_of_scores(decided: set[str], scores: Scores) -> Iterator[str]:
     """The notes of the scores that aren't of other metrics alone."""
     for note in scores.notes:
         first = note.partition(": ")[0].split(", ")
-        metrics = {each for each in scores if each in first or note.startswith(f"{each} ")}
+        metrics = {name for name in scores if name in first or note.startswith(f"{name} ")}
         if not metrics or metrics & decided:
             yield note
 
 
-def _told(report: GateReport) -> str:
-    """The report; pytest's summary shows the first line alone, which therefore decides."""
-    shown = report.report()
-    return f"{plain(shown.decision[0].text)}\n{to_text(shown, width=120)}"
+def _failures(verdicts: Sequence[Verdict], scores: Scores) -> list[str]:
+    """Which questions failed, where a rule isn't kept because of them."""
+    broken = [verdict for verdict in verdicts if verdict.outcome != "pass"]
+    if not any(each.metric == "failed" or each.n < each.expected for each in broken):
+        return []
+    failures = [Failure("", query_id, error) for query_id, error in scores.failed.items()]
+    return [f"failed: {line.text}" for line in failure_lines(failures)]
 
 
-def _stored(baseline: BaselineLike | None) -> Baseline | None:
-    if baseline is None or isinstance(baseline, Baseline):
-        return baseline
-    if isinstance(baseline, (str, Path)):
-        return Baseline.load(baseline)
-    if isinstance(baseline, (EvaluationResults, Scores)):
-        return Baseline.of(baseline)
-    expected = "a Baseline, the path of one, or the results that make one"
-    raise InvalidInput("baseline", baseline, expected)
-
-
-def _on_baseline(stored: Baseline, scores: Scores) -> Iterator[str]:
-    """What to know of the baseline beside its numbers."""
-    from llama_index_rag_metrics import __version__
-
-    if stored.version != __version__:
-        yield (
-            f"the baseline was stored by version {stored.version or 'unknown'} of this package, "
-            f"and this is {__version__}"
-        )
-    yield from scored_otherwise({"the baseline": stored.scores, "these scores": scores})
-
-
-def _worst_queries(
-    results: Results, rule: Rule, measured: Measured, n: int
-) -> Iterator[WorstQuery]:
-    """The n queries that lost most against the baseline, or else scored worst, worst first."""
-    sign = -1.0 if rule.lower_is_better else 1.0
-    goodness = {
-        query_id: sign * (now - (before or 0.0))
-        for query_id, (now, before) in measured.columns.items()
-    }
-    is_varied = len(set(goodness.values())) > 1
-    ceiling = 0.0 if rule.baseline else max(goodness.values()) if is_varied else inf
-    below = [query_id for query_id, good in goodness.items() if good < ceiling]
-    system = system_of(results)
-    scores = system.scores
-    for query_id in sorted(below, key=lambda query_id: goodness[query_id])[:n]:
-        story = query_answers(query_id, [system], measured.metric)
-        yield WorstQuery(
-            query_id, scores.queries.get(query_id, ""), *measured.columns[query_id], story=story
-        )
-
-
-def _remarks(verdicts: Sequence[Verdict], scores: Scores, stored: Baseline | None) -> Iterator[str]:
-    open_ones = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
-    if any(verdict.needed for verdict in open_ones):
-        yield (
-            "with that many questions an unchanged system passes 80 % of the time. Choose the "
-            "number first: testing again as questions are added lets more losses pass"
-        )
+def _remarks(verdicts: Sequence[Verdict], scores: Scores, before: Scores | None) -> Iterator[str]:
+    """How to read the verdicts that don't pass."""
+    undecided = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
+    if any(verdict.needed for verdict in undecided):
+        yield _CHOOSE_FIRST
     if any(verdict.together > 1 for verdict in verdicts if verdict.outcome != "pass"):
-        most = max(verdict.together for verdict in verdicts)
-        yield (
-            f"adjusted for {most} rules (Holm): an unchanged system fails no more often than "
-            "with one rule"
-        )
-    if stored is not None and any(
-        verdict.rule.baseline and verdict.rule.confidence is not None and verdict.difference == 0.0
-        for verdict in open_ones
-    ):
-        yield (
-            "equal scores prove little with few questions; only identical rankings pass without "
-            f"proof{_unlike(scores, stored)}"
-        )
+        yield _ADJUSTED.format(rules=max(verdict.together for verdict in verdicts))
+    proofless = [verdict for verdict in undecided if verdict.difference == 0.0]
+    if before is not None and proofless:
+        yield f"{_EQUAL_SCORES}{_unlike_rankings(scores, before)}"
 
 
-def _unlike(scores: Scores, stored: Baseline) -> str:
+def _unlike_rankings(scores: Scores, before: Scores) -> str:
     """Why rankings that may be identical aren't taken for it."""
     query_ids = (*scores.query_ids, *scores.excluded)
-    known = (stored.fingerprints.get(each, Fingerprint()).ranking for each in query_ids)
-    if not all(known) or not all(map(scores.rankings.get, query_ids)):
-        return (
-            ". Rankings are known to scores of `evaluate`, of `score`, and of score_rankings "
-            "with a Run; score older ones again"
-        )
-    if scored_otherwise({"": stored.scores, "now": scores}):
-        return ". Score both with the same max_retrieved and judged_only"
-    return ""
-
-
-def update_baseline(
-    path: str | Path,
-    results: Results,
-    *,
-    metrics: Sequence[str] | None = None,
-    rules: RuleLike = (),
-    judged_by: RuleLike | None = None,
-) -> Baseline:
-    """Store results as the baseline.
-
-    Without `rules`, those that the file has stay; without `judged_by`, the rules that are kept must
-    hold. Where the file is of other questions, those against it aren't judged.
-
-    Raises:
-        GateFailed: the results break a rule; nothing was stored.
-        FileFormatError: the file isn't a baseline.
-        InvalidInput: a rule or a query id can't be used, or a score is infinite.
-        UnknownMetric: there are no scores by one of the metrics.
-    """
-    __tracebackhide__ = True
-    target = Path(path)
-    before = Baseline.load(target) if target.is_file() else None
-    kept = parse_rules(rules) if rules else () if before is None else before.rules
-    stored = Baseline.of(results, metrics=metrics, rules=kept)
-    judging = kept if judged_by is None else parse_rules(judged_by) if judged_by else ()
-    report = _report_on_new(results, before, judging)
-    if report.broken():
-        refusal = (
-            f"{target} stays as it was, since a rule is broken. To store it anyway, delete the "
-            "file first."
-        )
-        raise GateFailed(f"{_told(report)}\n\n{refusal}")
-    stored.save(target)
-    return stored
-
-
-def _report_on_new(results: Results, before: Baseline | None, rules: Sequence[Rule]) -> GateReport:
-    """The verdicts on what is to be stored; none where there is nothing to judge."""
-    scores, judging = scores_of(results), [rule for rule in rules if not rule.baseline]
-    if before is not None and _is_of_same_queries(before, results):
-        known = before.scores
-        judging = [
-            rule for rule in rules if not rule.baseline or name_in(scores, rule.metric) in known
-        ]
-    if not judging:
-        return GateReport(())
-    return check_rules(results, judging, baseline=before)
-
-
-def _is_of_same_queries(before: Baseline, results: Results) -> bool:
-    try:
-        before.check_queries(results)
-    except BaselineMismatch:
-        return False
-    return True
+    if not all(scores.rankings.get(each) and before.rankings.get(each) for each in query_ids):
+        return _UNKNOWN_RANKINGS
+    return _SCORED_OTHERWISE if scored_otherwise({"": before, "now": scores}) else ""

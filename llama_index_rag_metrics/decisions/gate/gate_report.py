@@ -1,138 +1,224 @@
-"""The report of a gate: what broke, each rule with its numbers, and the worst questions."""
+"""GateReport: the verdicts of a gate, what broke first, and the worst questions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from llama_index_rag_metrics.decisions.result_columns import Column, records_of, table_of
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.numbers import counted, digits_apart, digits_for
-from llama_index_rag_metrics.scores.first_line import NOTHING
+from llama_index_rag_metrics.report.reportable import Reportable, written
+from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.scores.scores_report import listed
 
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.gate.verdicts import (
-        GateReport,
-        Outcome,
-        Verdict,
-        WorstQuery,
-    )
+from .verdict import MOST_ITEMS, Outcome, Verdict, WorstQuestion
 
-_VERDICTS = "Verdicts"
-_HEAD = ("verdict", "now", "baseline", "difference", "bounds", "questions")
+_ORDER: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
 _TONES: dict[Outcome, m.Tone] = {"pass": "best", "fail": "alarm", "inconclusive": "open"}
-ORDER: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
-MOST_ITEMS = 3
+_VERDICTS = "Verdicts"
+_DECISIONS = {
+    ("fail", True): "The rule failed: {sentence}",
+    ("inconclusive", True): "The rule is inconclusive: {sentence}",
+    ("pass", True): "The rule is kept: {sentence}",
+    ("fail", False): "{some} of {rules} failed, on {metrics}.",
+    ("inconclusive", False): "{some} of {rules} are inconclusive, none failed, on {metrics}.",
+    ("pass", False): "All {rules} are kept.",
+}
+_DECISIONS_ON_ONE = {
+    "fail": "1 of {rules} failed: {sentence}",
+    "inconclusive": "1 of {rules} is inconclusive, none failed: {sentence}",
+}
 
 
-def gate_report(gate: GateReport) -> m.Report:
-    name = f" of {gate.name}" if gate.name else ""
-    worst_first = sorted(gate, key=_worst_first)
-    rows = [_row(verdict, str(verdict.rule)) for verdict in worst_first]
-    nothing = [note for note in gate.notes if note.startswith(NOTHING)]
-    lead = [counted(len(rows), "rule", "rules"), *gate.about.values()]
-    return m.Report(
-        title=f"Retrieval gate{name}",
-        lead=" · ".join(map(plain, lead)),
-        outcome=_outcome(gate.outcome),
-        decision=[*(m.Statement(note, "alarm") for note in nothing), *_decision(worst_first)],
-        about=[*gate.about.items()],
-        sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule")])],
-        listings=list(_listings(worst_first, gate.name)),
-        notes=[note for note in gate.notes if note not in nothing],
-        records=_records(gate),
-    )
+@dataclass(frozen=True, repr=False)
+class GateReport(Reportable):
+    """The verdicts of a gate.
 
+    Attributes:
+        verdicts: one for each rule, in their order.
+        name: of what was measured.
+        causes: what explains a loss: that nothing was measured, or that labels don't fit.
+        notes: what else a reader of the verdicts should know.
+        about: what was checked, label to value: the dataset, where it is known.
 
-def _worst_first(verdict: Verdict) -> int:
-    return ORDER.index(verdict.outcome)
+    Examples:
+        >>> from llama_index_rag_metrics import assert_retrieval, score_rankings
+        >>> relevant = {"q1": ["a"], "q2": ["b"]}
+        >>> scores = score_rankings(relevant, relevant, "recall@5")
+        >>> report = assert_retrieval(scores, "recall@5 >= 0.7")
+        >>> report.outcome, len(report.verdicts)
+        ('pass', 1)
+    """
+
+    verdicts: tuple[Verdict, ...]
+    name: str = ""
+    causes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of the verdicts."""
+        return min((verdict.outcome for verdict in self), key=_ORDER.index, default="pass")
+
+    def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
+        """The verdicts that close the gate: failed ones, with `strict` also inconclusive ones."""
+        shut = ("fail", "inconclusive") if strict else ("fail",)
+        return [verdict for verdict in self.verdicts if verdict.outcome in shut]
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.verdicts)
+
+    def report(self, *, full: bool = False) -> m.Report:
+        """The verdicts, the worst questions and why; as a table, one row per verdict."""
+        worst_first = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
+        table = table_of("", worst_first, _COLUMNS, label=_RULE)
+        rules = counted(len(worst_first), "rule", "rules")
+        causes = [m.Statement(cause, "alarm") for cause in self.causes]
+        return m.Report(
+            title=f"Retrieval gate of {self.name}" if self.name else "Retrieval gate",
+            lead=" · ".join(one_line(part) for part in [rules, *self.about.values()]),
+            outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
+            decision=[*_decision(worst_first), *causes],
+            about=[*self.about.items()],
+            sections=[m.Section(_VERDICTS, [table])],
+            listings=_listings(worst_first, self.name or "now"),
+            notes=self.notes,
+            records=records_of(self.verdicts, _RECORDS),
+        )
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """All of it, unrounded; written to `path`, if given."""
+        content = {
+            "outcome": self.outcome,
+            "name": self.name,
+            "about": dict(self.about),
+            "verdicts": [_record(verdict) for verdict in self],
+            "notes": [*self.causes, *self.notes],
+        }
+        text = json_text(jsonable(content, "gate"), indent=1)
+        written(f"{text}\n", path)
+        return text
 
 
 def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
     """How many rules are broken or undecided, with the first one's sentence; then the others."""
-    n, worst = len(worst_first), worst_first[0].outcome if worst_first else "pass"
-    alike = [verdict for verdict in worst_first if verdict.outcome == worst]
-    if not alike:
+    if not worst_first:
         return [m.Statement("No rule was checked.", "open")]
-    is_one = len(alike) == 1
-    some = "The rule" if n == 1 else f"{len(alike):,} of {n:,} rules"
-    heads: dict[Outcome, str] = {
-        "fail": f"{some} failed",
-        "inconclusive": f"{some} {'is' if is_one else 'are'} inconclusive, none failed",
-        "pass": "The rule is kept" if n == 1 else f"All {n:,} rules are kept",
-    }
-    head, tone = heads[worst], _TONES[worst]
-    if worst == "pass" and n > 1:
-        return [m.Statement(f"{head}.", tone, evidence=_VERDICTS)]
-    if is_one:
-        first = m.Statement(f"{head}: {alike[0].sentence}", tone, worst, _VERDICTS)
-    else:
-        metrics = listed([*dict.fromkeys(verdict.metric for verdict in alike)])
-        first = m.Statement(f"{head}, on {metrics}.", tone, worst, _VERDICTS)
-    others = [verdict for verdict in worst_first[is_one:] if verdict.outcome != "pass"]
-    return [first, *(m.Statement(str(each), _TONES[each.outcome], each.outcome) for each in others)]
-
-
-def _outcome(outcome: Outcome) -> m.Cell:
-    return m.Cell(outcome, "outcome", _TONES[outcome])
-
-
-def _row(verdict: Verdict, label: str) -> m.Row:
-    rule, limit = verdict.rule, verdict.rule.value
-    has_bounds = rule.confidence is not None
-    is_count = isinstance(verdict.value, int)
-    bounds = m.Cell(
-        "signed" if rule.baseline else "score",
-        "bounds",
-        low=verdict.lower if has_bounds else None,
-        high=verdict.upper if has_bounds else None,
-        limit=limit,
+    first, n = worst_first[0], len(worst_first)
+    alike = [verdict for verdict in worst_first if verdict.outcome == first.outcome]
+    is_single = len(alike) == 1
+    template = _DECISIONS[first.outcome, n == 1]
+    if is_single and n > 1:
+        template = _DECISIONS_ON_ONE[first.outcome]
+    text = template.format(
+        sentence=first.sentence,
+        some=f"{len(alike):,}",
+        rules=counted(n, "rule", "rules"),
+        metrics=listed([*dict.fromkeys(verdict.metric for verdict in alike)]),
     )
-    digits = digits_for(verdict.n, bounds)
-    return m.Row(
-        label,
-        [
-            _outcome(verdict.outcome),
-            m.Cell(
-                verdict.value if verdict.n or is_count else None,
-                "count" if is_count else "score",
-                limit=None if rule.baseline else limit,
-                digits=digits,
-            ),
-            m.Cell(verdict.baseline if verdict.n else None, "score", digits=digits),
-            m.Cell(verdict.difference, "signed", limit=limit, digits=digits),
-            bounds._replace(digits=digits),
-            m.Cell(verdict.n, "count"),
-        ],
-    )
+    label = "" if first.outcome == "pass" and n > 1 else first.outcome
+    statements = [m.Statement(text, _TONES[first.outcome], label, _VERDICTS)]
+    for verdict in worst_first[1:] if is_single else worst_first:
+        if verdict.outcome != "pass":
+            tone = _TONES[verdict.outcome]
+            statements.append(m.Statement(str(verdict), tone, verdict.outcome))
+    return statements
 
 
-def _listings(worst_first: Sequence[Verdict], name: str) -> Iterator[m.Listing]:
-    """The worst questions of each metric that isn't kept, each question once."""
+def _number(value: float | None, form: m.Form, verdict: Verdict) -> m.Cell:
+    """A number with the digits that the questions carry, told apart from the rule's limit."""
+    is_difference = form == "signed"
+    limit = verdict.rule.value if is_difference == verdict.rule.baseline else None
+    return m.Cell(value, form, limit=limit, digits=digits_for(verdict.n, _bounds(verdict)))
+
+
+def _bounds(verdict: Verdict) -> m.Cell:
+    form = "signed" if verdict.rule.baseline else "score"
+    cell = m.Cell(form, "bounds", limit=verdict.rule.value)
+    if verdict.rule.confidence is None:
+        return cell
+    return cell._replace(low=verdict.lower, high=verdict.upper)
+
+
+def _bounds_cell(verdict: Verdict) -> m.Cell:
+    bounds = _bounds(verdict)
+    return bounds._replace(digits=digits_for(verdict.n, bounds))
+
+
+def _value_cell(verdict: Verdict) -> m.Cell:
+    if isinstance(verdict.value, int):
+        return m.Cell(verdict.value, "count")
+    return _number(verdict.value if verdict.n else None, "score", verdict)
+
+
+def _baseline_cell(verdict: Verdict) -> m.Cell:
+    value = verdict.baseline if verdict.n else None
+    return _number(value, "score", verdict)._replace(limit=None)
+
+
+_RULE: Column[Verdict] = Column("rule", lambda verdict: str(verdict.rule))
+_COLUMNS: Sequence[Column[Verdict]] = (
+    Column("verdict", lambda each: m.Cell(each.outcome, "outcome", _TONES[each.outcome])),
+    Column("now", _value_cell),
+    Column("baseline", _baseline_cell),
+    Column("difference", lambda verdict: _number(verdict.difference, "signed", verdict)),
+    Column("bounds", _bounds_cell),
+    Column("questions", lambda verdict: m.Cell(verdict.n, "count")),
+)
+_RECORDS: Sequence[Column[Verdict]] = (
+    _RULE,
+    Column("metric", lambda verdict: verdict.metric),
+    Column("outcome", lambda verdict: verdict.outcome),
+    Column("value", lambda verdict: verdict.value),
+    Column("baseline", lambda verdict: verdict.baseline),
+    Column("difference", lambda verdict: verdict.difference),
+    Column("lower", lambda verdict: verdict.lower),
+    Column("upper", lambda verdict: verdict.upper),
+    Column("n", lambda verdict: verdict.n),
+    Column("expected", lambda verdict: verdict.expected),
+    Column("together", lambda verdict: verdict.together),
+    Column("identical", lambda verdict: verdict.identical),
+    Column("needed", lambda verdict: verdict.needed),
+    Column("decidable", lambda verdict: verdict.decidable),
+    Column("sentence", lambda verdict: verdict.sentence),
+)
+
+
+def _record(verdict: Verdict) -> dict[str, Any]:
+    """The verdict for JSON, with its worst questions."""
+    values = {column.name: column.value(verdict) for column in _RECORDS}
+    return {**values, "worst": [question.record() for question in verdict.worst]}
+
+
+def _listings(worst_first: Sequence[Verdict], name: str) -> list[m.Listing]:
+    """The worst questions of each metric whose rule isn't kept, each question once."""
+    listings = []
     shown: set[str] = set()
-    broken = (each for each in reversed(worst_first) if each.outcome != "pass" and each.worst)
-    for verdict in reversed({each.worst: each for each in broken}.values()):
-        new = [query for query in verdict.worst if query.query_id not in shown]
-        again = [query.query_id for query in verdict.worst if query.query_id in shown]
-        shown.update(query.query_id for query in new)
-        yield m.Listing(
-            f"Worst questions on {verdict.metric}",
-            [_query(query, name) for query in new],
-            f"beside {', '.join(again)}, above" if again else "",
-            most=MOST_ITEMS,
-        )
+    metrics: set[str] = set()
+    for verdict in worst_first:
+        if verdict.metric in metrics or not verdict.worst:
+            continue
+        metrics.add(verdict.metric)
+        questions = [question for question in verdict.worst if question.query_id not in shown]
+        repeated = [each.query_id for each in verdict.worst if each.query_id in shown]
+        shown.update(question.query_id for question in questions)
+        stories = [_story(question, name) for question in questions]
+        remark = f"beside {', '.join(repeated)}, above" if repeated else ""
+        title = f"Worst questions on {verdict.metric}"
+        listings.append(m.Listing(title, stories, remark, most=MOST_ITEMS))
+    return listings
 
 
-def _query(query: WorstQuery, name: str) -> m.QueryAnswers:
-    before = () if query.baseline is None else (query.baseline,)
-    scores = (*before, query.score)
-    score = m.Cell(scores, "change", digits=digits_apart(scores, 1))
-    answers = [answer._replace(system=name or "now", score=score) for answer in query.story.answers]
-    return query.story._replace(answers=answers)
-
-
-def _records(gate: GateReport) -> m.Records:
-    rows = [verdict.record() for verdict in gate]
-    columns = [name for name in (rows[0] if rows else {}) if name != "worst"]
-    return m.Records.of(rows, columns)
+def _story(question: WorstQuestion, name: str) -> m.QueryAnswers:
+    """The story of a question, with its score in the baseline and now."""
+    scores = [question.score]
+    if question.baseline is not None:
+        scores.insert(0, question.baseline)
+    cell = m.Cell(tuple(scores), "change", digits=digits_apart(scores, 1))
+    answers = [answer._replace(system=name, score=cell) for answer in question.story.answers]
+    return question.story._replace(answers=answers)

@@ -16,8 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import compress
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,8 +26,6 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     pair,
     scored_otherwise,
 )
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
-from llama_index_rag_metrics.decisions.gate.rules import CONFIDENCE, Rule
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
     limits_of,
@@ -42,19 +39,15 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.differences import (
     CAUTIOUS,
-    method_of,
     pseudo_queries,
     student,
     unvaried,
 )
-from llama_index_rag_metrics.statistics.intervals import (
-    UNIT_RANGE,
-    MeanInterval,
-    exact_mean,
-    mean_interval,
-)
+from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, exact_mean, mean_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.sample_size import Aim, Changes, to_be_kept
+from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_kept
+
+from .rules import Rule
 
 Bounds: TypeAlias = "tuple[float | None, float | None]"
 
@@ -78,165 +71,159 @@ class PairedEvidence:
 
     def bounds(self, confidence: float) -> Bounds:
         """The true mean is above the one and below the other, each with this confidence."""
-        if self._says_nothing:
+        if not self._has_units:
             return None, None
         assumed = pseudo_queries(self._units, self.widest, math.inf, counted=CAUTIOUS)
         failing = assumed if unvaried(self._units)[0] else student(self._units)
-        lowest, highest = assumed.bounds(confidence)[0], failing.bounds(confidence)[1]
-        low, high = np.clip([lowest[0], highest[0]], *self.possible).tolist()
+        lowest = assumed.bounds(confidence)[0][0]
+        highest = failing.bounds(confidence)[1][0]
+        low, high = np.clip([lowest, highest], *self.possible).tolist()
         return low, high
-
-    @property
-    def method(self) -> str:
-        return method_of(self._units)
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
         """How many questions would show that nothing changed; None where no larger number would."""
-        if self._says_nothing:
+        if not self._has_units:
             return None
-        needed = self.seen.questions(self._aim(confidence), tolerance)
-        return needed if needed is not None and needed > self._units.n[0] else None
+        number = self._changes.questions(to_be_kept(confidence), tolerance)
+        return number if number is not None and number > self._units.n[0] else None
 
     def decidable(self, confidence: float) -> float | None:
         """The smallest tolerable loss that these queries rule out with `POWER`, if unchanged."""
-        if self._says_nothing:
+        if not self._has_units:
             return None
-        loss = self.seen.distance(self._aim(confidence), float(self._units.n[0]))
-        return None if loss is None or loss > TOLERABLE * self.widest else loss
+        loss = self._changes.distance(to_be_kept(confidence), float(self._units.n[0]))
+        return loss if loss is not None and loss <= TOLERABLE * self.widest else None
 
     @cached_property
-    def seen(self) -> Changes:
-        """How questions changed."""
+    def _changes(self) -> Changes:
         return Changes.seen(self._units, np.array([self.widest]))[0]
-
-    def _aim(self, confidence: float) -> Aim:
-        return to_be_kept(confidence)
 
     @cached_property
     def _units(self) -> Units:
         return Units.of(self.values.reshape(-1, 1), self.clusters)
 
     @property
-    def _says_nothing(self) -> bool:
-        return int(self._units.n_units[0]) < 2
+    def _has_units(self) -> bool:
+        return int(self._units.n_units[0]) > 1
 
 
 @dataclass(frozen=True)
 class MeanEvidence:
-    """Scores; `negated` where less is better."""
+    """Scores of a metric; `is_negated` where less is better."""
 
     values: FloatArray
     clusters: IntArray | None = None
     limits: tuple[float, float] = UNIT_RANGE
-    negated: bool = False
+    is_negated: bool = False
 
     def bounds(self, confidence: float) -> Bounds:
-        interval = self._interval(confidence)
-        if not self.negated or interval.low is None or interval.high is None:
+        """The true mean, negated if so, is above the one and below the other."""
+        interval = mean_interval(
+            self.values,
+            confidence=2 * confidence - 1,
+            limits=_finite_limits(self.values, self.limits),
+            clusters=self.clusters,
+        )
+        if not self.is_negated or interval.low is None or interval.high is None:
             return interval.low, interval.high
         return -interval.high, -interval.low
 
-    @property
-    def method(self) -> str:
-        return self._interval(0.95).method
 
-    def _interval(self, confidence: float) -> MeanInterval:
-        two_sided = 2 * confidence - 1
-        limits = _reckoned(self.values, self.limits)
-        return mean_interval(
-            self.values, confidence=two_sided, limits=limits, clusters=self.clusters
-        )
-
-
-def _reckoned(values: FloatArray, limits: tuple[float, float]) -> tuple[float, float]:
+def _finite_limits(values: FloatArray, limits: tuple[float, float]) -> tuple[float, float]:
     """The limits; one that equal scores lack is at most twice as far from 0 as they are."""
     low, high = limits
     values = values[~np.isnan(values)]
     if not len(values) or np.ptp(values) > NOISE:
         return limits
     reach = max(2 * float(np.abs(values).max()), 1.0)
-    return -reach if low == -math.inf else low, reach if high == math.inf else high
+    lowest = -reach if low == -math.inf else low
+    highest = reach if high == math.inf else high
+    return lowest, highest
 
 
 Evidence: TypeAlias = "PairedEvidence | MeanEvidence"
 
-_SomeEvidence = TypeVar("_SomeEvidence", PairedEvidence, MeanEvidence)
-
 
 @dataclass(frozen=True)
 class Measured:
-    """The numbers that a rule is decided by; `columns` are query id to (score now, before)."""
+    """The numbers that a rule is decided by.
+
+    Attributes:
+        scores: query id to its score now, and before where there is a baseline.
+        expected: how many queries should have a value.
+        evidence: what bounds follow from; None where what was observed decides.
+        identical: whether every query has the ranking that it had before.
+        coverage_of_runs: the share of the runs with a value, of questions asked several times.
+    """
 
     metric: str
     value: float | int
     n: int
     expected: int
-    columns: Mapping[str, tuple[float, float | None]]
+    scores: Mapping[str, tuple[float, float | None]]
     baseline: float | None = None
     difference: float | None = None
     evidence: Evidence | None = None
     identical: bool = False
     notes: Sequence[str] = ()
-    of_runs: float = 1.0
+    coverage_of_runs: float = 1.0
 
     @property
     def is_covered(self) -> bool:
-        """Whether enough of the queries, or of their runs, have a value."""
-        coverage = min(self.n / self.expected, self.of_runs) if self.expected else 0.0
-        return coverage >= MIN_COVERAGE - NOISE
+        """Whether enough of the queries, and of their runs, have a value."""
+        share = self.n / self.expected if self.expected else 0.0
+        return min(share, self.coverage_of_runs) >= MIN_COVERAGE - NOISE
 
 
-def measure_against(
-    rule: Rule, now: Scores, stored: Baseline, same: Sequence[str], clusters: Clusters | None
-) -> Measured:
-    """Measure a rule on the queries that are the same on both sides."""
-    metric = _metric_of_both(rule, now, stored)
-    sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
-    paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
-    widest = paired.widest(_NOW, metric, _BEFORE)
+def measure_against(rule: Rule, now: Scores, before: Scores, clusters: Clusters | None) -> Measured:
+    """Measure a rule on the difference from the baseline, of queries that are the same in both."""
+    metric = _metric_of_both(rule, now, before)
+    paired = pair({_BEFORE: before, _NOW: now}, _BEFORE, metrics=[metric], clusters=clusters)
     key = (_NOW, metric, _BEFORE)
     differences = paired.values(*key)
-    is_same = not np.nan_to_num(differences).any()
-    both = ~np.isnan(differences)
-    values = {name: paired.values(name, metric) for name in sides}
-    rows = zip(paired.query_ids, values[_NOW].tolist(), values[_BEFORE].tolist(), strict=True)
-    columns = {query_id: (score, before) for query_id, score, before in compress(rows, both)}
-    means = {name: exact_mean(column[both]) for name, column in values.items()}
-    ordered, numbers = paired.in_order([differences])
-    rankings = sides[_NOW].rankings
-    sign = -1.0 if rule.lower_is_better else 1.0
-    possible = paired.possible([key], rule.confidence or CONFIDENCE)[0]
-    low, high = sorted((sign * possible).tolist())
-    evidence = PairedEvidence(sign * ordered[:, 0], numbers, widest, (low, high))
+    is_known = ~np.isnan(differences)
+    values_now, values_before = paired.values(_NOW, metric), paired.values(_BEFORE, metric)
+    rows = zip(values_now[is_known].tolist(), values_before[is_known].tolist(), strict=True)
+    query_ids = [paired.query_ids[position] for position in np.flatnonzero(is_known)]
+    scores = dict(zip(query_ids, rows, strict=True))
+    evidence = None
+    if rule.confidence is not None:
+        ordered, cluster_numbers = paired.in_order([differences])
+        sign = rule.improvement(1.0)
+        possible = sorted((sign * paired.possible([key], rule.confidence)[0]).tolist())
+        evidence = PairedEvidence(
+            sign * ordered[:, 0], cluster_numbers, paired.widest(*key), (possible[0], possible[1])
+        )
+    is_unchanged = bool(query_ids) and not differences[is_known].any()
+    is_scored_alike = not scored_otherwise({_BEFORE: before, _NOW: now})
     return Measured(
         metric,
-        means[_NOW],
-        len(columns),
-        min(_expected(scores, metric) for scores in sides.values()),
-        columns,
-        means[_BEFORE],
-        exact_mean(differences[both]),
-        None if rule.observed else evidence,
-        is_same
-        and bool(columns)
-        and not scored_otherwise(sides)
-        and all(
-            stored.fingerprints.get(query_id, Fingerprint()).ranking == rankings.get(query_id) != ""
-            for query_id in columns
-        ),
+        exact_mean(values_now[is_known]),
+        len(scores),
+        min(_expected(before, metric), _expected(now, metric)),
+        scores,
+        exact_mean(values_before[is_known]),
+        exact_mean(differences[is_known]),
+        evidence,
+        is_unchanged and is_scored_alike and _same_rankings(query_ids, now, before),
         paired.notes,
-        of_runs=_of_runs(sides[_NOW], metric),
+        _coverage_of_runs(now, metric),
     )
 
 
-def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
+def _same_rankings(query_ids: Sequence[str], now: Scores, before: Scores) -> bool:
+    digests = [(now.rankings.get(each), before.rankings.get(each)) for each in query_ids]
+    return all(digest and digest == digest_before for digest, digest_before in digests)
+
+
+def _metric_of_both(rule: Rule, now: Scores, before: Scores) -> str:
     metric = name_in(now, rule.metric)
     if lower_is_better(metric) and not rule.lower_is_better:
         remedy = f"Write '{metric} <= baseline + 0.01', for example."
         raise InvalidInput("rule", str(rule), "<=, since less is better", remedy)
-    if metric not in stored.scores:
+    if metric not in before:
         remedy = f"Store a new one from scores by {metric}."
-        raise InvalidInput("baseline", list(stored.scores), f"scores by {metric}", remedy)
+        raise InvalidInput("baseline", list(before), f"scores by {metric}", remedy)
     check_finite(now, [metric])
     return metric
 
@@ -253,17 +240,20 @@ def measure_alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Meas
     metric = name_in(scores, rule.metric)
     check_finite(scores, [metric])
     by_query = scores.by_query(metric) if scores.is_measured else {}
-    columns = {query_id: (score, None) for query_id, score in by_query.items()}
-    expected = _expected(scores, metric)
-    of_runs = _of_runs(scores, metric)
-    value = scores.means[metric]
-    measured = Measured(metric, value, len(columns), expected, columns, of_runs=of_runs)
-    if not columns or rule.confidence is None:
+    measured = Measured(
+        metric,
+        scores.means[metric],
+        len(by_query),
+        _expected(scores, metric),
+        {query_id: (score, None) for query_id, score in by_query.items()},
+        coverage_of_runs=_coverage_of_runs(scores, metric),
+    )
+    if not by_query or rule.confidence is None:
         return measured
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
-    values, numbers = paired.in_order([paired.values(_NOW, metric)])
+    values, cluster_numbers = paired.in_order([paired.values(_NOW, metric)])
     evidence = MeanEvidence(
-        values[:, 0], numbers, limits=limits_of(metric), negated=rule.lower_is_better
+        values[:, 0], cluster_numbers, limits_of(metric), is_negated=rule.lower_is_better
     )
     return replace(measured, evidence=evidence)
 
@@ -284,10 +274,11 @@ def _expected(scores: Scores, metric: str) -> int:
         return len(scores.unanswerable)
     needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}
     n = len({*scores.query_ids, *scores.excluded})
-    return n if needless & scores.by_query(metric).keys() else n - len(needless)
+    needs_labels = needless.isdisjoint(scores.by_query(metric))
+    return n - len(needless) if needs_labels else n
 
 
-def _of_runs(scores: Scores, metric: str) -> float:
+def _coverage_of_runs(scores: Scores, metric: str) -> float:
     """The share of the runs with a value, of those of questions that should have one."""
     runs = [run for run in scores.repeats if metric in run]
     expected = sum(_expected(run, metric) for run in runs)

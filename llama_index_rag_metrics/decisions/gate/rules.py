@@ -2,14 +2,14 @@
 
     ndcg@10 >= baseline - 0.02            no more than 0.02 worse than the baseline, at 95 %
     ndcg@10 >= baseline - 0.02 at 99%     the same with more confidence
-    ndcg@10 >= baseline - 0.05 as observed    the drop seen is no more than 0.05, proof or not
+    ndcg@10 >= baseline - 0.05 as observed    the loss seen is no more than 0.05, proof or not
     recall@5 >= 0.8                       the mean is at least 0.8
     recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
     failed <= 0                           a count: queries, scored, failed, empty, …
 
-`<=` is for metrics of which less is better. A bound asks for proof that a change is
-tolerable, so that few queries leave it open; a rule on what was observed is never open, but mere
-chance breaks it now and then. Together they stop both a proven loss and a large one.
+`<=` is for metrics of which less is better. A bound asks for proof that a change is tolerable, so
+that few queries leave it open; a rule on what was observed is never open, but mere chance breaks it
+now and then. Together they stop both a proven loss and a large one.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Sign: TypeAlias = Literal[">=", "<="]
-_SIGNS: tuple[str, ...] = get_args(Sign)
 
 CONFIDENCE = 0.95
-"""Of a rule against the baseline that names none."""
+"""The confidence of a rule against the baseline that names none."""
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
 _RULE = re.compile(
-    rf"""\s*(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=)\s*
+    rf"""(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=)\s*
     (?:(?P<baseline>baseline)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
       |(?P<threshold>[-−]?{_NUMBER}))
-    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?\s*""",
+    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?""",
     re.VERBOSE | re.IGNORECASE,
 )
-_EXAMPLES = (
-    "'ndcg@10 >= baseline - 0.02', 'ndcg@10 >= baseline - 0.05 as observed', 'recall@5 >= 0.8' or "
-    "'recall@5 >= 0.8 at 95%'"
+_REMEDY = (
+    "For example 'ndcg@10 >= baseline - 0.02', 'ndcg@10 >= baseline - 0.05 as observed', "
+    "'recall@5 >= 0.8' or 'recall@5 >= 0.8 at 95%'; limits are in the metric's own unit."
 )
 
 
@@ -54,12 +54,11 @@ class Rule:
             0.02 less.
         baseline: whether the limit is relative to the baseline.
         confidence: of the one-sided bounds that decide, between 0.5 and 1; None decides by what was
-            observed. A rule against the baseline has 0.95 unless it is `observed`.
-        observed: whether a rule against the baseline is decided by the difference observed.
+            observed.
 
     Examples:
         >>> Rule.parse("ndcg@10 >= baseline - 0.02")
-        Rule(metric='ndcg@10', sign='>=', value=-0.02, baseline=True, confidence=0.95, ...)
+        Rule(metric='ndcg@10', sign='>=', value=-0.02, baseline=True, confidence=0.95)
         >>> str(Rule("recall@5", ">=", 0.8))
         'recall@5 >= 0.8'
         >>> Rule.parse("ndcg@10 >= 80%")
@@ -74,19 +73,11 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
     value: float = 0.0
     baseline: bool = False
     confidence: float | None = None
-    observed: bool = False
 
     def __post_init__(self) -> None:
-        if self.sign not in _SIGNS:
-            raise InvalidInput("sign of a rule", self.sign, " or ".join(map(repr, _SIGNS)))
+        if self.sign not in get_args(Sign):
+            raise InvalidInput("sign of a rule", self.sign, "'>=' or '<='")
         check_amount("value of a rule, its limit", self.value, "a finite number", math.isfinite)
-        if self.observed and self.confidence is not None:
-            sentence = f"rule {str(self)!r} has a confidence and observed=True: drop one."
-            raise InvalidInput("rule", str(self), sentence=sentence)
-        if not self.baseline:
-            object.__setattr__(self, "observed", False)
-        elif self.confidence is None and not self.observed:
-            object.__setattr__(self, "confidence", CONFIDENCE)
         if self.confidence is not None:
             expected = "a number between 0.5 and 1, which is between 50% and 100%"
             check_amount(
@@ -99,17 +90,19 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         # in a run of spaces, the pattern would try every one as the end of the metric's name
         match = _RULE.fullmatch(" ".join(text.split()))
         if match is None:
-            remedy = f"For example {_EXAMPLES}; limits are in the metric's own unit."
-            raise InvalidInput("rule", text, "a metric, >= or <=, and a limit", remedy)
+            raise InvalidInput("rule", text, "a metric, >= or <=, and a limit", _REMEDY)
         limit = (match["direction"] or "") + (match["offset"] or match["threshold"] or "0")
-        percent = match["percent"]
+        confidence = None
+        if match["percent"] is not None:
+            confidence = round(float(match["percent"]) / 100, 12)
+        elif match["baseline"] is not None and match["observed"] is None:
+            confidence = CONFIDENCE
         return cls(
             match["metric"],
             cast("Sign", match["sign"]),
             float(limit.replace("−", "-")),
             match["baseline"] is not None,
-            None if percent is None else round(float(percent) / 100, 12),
-            observed=match["observed"] is not None,
+            confidence,
         )
 
     @property
@@ -122,19 +115,29 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         """The loss that is tolerated; below 0, the gain that is wanted."""
         return self.value if self.lower_is_better else -self.value
 
+    def improvement(self, amount: float) -> float:
+        """A score or a difference, negated where less is better; the reverse is the same."""
+        return -amount if self.lower_is_better else amount
+
+    def is_kept_by(self, amount: float) -> bool:
+        """Whether a score, or a difference from the baseline, keeps to the limit."""
+        return self.improvement(amount - self.value) >= -NOISE
+
     @property
     def limit(self) -> str:
         """The right-hand side, without the confidence."""
         if not self.baseline:
             return f"{self.value:.12g}"
-        offset = f" {'-' if self.value < 0 else '+'} {abs(self.value):.12g}" if self.value else ""
-        return f"baseline{offset}"
+        if not self.value:
+            return "baseline"
+        direction = "-" if self.value < 0 else "+"
+        return f"baseline {direction} {abs(self.value):.12g}"
 
     def __str__(self) -> str:
-        how = " as observed" if self.observed else ""
+        rule = f"{self.metric} {self.sign} {self.limit}"
         if self.confidence is not None:
-            how = f" at {self.confidence * 100:.10g}%"
-        return f"{self.metric} {self.sign} {self.limit}{how}"
+            return f"{rule} at {self.confidence * 100:.10g}%"
+        return f"{rule} as observed" if self.baseline else rule
 
 
 RuleLike: TypeAlias = "str | Rule | Iterable[str | Rule]"
@@ -145,6 +148,6 @@ def parse_rules(rules: RuleLike) -> tuple[Rule, ...]:
     """Rules from their lines; each once, in the order given."""
     listed = [rules] if isinstance(rules, (str, Rule)) else list(rules)
     if not listed:
-        raise InvalidInput("rules", listed, "at least one rule", f"For example {_EXAMPLES}.")
-    parsed = (rule if isinstance(rule, Rule) else Rule.parse(rule) for rule in listed)
+        raise InvalidInput("rules", listed, "at least one rule", _REMEDY)
+    parsed = [rule if isinstance(rule, Rule) else Rule.parse(rule) for rule in listed]
     return tuple(dict.fromkeys(parsed))

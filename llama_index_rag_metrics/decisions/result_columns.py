@@ -1,0 +1,45 @@
+"""Column: one value of each row of a result, for a table and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from llama_index_rag_metrics.report import model as m
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A name and the value that a row has under it: a cell in a table, a plain value in records."""
+
+    name: str
+    value: Callable[[T], Any]
+
+
+def table_of(
+    title: str,
+    rows: Sequence[T],
+    columns: Sequence[Column[T]],
+    *,
+    label: Column[T],
+    text_columns: int = 0,
+    sortable: bool = False,
+) -> m.Table:
+    """A table whose cells are the values of the columns; `label` is what its rows are called."""
+    shown = [m.Row(label.value(row), [column.value(row) for column in columns]) for row in rows]
+    return m.Table(
+        title,
+        [column.name for column in columns],
+        [shown],
+        first=label.name,
+        text_columns=text_columns,
+        sortable=sortable,
+    )
+
+
+def records_of(rows: Sequence[T], columns: Sequence[Column[T]]) -> m.Records:
+    """The same for programs, unrounded."""
+    return m.Records({column.name: [column.value(row) for row in rows] for column in columns})
