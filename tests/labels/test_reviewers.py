@@ -38,7 +38,7 @@ class TestReading:
         ("lines", "reason"),
         [
             ([7], "a judgement"),
-            ([ITEM], "isn't reviewers' judgements but a pool to be judged"),
+            ([ITEM], "line 1: expected a field 'grade'"),
             ([{**JUDGED, "doc_id": "e"}, ITEM], "line 2: expected a field 'grade'"),
             ([{**JUDGED, "grade": True}], "a grade, a finite number"),
             ([{**JUDGED, "grade": []}], "a grade, a finite number"),

@@ -150,7 +150,6 @@ def test_whole_numbers_start_at_the_least() -> None:
         ("RetrievalDataset.split", "seed"),
         ("Scores.worst", "n"),
         ("check_rules", "worst"),
-        ("compare", "seed"),
         ("pool", "n"),
         ("pool", "depth"),
         ("score_rankings", "max_retrieved"),

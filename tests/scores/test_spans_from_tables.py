@@ -171,7 +171,7 @@ def test_a_column_that_is_missing_is_named(column: str) -> None:
         score_table(pl.DataFrame({**rows, **places}).drop(column), "span_recall")
 
 
-ENDINGS = [".jsonl", ".parquet", ".arrow"]
+ENDINGS = [".jsonl", ".parquet"]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

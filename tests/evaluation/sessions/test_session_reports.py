@@ -78,11 +78,11 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
         Run({query_id: combine_calls([Call([item])]) for query_id in relevance}) for item in "ax"
     )
     twice = Run(repeats=[once, again])
-    for run, said in ((once, ""), (twice, "Of the first run of each question.")):
+    for run, is_of_several in ((once, False), (twice, True)):
         scores = score_rankings(relevance, run, ["mrr", "facet_recall"])
         results = EvaluationResults([], run=run, relevance=relevance, scores=scores)
-        assert ("in the first run" in repr(results.sessions)) == bool(said)
-        assert ("of the first run" in results.to_markdown()) == bool(said)
+        assert ("in the first run" in repr(results.sessions)) == is_of_several
+        assert ("In the first run" in results.to_markdown()) == is_of_several
 
 
 LINES = [
