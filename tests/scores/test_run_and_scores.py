@@ -261,7 +261,7 @@ class TestScores:
 
     def test_without_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(MissingPackage, match="to_pandas.* pip install pandas"):
+        with pytest.raises(MissingPackage, match=r"to_pandas.* pip install pandas"):
             SCORES.to_pandas()
 
     def test_json_round_trip(self, tmp_path: Path) -> None:
