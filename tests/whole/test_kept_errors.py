@@ -20,7 +20,6 @@ from llama_index_rag_metrics import (
     Scores,
     capture,
     evaluate,
-    fuse,
     read_run,
     read_traces,
     record_retrieval,
@@ -83,10 +82,6 @@ def of_a_recorded_retrieval(folder: Path) -> Run:
     return evaluate(ask, DATASET, ["mrr"], journal=folder / "journal.jsonl").run
 
 
-def fused(folder: Path) -> Run:
-    return fuse({"a": by_hand(folder), "b": by_hand(folder)})
-
-
 @pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
 @pytest.mark.parametrize(
     "door",
@@ -97,7 +92,6 @@ def fused(folder: Path) -> Run:
         of_an_exception,
         of_a_retriever,
         of_a_recorded_retrieval,
-        fused,
     ],
 )
 def test_an_error_of_a_run(door: Callable[[Path], Run], tmp_path: Path) -> None:

@@ -133,7 +133,8 @@ def test_every_run_begins_with_the_history_alone() -> None:
     of_agent = evaluate(agent, dataset(), ["recall@3", "complete@3"], **options)
     of_engine = evaluate(engine, dataset(), ["recall@3", "complete@3"], **options)
     for results in (of_agent, of_engine):
-        assert dict(results.scores.means) == {"recall@3": 1, "complete@3": 1}
+        # every question gets the same three passages, which answer one in four
+        assert dict(results.scores.means) == {"recall@3": 0.25, "complete@3": 0.25}
         assert len(results.run.repeats) == 3
     assert all(len(llm.told[f"pay {number}?"]) == len(said(number)) for number in range(N))
     for run, number in product(of_engine.run.repeats, range(N)):
