@@ -241,10 +241,6 @@ def check_files(files: Mapping[str, Path | None], read: Iterable[Path | None] = 
         # a file is replaced by another beside it
         if not os.access(path if is_stream(path) else folder, os.W_OK):
             raise InvalidInput(option, str(path), "a file that may be written")
-        if option == "--html":
-            from llama_index_rag_metrics.report.html.assets import check_libraries
-
-            check_libraries()
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:

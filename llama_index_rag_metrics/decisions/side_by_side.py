@@ -17,7 +17,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     results_report,
     systems_of,
 )
-from llama_index_rag_metrics.report.html import Cut, write_page
+from llama_index_rag_metrics.report.html import write_page
 from llama_index_rag_metrics.report.model import Report, Statement
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -53,7 +53,7 @@ def print_results(
 
 
 def write_html(
-    reported: Reportable | Several, path: str | Path, *, title: str | None = None, cut: Cut = "auto"
+    reported: Reportable | Several, path: str | Path, *, title: str | None = None
 ) -> Path:
     """Write the report as one HTML file that works offline.
 
@@ -62,15 +62,12 @@ def write_html(
             by name or one after another, which are compared with the first.
         path: the file; an existing one is replaced.
         title: the heading; made of the systems' names unless given.
-        cut: how many characters of each retrieved text are kept; "never" for whole texts. "auto"
-            keeps 2,000, or fewer where the file would have more than 20 MB; the page says so.
 
     Returns:
         The path.
 
     Raises:
-        MissingExtra: itables isn't installed, for a page with questions.
-        InvalidInput: `cut` isn't a number of characters.
+        InvalidInput: `reported` isn't a result.
 
     Examples:
         >>> from pathlib import Path
@@ -85,7 +82,7 @@ def write_html(
         report = reported.report(full=True)
     else:
         report = _side_by_side(reported, is_page=True)
-    return write_page(report, path, title=title, cut=cut)
+    return write_page(report, path, title=title)
 
 
 def decision_of(reported: Several) -> list[str]:

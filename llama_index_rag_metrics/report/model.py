@@ -255,34 +255,15 @@ class Term(NamedTuple):
     meaning: str
 
 
-class SliceKey(NamedTuple):
-    """A key of the queries' metadata: its values, and the position of each query's value there."""
-
-    key: str
-    values: Sequence[str]
-    of_query: Sequence[int | None]
-
-
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Every query by every metric and system, column by column."""
+    """Every question of a page, as the metric that decides sees it."""
 
-    ids: Sequence[str]
-    texts: Sequence[str]
-    metrics: Sequence[str]
-    systems: Sequence[str]
-    compared: bool  # whether the first system is the baseline
-    scores: Sequence[Sequence[Sequence[float | None]]]  # by metric, system and query
-    failed_or_empty: Mapping[str, Sequence[Sequence[int]]]  # by reason and system: positions
-    unanswerable: Mapping[str, Sequence[int]]  # "unanswerable", "unjudged" to positions
-    slices: Sequence[SliceKey]
-    matcher_of_metric: Sequence[int]  # the number of the metric's matcher and choice of labels
-    lower_is_better: Sequence[bool]
-    # of a position and such a number; None where no rankings are known
-    answer: Callable[[int, int], QueryAnswers] | None = field(default=None, repr=False)
-    cutoffs: Sequence[Cutoff | None] = ()  # by metric; empty if nobody knows
-    stages: bool = False  # whether systems are the stages of one pipeline, in order
-    of_runs: bool = False  # whether the first system is the mean of the others, its runs
+    metric: str
+    systems: Sequence[str]  # as the answers of each question have them
+    stories: Iterable[QueryAnswers]
+    compared: bool = False  # whether the first system is the baseline
+    lower_is_better: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from llama_index_rag_metrics.runtime.errors import MissingPackage
 if TYPE_CHECKING:
     import pandas as pd
 
-    from llama_index_rag_metrics.report.html import Cut
     from llama_index_rag_metrics.report.model import Records, Report
 
 
@@ -56,15 +55,15 @@ class Reportable:
         return to_text(self.report())
 
     def _repr_html_(self) -> str:
-        from llama_index_rag_metrics.report.notebook import to_notebook
+        from llama_index_rag_metrics.report.html import fragment
 
-        return to_notebook(self.report())
+        return fragment(self.report())
 
-    def to_html(self, path: str | Path, *, title: str | None = None, cut: Cut = "auto") -> Path:
+    def to_html(self, path: str | Path, *, title: str | None = None) -> Path:
         """Write the report as one HTML file that works offline; see `write_html`."""
         from llama_index_rag_metrics.report.html import write_page
 
-        return write_page(self.report(full=True), path, title=title, cut=cut)
+        return write_page(self.report(full=True), path, title=title)
 
     def to_markdown(self) -> str:
         """The report as GitHub shows it; what comes from data is escaped."""

@@ -147,9 +147,9 @@ class HardQuestion(_Pair):
         return to_text(self._report()).strip()
 
     def _repr_html_(self) -> str:
-        from llama_index_rag_metrics.report.notebook import to_notebook
+        from llama_index_rag_metrics.report.html import fragment
 
-        return to_notebook(self._report())
+        return fragment(self._report())
 
     def _report(self) -> m.Report:
         return m.Report("", listings=[m.Listing("", [self.story], most=_ITEMS)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from inspect import cleandoc
@@ -11,7 +11,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from llama_index_rag_metrics.files.conversations import HISTORY, TURN, by_turn, is_turn
+from llama_index_rag_metrics.files.conversations import TURN, by_turn, is_turn
 from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
@@ -34,19 +34,11 @@ from llama_index_rag_metrics.scores.hardest import (
     losses,
     losses_line,
 )
-from llama_index_rag_metrics.scores.mappings import slice_of
 from llama_index_rag_metrics.scores.rows import facet_remarks
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
-from llama_index_rag_metrics.scores.stories import query_answers, readings_of
-from llama_index_rag_metrics.scores.systems import (
-    Reading,
-    System,
-    best_first,
-    check_systems,
-    metrics_of,
-    query_text,
-)
+from llama_index_rag_metrics.scores.stories import query_answers
+from llama_index_rag_metrics.scores.systems import System, best_first, check_systems, metrics_of
 from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
 
 
@@ -77,85 +69,31 @@ def means_figure(
     return Figure("points", Axis("mean"), Axis(), series)
 
 
-_SLICE_VALUES, _SLICE_KEYS = 30, 5
-
-
 def queries_of(
     systems: Sequence[System],
     metrics: Sequence[str],
     *,
     compared: bool = False,
     stages: bool = False,
-    of_runs: bool = False,
 ) -> m.Queries:
-    """The data of every query, for a page; the first of `compared` systems is the baseline."""
+    """Every question on the first metric; of `compared` systems the first is the baseline."""
     known: dict[str, None] = {}
+    metadata: dict[str, Any] = {}
     for system in systems:
         known |= dict.fromkeys([*system.scores.queries, *system.run, *system.scores.query_ids])
-    left_out = [pair for system in systems for pair in system.scores.excluded.items()]
-    metadata = {key: row for system in systems for key, row in system.scores.metadata.items()}
-    ids = by_turn(list(known | dict.fromkeys(query_id for query_id, _ in left_out)), metadata)
-    readings = readings_of(systems, metrics)
-    distinct = list(dict.fromkeys(readings))
+        known |= dict.fromkeys(system.scores.excluded)
+        metadata |= system.scores.metadata
+    metric = next(iter(metrics), "")
+    columns = [system.valid_by_query(metric) for system in systems]
     remarks_of = facet_remarks(systems)
-    examples = [metrics[readings.index(each)] for each in distinct]
-    # the first items of a ranking, which scores keep, don't say what was never retrieved
-    ranked = [
-        system if system.run else system._replace(scores=system.scores.replace(answers={}))
-        for system in systems
-    ]
 
-    def answer(position: int, reading: int) -> m.QueryAnswers:
-        query_id = ids[position]
-        answers = query_answers(query_id, ranked, examples[reading], stages=stages)
-        return answers._replace(remarks=[*answers.remarks, *remarks_of(query_id)])
+    def stories() -> Iterator[m.QueryAnswers]:
+        for query_id in by_turn(list(known), metadata):
+            story = query_answers(query_id, systems, metric, columns, stages=stages)
+            yield story._replace(remarks=[*story.remarks, *remarks_of(query_id)])
 
-    def positions(chosen: Collection[str]) -> list[int]:
-        members = set(chosen)
-        return [position for position, query_id in enumerate(ids) if query_id in members]
-
-    unjudged = [query_id for query_id, why in left_out if why == "unjudged"]
-    unanswerable = [query_id for system in systems for query_id in system.scores.unanswerable]
-    return m.Queries(
-        ids=ids,
-        texts=[query_text(query_id, systems) for query_id in ids],
-        metrics=metrics,
-        systems=[system.name for system in systems],
-        compared=compared,
-        scores=[
-            [list(map(system.valid_by_query(metric).get, ids)) for system in systems]
-            for metric in metrics
-        ],
-        failed_or_empty={
-            reason: [positions(getattr(system.scores, reason)) for system in systems]
-            for reason in ("failed", "empty")
-        },
-        unanswerable={"unanswerable": positions(unanswerable), "unjudged": positions(unjudged)},
-        slices=_slices(systems, ids),
-        matcher_of_metric=[distinct.index(each) for each in readings],
-        lower_is_better=[lower_is_better(metric) for metric in metrics],
-        answer=answer if any(system.run for system in systems) else None,
-        cutoffs=[Reading.of(metric).cutoff for metric in metrics],
-        stages=stages,
-        of_runs=of_runs,
-    )
-
-
-def _slices(systems: Sequence[System], ids: Sequence[str]) -> list[m.SliceKey]:
-    """The keys of the metadata that part the queries into a few groups."""
-    metadata = {
-        query_id: row
-        for system in reversed(systems)
-        for query_id, row in system.scores.metadata.items()
-    }
-    slices = []
-    for key in dict.fromkeys(key for row in metadata.values() for key in row if key != HISTORY):
-        column = [slice_of(metadata.get(query_id, {}).get(key)) for query_id in ids]
-        values = [value for value in rows.ordered(column) if value is not None]
-        if 2 <= len(values) <= _SLICE_VALUES:
-            numbers: dict[str | None, int] = {value: n for n, value in enumerate(values)}
-            slices.append(m.SliceKey(str(key), values, list(map(numbers.get, column))))
-    return slices[:_SLICE_KEYS]
+    names = [system.name for system in systems]
+    return m.Queries(metric, names, stories(), compared, bool(metric) and lower_is_better(metric))
 
 
 _SIGNS = (
@@ -181,7 +119,6 @@ def systems_report(
         title = f"Retrieval of {listed([*short_names(names).values()])}"
     metrics = metrics_of(systems)
     beside = repeats.with_runs(systems)
-    has_runs = len(beside) > len(systems)
     chosen = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
     lost = losses(systems, chosen, stages=stages) if chosen else []
@@ -207,7 +144,7 @@ def systems_report(
             "means": lambda name: means_figure(systems, [name] if name else metrics, interval_of),
             **(figures or {}),
         },
-        queries=partial(queries_of, beside, metrics, stages=stages, of_runs=has_runs),
+        queries=partial(queries_of, beside, [chosen] if chosen else [], stages=stages),
         records=_records(systems),
     )
 

@@ -190,16 +190,6 @@ def test_without_a_command_it_says_which_there_are() -> None:
         assert f" {command} " in result.output
 
 
-def test_a_page_without_its_extra_is_refused_before_any_work(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "llama_index_rag_metrics.report.html.assets.find_spec", lambda package: None
-    )
-    message = refusal(run("demo", "--html", "report.html"))
-    assert message.startswith("the HTML report needs an extra: python -m pip install")
-
-
 @pytest.mark.parametrize(
     "arguments", [["evaluate"], ["evaluate", "-d", "beir"], ["nope"], ["demo", "--top-k", "0"]]
 )

@@ -168,7 +168,6 @@ def test_a_notebook_shows_the_same_and_escapes() -> None:
 
     assert "script" not in page.tags
     assert compared[EVIL, "ndcg@3"].verdict in page.words
-    assert "Means with 95 % intervals" in page.words
     assert f"{compared[EVIL, 'mrr'].mean:.2f}" in page.words
 
 

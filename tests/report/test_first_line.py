@@ -18,8 +18,7 @@ from support.examples import examples
 import llama_index_rag_metrics
 from llama_index_rag_metrics import Scores, score_rankings
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.html import html_page
-from llama_index_rag_metrics.report.notebook import to_notebook
+from llama_index_rag_metrics.report.html import fragment, html_page
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
 
@@ -64,7 +63,7 @@ def test_it_begins_with_a_sentence(build: Callable[[], Reportable]) -> None:
     heading, line, *_ = to_text(report, width=2000).splitlines()
     assert heading.strip().startswith(plain(report.title))
     assert line.strip() == sentence
-    for page in (to_notebook(report), html_page(report)):
+    for page in (fragment(report), html_page(report)):
         above = words(page.partition("<table")[0])
         assert sentence in above
 

@@ -10,7 +10,6 @@ from rich.cells import cell_len
 
 from llama_index_rag_metrics import Scores, compare
 from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
-from llama_index_rag_metrics.report.html.page import html_page
 from llama_index_rag_metrics.report.terminal import to_text
 
 KINDS = ["plain", "rerank", "hybrid", "檢索器", "hyde", "none"]
@@ -82,16 +81,6 @@ def test_four_systems_are_columns() -> None:
     (table,) = results_report(four).sections[0].tables
     assert list(table.head) == NAMES[:4]
     assert not table.system_rows
-
-
-def test_on_a_page_the_columns_are_metrics_and_heads_are_short() -> None:
-    html = html_page(results_report(systems()))
-    tables = re.findall(r'<table class="numbers many systems">.*?</table>', html, re.S)
-    assert len(tables) == 2
-    assert re.findall(r'scope="row">([^<]+)<', tables[0]) == BEST_FIRST
-    assert re.findall(r'scope="col"[^>]*>([^<]+)<', tables[0]) == [
-        "openai-3-large-…", "ndcg@10", "mrr"
-    ]  # fmt: skip
 
 
 def test_a_metric_that_is_better_low_is_sorted_so() -> None:

@@ -22,16 +22,12 @@ from llama_index_rag_metrics import (
     match_run,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report.html.page_content import content_of
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.query_lines import found_line, retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.whereabouts import standings
-from llama_index_rag_metrics.report.why import why_lines
 from llama_index_rag_metrics.scores.hardest import losses
-from llama_index_rag_metrics.scores.scores_report import queries_of
 from llama_index_rag_metrics.scores.stories import keep_answers, query_answers
 from llama_index_rag_metrics.scores.systems import Labels, Reading, System
 
@@ -132,14 +128,10 @@ def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> 
     answers = {key: dict(kept) for key, kept in keep_answers(live).items()}
     stored = System.of(Scores.from_json(live.scores.replace(answers=answers).to_json()), "stored")
     found = {"recall@5": ["never retrieved"] * 2, "span_recall": ["never retrieved", "rank 1"]}
-    queries = queries_of([live], metrics)
-    assert queries.answer is not None
     for metric, places in found.items():
         for each in (live, stored):
             story = query_answers("q", [each], metric)
             assert [line.where for line in wanted_lines(story)] == places
-        on_page = queries.answer(0, queries.matcher_of_metric[metrics.index(metric)])
-        assert [line.where for line in wanted_lines(on_page)] == places
 
 
 def test_a_chunk_that_covers_two_places_has_one_rank() -> None:
@@ -182,27 +174,6 @@ def rechunked() -> EvaluationResults:
     for each, (_, text) in zip(nodes, texts, strict=True):
         each.node.text = text  # type: ignore[attr-defined]
     return evaluate(lambda query: nodes, dataset, ["recall@5"], matcher="text")
-
-
-def test_the_page_has_the_places_of_the_terminal(rechunked: EvaluationResults) -> None:
-    assert rechunked.scores.by_query("recall@5") == {"q": 0.5}
-    story = query_answers("q", [system_of(rechunked)], "recall@5")
-    assert [line.where for line in wanted_lines(story)] == ["never retrieved", "rank 2"]
-    assert story.wanted[0][0].text == IO
-    queries = queries_of([system_of(rechunked)], ["recall@5"])
-    content = content_of(queries, None)
-    ((row,),) = json.loads(json.dumps(content.rankings))
-    [[where, why]] = row["told"]
-    assert where == [[0, 1, [["never retrieved", ""]]], [1, 0, [["rank 2", ""]]]]
-    moons = (
-        "1 of 2 relevant passages wasn't retrieved; words don't explain it: it shares “moons” with "
-        "the question."
-    )
-    assert why == why_lines(story) == [moons]
-    (seen,) = row["seen"][0]["answers"]
-    # doc#8 stands for what doc#7 stands for
-    assert (row["answers"][0]["ids"], seen["ranks"]) == (["doc#1", "doc#7", "doc#8"], [1, 2, None])
-    assert seen["grades"] == [None, 1, 1]
 
 
 # ---- ranks

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from support.reported import EVIL, baseline, comparison, other
+from support.reported import EVIL, comparison
 
-from llama_index_rag_metrics import Scores, check_rules, compare
-from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
+from llama_index_rag_metrics import Scores, compare
 from llama_index_rag_metrics.report.drawing import shortened, spread, ticks, without_prefix
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.html.page import html_page
-from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import on_axis
 from llama_index_rag_metrics.report.svg import on_page, picture
 
@@ -245,43 +241,9 @@ def test_figures_of_few_systems_keep_their_order() -> None:
     assert [series.name for series in figure.series] == ["run-0", "run-1", "run-2"]
 
 
-def test_the_page_holds_the_figures_of_the_leading_metric_without_a_script() -> None:
-    html = html_page(compare(many(), "run-0").report(full=True))
-    section = re.search(r'<section class="card" id="plots">.*?</section>', html, re.S)
-    assert section is not None
-    kinds = re.findall(r'<figure id="figure-(\w+)"( hidden="")?>', section[0])
-    assert kinds == [("means", ""), ("differences", ""), ("distribution", "")]
-    assert section[0].count("<svg") > 3
-
-
-def test_a_report_without_figures_has_no_plots() -> None:
-    gate = check_rules(Scores(["q1", "q2"], {"mrr": [0.5, 1.0]}), "mrr >= 0.5")
-    assert 'id="plots"' not in html_page(gate.report(full=True))
-
-
-def test_curves_are_in_the_page_too() -> None:
-    html = html_page(results_report([baseline(), other()]))
-    assert 'id="figure-by_cutoff"' in html
-    assert "<polyline" in html
-
-
 def figure_of(name: str, *, remark: str = "") -> Figure:
     marks = Series("mrr", 0, [1, 2], [0.5, 0.25], remarks=["", ""])
     return Figure("marks", Axis("k"), Axis(name), [marks], name=name, remark=remark)
-
-
-def chosen(metric: str | None) -> Figure:
-    """Two figures, which come in another order for another metric."""
-    first, second = ("kind", "size") if metric == "mrr" else ("size", "kind")
-    return replace(figure_of(first, remark=f"a mean over {second}"), variants=[figure_of(second)])
-
-
-def test_a_figure_with_variants_lets_choose_and_says_what_it_averages() -> None:
-    report = Report("Sweep", metrics=["mrr", "ap"], figures={"tradeoff": chosen})
-    html = html_page(report)
-    assert '<option value="kind">kind</option><option value="size">size</option>' in html
-    assert "a mean over size</p>" in html
-    assert "a mean over size" in words(chosen("mrr"))
 
 
 def test_no_caption_or_remark_of_a_picture_is_cut_off() -> None:

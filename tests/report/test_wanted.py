@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 from html.parser import HTMLParser
 from typing import Any
 
@@ -22,10 +19,8 @@ from llama_index_rag_metrics import (
     evaluate,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report, system_of
-from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Item, QueryAnswers
-from llama_index_rag_metrics.report.notebook import to_notebook
 from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.scores.stories import query_answers
@@ -177,45 +172,11 @@ def test_every_output_of_text_says_what_was_wanted_and_what_came(
     report = results_report(build(), metric=metric)
     print_report(report, console=Console(width=250, highlight=False))
     terminal = " ".join(capsys.readouterr().out.split())
-    notebook = " ".join(Words(to_notebook(report)).words.split())
     markdown = Words(to_markdown(report)).words
-    for page in (terminal, notebook, markdown):
+    for page in (terminal, markdown):
         assert got in page
         places = page[page.lower().index("relevant", page.index("Lowest")) :]
         for name, *parts in wanted:
             _, found, places = places.partition(name)
             assert found
             assert all(part in places for part in parts)
-
-
-def unpacked(html: str, name: str) -> Any:
-    start = html.index(">", html.index(f'id="data-{name}"')) + 1
-    chunk = html[start : html.index("<", start)]
-    return json.loads(gzip.decompress(base64.b64decode(chunk)))
-
-
-def test_the_page_carries_what_was_wanted_by_its_text() -> None:
-    html = html_page(by_text().report(full=True))
-    (question,) = unpacked(html, "rankings-0")
-    texts = unpacked(html, "texts-0")
-    ((answer,), (seen,)) = question["answers"], question["seen"]
-    assert seen["wanted"]["ids"] == ["expected text 1", "expected text 2"]
-    assert seen["wanted"]["grades"] == [1.0, 1.0]
-    assert [texts[text] for text in seen["wanted"]["passages"]] == [IO, "Not retrieved."]
-    assert answer["ids"] == ["c1", "c2"]
-    (judged,) = seen["answers"]
-    assert judged["grades"] == [None, 1.0]
-    assert judged["standsFor"] == [None, ["expected text 1"]]
-
-
-def test_the_page_carries_each_matcher_of_several() -> None:
-    html = html_page(by_two().report(full=True))
-    (question,) = unpacked(html, "rankings-0")
-    assert unpacked(html, "index")["matcherOfMetric"] == [0, 1]
-    by_id, by_text = question["seen"]
-    assert by_id["wanted"]["ids"] == by_text["wanted"]["ids"] == ["io"]
-    assert "passages" not in by_id["wanted"]
-    assert "passages" in by_text["wanted"]
-    assert by_id["answers"][0]["grades"] == [1.0, None]
-    assert by_text["answers"][0]["grades"] == [None, 1.0]
-    assert by_text["answers"][0]["standsFor"] == [None, ["io"]]

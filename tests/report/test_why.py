@@ -296,7 +296,7 @@ def test_it_stands_under_the_question_everywhere() -> None:
         "The missed passage shares no content word with the question; rank 1 shares “clay”, “pots”."
     )
     assert f"{POT} {line}" in " ".join(str(worst).split())
-    assert f"<p>{line}</p>" in worst._repr_html_()
+    assert f"<p class=why>{line}</p>" in worst._repr_html_()
     assert f"- q: {POT}\n  - {line}" in worst.to_markdown()
 
 

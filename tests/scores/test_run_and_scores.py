@@ -227,13 +227,6 @@ class TestScores:
         scores = Scores(ids, {"m": [1.0] * len(ids)}, metadata=metadata)
         parts = {value: len(part.query_ids) for value, part in scores.slices("hops").items()}
         assert parts == {"1": 3, "True": 2, "2.5": 1, None: 2}
-        make = scores.report().queries
-        assert make is not None
-        [chosen] = make().slices  # the filter of a page, whose numbers are places in the values
-        assert (chosen.values, chosen.of_query) == (
-            ["1", "True", "2.5"],
-            [0, 0, 0, 1, 1, 2, None, None],
-        )
         pairs = clusters_of("hops", ids, metadata)
         assert pairs is not None
         assert pairs.tolist() == [0, 0, 0, 1, 1, 2, 3, 3]

@@ -1,175 +1,170 @@
-"""The page: everything in one file, and a policy that forbids it the network."""
+"""A report as HTML: a fragment for notebooks, and a page that works offline; data is escaped.
+
+The decision comes first, then one table, one figure and the questions; all else is folded.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.report import escape, excerpts, svg, whereabouts, words
-from llama_index_rag_metrics.report.drawing import COLOURS, without_prefix
-from llama_index_rag_metrics.report.escape import Element, element, render
-from llama_index_rag_metrics.report.figure import FIGURES, MOST_ABREAST, Figure
-from llama_index_rag_metrics.report.html import assets, sections
-from llama_index_rag_metrics.report.html.assets import asset, packed
-from llama_index_rag_metrics.report.html.page_content import CUT, Content, content_of, packed_texts
-from llama_index_rag_metrics.report.markup import to_markdown
-from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.numbers import questions
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.escape import html as escape
+from llama_index_rag_metrics.report.failures import failure_lines, failures_title
+from llama_index_rag_metrics.report.figure import FIGURES
+from llama_index_rag_metrics.report.html import fragments as f
+from llama_index_rag_metrics.report.html.assets import asset, script_source
+from llama_index_rag_metrics.report.html.questions import Asking, question
+from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.runtime.atomic_files import write_text
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-_FEW_MEANS = 6
-
-# kind to metric, or "" where all metrics share one, to the names and drawings of variants
-Figures: TypeAlias = dict[str, dict[str, list[tuple[str, Element]]]]
-
-
-def figures_of(report: Report, ids: Sequence[str]) -> Figures:
-    numbers = {query_id: number for number, query_id in enumerate(ids)}
-    figures: Figures = {}
-    for kind, draw in report.figures.items():
-        if kind == "means" and _is_in_table(draw(None)):
-            continue
-        caption, by_metric, _ = FIGURES[kind]
-        for metric in report.metrics if by_metric or _is_long(draw(None)) else [None]:
-            if (figure := draw(metric)) is not None:
-                of_metric = f"{caption}, {metric}" if metric else caption
-                variants = [figure, *figure.variants]
-                drawn = [(each.name, svg.on_page(each, of_metric, numbers)) for each in variants]
-                figures.setdefault(kind, {})[metric or ""] = drawn
-    return {kind: figures[kind] for kind in FIGURES if kind in figures}
+# figures that stand above the questions; the others are folded below them
+_IN_SIGHT = ("differences", "tradeoff")
+_BY_METRIC = ("by_cutoff", "tradeoff")
+# how many characters all questions may take: of few, of each of many, and of as many as there are
+_SMALL_PAGE, _EACH, _LARGE_PAGE = 118_000, 1_900, 5_000_000
+_NOTEBOOK_ROOM = 3_000
+_POLICY = (
+    "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'"
+)
 
 
-def _is_in_table(figure: Figure | None) -> bool:
-    """Whether the table above shows as much: of one system on a few metrics."""
-    return figure is None or (len(figure.series) == 1 and len(figure.series[0].x) <= _FEW_MEANS)
+def write_page(report: m.Report, path: str | Path, *, title: str | None = None) -> Path:
+    return write_text(path, html_page(report, title=title))
 
 
-def _is_long(figure: Figure | None) -> bool:
-    """Whether there are so many systems that each metric has a figure of its own."""
-    return figure is not None and figure.form == "points" and len(figure.series) > MOST_ABREAST
-
-
-def plots_section(figures: Figures, metric: str) -> list[Element]:
-    """The figures of the metric that leads; a figure that it hasn't waits for another one."""
-    shown = []
-    for kind, by in figures.items():
-        variants = by.get("") or by.get(metric) or []
-        children = [element("figcaption", FIGURES[kind].caption)]
-        if any(len(each) > 1 for each in by.values()):
-            options = [element("option", name, value=name) for name, _ in variants]
-            children.append(element("select", *options, aria_label="what is shown"))
-        children.append(variants[0][1] if variants else element("div"))
-        hidden = {} if variants else {"hidden": ""}
-        shown.append(element("figure", *children, id=f"figure-{kind}", **hidden))
-    if not shown:
-        return []
-    place = element("div", *shown, id="figures")
-    return [element("section", element("h2", "Plots"), place, class_="card", id="plots")]
-
-
-def plots_data(figures: Figures) -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """The figures as plots.js reads them."""
-    return {
-        kind: {
-            metric: [(name, render(drawn)) for name, drawn in variants]
-            for metric, variants in by.items()
-        }
-        for kind, by in figures.items()
-    }
-
-
-Cut: TypeAlias = int | Literal["auto", "never"]
-
-_MOST_BYTES = 19_900_000
-
-# the scripts that a page without questions does without
-_OF_QUESTIONS = ("passages.js", "question.js", "questions.js")
-# what the scripts go by, as all other reports do
-_RULES = {
-    **words.RULES,
-    "abreast": MOST_ABREAST,
-    "excerpt": excerpts.EXCERPT_CHARACTERS,
-    "listed": whereabouts.WANTED,
-    "listedBelowCalls": whereabouts.WANTED_OF_CALLS,
-    "otherId": whereabouts.OTHER_ID,
-    "remedy": whereabouts.REMEDY,
-    "move": whereabouts.MOVE,
-}
-
-
-def write_page(
-    report: Report, path: str | Path, *, title: str | None = None, cut: Cut = "auto"
-) -> Path:
-    return write_text(path, html_page(report, title=title, cut=cut))
-
-
-def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") -> str:
-    if cut not in ("auto", "never") and (type(cut) is not int or cut < 1):
-        raise InvalidInput("cut", cut, "a number of characters from 1 on, 'auto' or 'never'")
-    content = None
-    if report.queries is not None:
-        assets.check_libraries()
-        kept = CUT if cut == "auto" else None if cut == "never" else int(cut)
-        content = content_of(report.queries(), kept)
-    most = _MOST_BYTES if cut == "auto" else None
-    page = _assemble(report, content, heading=title or report.title, most=most)
+def html_page(report: m.Report, *, title: str | None = None) -> str:
+    """One file with styles and script in it, and a policy that forbids it the network."""
+    script = asset("page.js")
+    page = Template(asset("page.html")).substitute(
+        title=escape(title or report.title),
+        policy=_POLICY.format(script=script_source(script)),
+        css=asset("page.css"),
+        script=script,
+        body="".join(_body(report, title or report.title)),
+    )
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def _assemble(report: Report, content: Content | None, *, heading: str, most: int | None) -> str:
-    metrics = list(report.metrics)
-    index: dict[str, Any] = {"colours": COLOURS, "metrics": metrics}
-    index["shown"] = metrics.index(report.headline) if metrics else 0
-    scripts, styles = ["carried.js", "sorting.js"], ["base.css"]
-    if content is not None:
-        index |= content.index
-        index["heads"] = without_prefix(content.index["systems"])[1]
-        scripts += _OF_QUESTIONS
-        styles.append("questions.css")
-    scripts += ("address.js", "plots.js", "page.js")
-    script = f"const RULES = {json.dumps(_RULES)};\n" + "".join(map(asset, scripts))
-    ids = index.get("ids", [])
-    figures = figures_of(report, ids)
-    listings = sections.listings(report, set(ids))
-    summary, details = (sections.sections(report, aside=aside) for aside in (False, True))
-    drawn = [("plots", "Plots")] if figures else []
-    drawn += [] if content is None else [("all-queries", "Questions")]
-    parts = {
-        "header": render(*sections.header(report)),
-        "contents": render(*sections.contents([*summary, *listings, *drawn, *details])),
-        "summary": render(*sections.decision(report), *summary, *listings),
-        "plots": render(*plots_section(figures, report.headline)),
-        "details": render(*details),
-        "glossary": render(*sections.glossary(report)),
-        "css": "".join(map(asset, [*styles, "page.css"])),
-        "table_css": "" if content is None else assets.table_library().css,
-        "script": script,
-    }
-    chunks = {"figures": packed(plots_data(figures)), "markdown": packed(to_markdown(report))}
-    notice, licences, on_paper = [], "", ""
-    if content is not None:
-        chunks["library-table"] = assets.table_library().script
-        licences = " Table: DataTables (MIT)."
-        chunks |= {f"rankings-{n}": packed(part) for n, part in enumerate(content.rankings)}
-        on_paper = f"{questions(len(ids))} not printed: see the page."
-        taken = sum(len(part.encode()) for part in parts.values()) + len(packed(index))
-        room = None if most is None else most - taken - sum(map(len, chunks.values()))
-        texts = content.texts
-        chunks |= {f"texts-{n}": chunk for n, chunk in enumerate(packed_texts(texts, room))}
-        if texts.n_cut:
-            cuts = f"{texts.n_cut:,} of {len(texts):,} texts are cut at {texts.cut:,} characters."
-            notice = [element("p", f"{cuts} cut='never' keeps them whole.", class_="quiet")]
-    chunks["index"] = packed(index)
-    return Template(asset("page.html")).substitute(
-        parts,
-        title=escape.html(heading),
-        licences=licences,
-        policy=f"script-src {assets.script_source(script)} blob:",
-        on_paper=on_paper,
-        notes=render(*sections.notes(report, *notice)),
-        chunks=render(*assets.carriers(chunks)),
+def fragment(report: m.Report) -> str:
+    """The same without its questions but those worth a look, in the colours of a notebook."""
+    css, body = asset("page.css"), "".join(_body(report, report.title, is_page=False))
+    return f'<div class="rag in-notebook"><style>{css}</style>{body}</div>'
+
+
+def _body(report: m.Report, title: str, *, is_page: bool = True) -> Iterator[str]:
+    yield from _head(report, title)
+    systems: Sequence[str] = ()
+    queries = None
+    if is_page and report.queries is not None:
+        queries = report.queries()
+        systems = queries.systems if queries.compared else ()
+    for section in report.sections:
+        yield from _in_sight(section, systems)
+    for kind in _IN_SIGHT:
+        yield from _figures(report, kind)
+    if queries is not None:
+        yield from _questions(queries)
+    for listing in report.listings:
+        if queries is None or not listing.on_request:
+            yield from _listing(listing)
+    failures = [str(line) for line in failure_lines(report.failures)]
+    folds = [
+        f.fold(failures_title(report.failures), f.bullets(failures)),
+        *_folds(report),
+        f.fold("About this run", f.definitions(report.about)),
+        f.fold(f"Notes: {len(report.notes)}", f.bullets(report.notes)),
+        f.fold("What the metrics mean", f.definitions(report.glossary)),
+    ]
+    yield f"<section class=folds>{''.join(folds)}</section>" if any(folds) else ""
+
+
+def _head(report: m.Report, title: str) -> Iterator[str]:
+    yield f"<header><h1>{escape(title)}</h1>{f.sentence(report.lead)}"
+    if report.outcome is not None:
+        yield f'<p><b class="badge {report.outcome.tone}">{escape(shown(report.outcome))}</b></p>'
+    yield "</header>"
+    if report.decision:
+        verdicts = "".join(map(f.statement, report.decision))
+        rest = f.bullets(each.text for each in report.further)
+        yield f"<section>{verdicts}{f.fold('The other metrics in words', rest)}</section>"
+
+
+def _in_sight(section: m.Section, systems: Sequence[str]) -> Iterator[str]:
+    """The tables of a section that everybody needs."""
+    tables = [table for table in section.tables if table.place == "summary"]
+    if section.aside or section.folded or not tables:
+        return
+    yield f"<section><h2>{escape(section.heading)}</h2>"
+    for table in tables:
+        if table.title not in ("", section.heading):
+            yield f"<h3>{escape(table.title)}</h3>"
+        parts = table.parts[:1] if table.fold else table.parts
+        yield f.sentence(table.remark) + f.table(table, parts, systems)
+    yield f"{f.sentence(section.text)}</section>"
+
+
+def _folds(report: m.Report) -> Iterator[str]:
+    """The other tables and figures, each folded."""
+    for section in report.sections:
+        for table in section.tables:
+            is_in_sight = table.place == "summary" and not (section.aside or section.folded)
+            parts = table.parts
+            if is_in_sight:
+                parts = table.parts[1:] if table.fold else ()
+            title = table.fold if is_in_sight else table.title or section.heading
+            if parts:
+                yield f.fold(title, f.sentence(table.remark), f.table(table, parts))
+        if section.notes:
+            yield f.fold("Missing or approximate intervals", f.bullets(section.notes))
+    for kind in report.figures:
+        if kind not in _IN_SIGHT:
+            drawn = "".join(_figures(report, kind))
+            yield f.fold(FIGURES[kind].caption, drawn)
+
+
+def _figures(report: m.Report, kind: str) -> Iterator[str]:
+    if kind not in report.figures:
+        return
+    metric = report.headline if kind in _BY_METRIC else None
+    yield f.figure(kind, report.figures[kind](metric), metric or "")
+
+
+def _questions(queries: m.Queries) -> Iterator[str]:
+    """All questions, below the names of the systems whose scores each line has."""
+    stories = list(queries.stories)
+    n = max(1, len(stories))
+    room = min(max(_SMALL_PAGE, _EACH * n), _LARGE_PAGE) / n
+    asking = Asking(room, queries.compared, queries.lower_is_better)
+    names = "".join(f"<b>{escape(name)}</b>" for name in queries.systems)
+    on_metric = f" <small>{escape(queries.metric)}</small>" if queries.metric else ""
+    heads = f"<p class=heads><span>{n:,} questions{on_metric}</span>{names}</p>"
+    if len(queries.systems) > 4:
+        heads = (
+            f"<p class=heads><span>{n:,} questions{on_metric}</span><b>lowest to highest</b></p>"
+        )
+    listed = f.attributes_of(
+        {"data-systems": "|".join(queries.systems) if queries.compared else ""}
     )
+    yield (
+        f"<section id=rag-questions{listed}><h2>Questions</h2>"
+        f"<form class=controls hidden></form>{heads}<div class=list>"
+    )
+    for story in stories:
+        yield question(story, asking)
+    yield "</div></section>"
+
+
+def _listing(listing: m.Listing) -> Iterator[str]:
+    """Questions worth a look; those without rankings show their remarks unfolded."""
+    yield f"<section><h2>{escape(listing.title)}</h2>"
+    yield f.sentence(listing.remark) + f.sentence(listing.lead) + f.sentence(listing.legend)
+    for story in listing.queries:
+        if story.answers or story.wanted:
+            yield question(story, Asking(_NOTEBOOK_ROOM))
+        else:
+            text = f"<code>{escape(story.query_id)}</code> {escape(story.text)}"
+            yield f"<div class=finding><p>{text}</p>{f.bullets(story.remarks)}</div>"
+    yield f"{f.sentence(listing.more_in_words)}</section>"

@@ -6,7 +6,6 @@ from html import unescape
 
 import pytest
 from rich.console import Console
-from support.carried import unpacked
 
 from llama_index_rag_metrics import (
     Call,
@@ -18,7 +17,6 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
-from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.terminal import print_report
 
 # q1: a at the first call, b at the third; the second asks the first's words again
@@ -102,20 +100,3 @@ def test_text_outputs_unfold_a_question(
         assert [line for line in LINES if line not in plain] == []
         assert "“<b>rings</b>” → 1 passage, 1 relevant and new" in plain
     assert "<b>rings" not in pages[1]
-
-
-def test_a_page_has_the_calls(results: EvaluationResults) -> None:
-    pytest.importorskip("itables", reason="the extra `report`")
-    page = html_page(results.report(full=True))
-    start = page.index(">", page.index('id="data-rankings-0"')) + 1
-    rows = unpacked(page[start : page.index("<", start)])
-    calls = [row["answers"][0]["calls"] for row in rows]
-    seen = [row["seen"][0]["answers"][0]["calls"] for row in rows]
-    first = calls[0][0]
-    assert (first["query"], first["askedBy"], first["ids"]) == ("Saturn", "search", ["a", "x"])
-    assert (seen[0][0]["grades"], seen[0][0]["isNew"]) == ([2.0, None], [1, 1])
-    assert first["latency"] == "500 ms"
-    assert "error" not in first
-    assert seen[0][1]["isNew"] == [0, 0]
-    assert "timeout" in seen[1][0]["outcome"]
-    assert calls[2] == []

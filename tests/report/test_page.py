@@ -1,0 +1,164 @@
+"""The page and the output of a notebook's cell as texts: what is in them, in which order."""
+
+from __future__ import annotations
+
+import base64
+import re
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.reported import EVIL, METRICS, QUERIES, baseline, comparison, other, results
+
+from llama_index_rag_metrics import Ranking, Scores, compare, evaluate, write_html
+from llama_index_rag_metrics.report.html import fragment, html_page
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Statement, Table
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+
+class Parsed(HTMLParser):
+    """A page as a browser takes it apart: its tags, its attributes and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def questions(self) -> dict[str | None, dict[str, str | None]]:
+        return {
+            values["id"]: values
+            for tag, values in self.tags
+            if tag == "details" and values.get("class") == "q"
+        }
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return html_page(comparison().report(full=True))
+
+
+def test_the_decision_then_the_table_the_figure_and_the_questions(html: str) -> None:
+    body = html.partition("<main>")[2]
+    parts = ['class="verdict', "<h2>Differences", "<figcaption>Differences", "<h2>Questions"]
+    places = [body.index(part) for part in (*parts, "What the metrics mean")]
+    assert places == sorted(places)
+
+
+def test_each_question_says_what_it_lost_and_how_it_changed(html: str) -> None:
+    questions = Parsed(html).questions()
+    assert list(questions) == list(QUERIES)
+    # the baseline has a at rank 2 and b at 3, the other a at 1 and no b
+    assert questions["q1"]["data-change"] == "better"
+    assert questions["q1"]["data-loss"] == "never retrieved"
+    assert questions["q2"]["data-change"] == "worse"
+    assert questions["q3"]["data-change"] == "unknown"
+    assert questions["q3"]["data-loss"] == "nothing relevant"
+    assert questions["q4"]["data-loss"] == "failed"
+    assert questions["q5"]["data-loss"] == "nothing retrieved|never retrieved"
+
+
+def test_a_question_has_one_row_a_passage_with_its_rank_of_each_system(html: str) -> None:
+    question = re.search(r'<details class=q id="q2".*?</details>', html, re.DOTALL)
+    assert question is not None
+    rows = re.findall(r"<tr[^>]*>((?:<td>[^<]*)+)", question[0])
+    assert rows == ["<td>1<td>2", "<td>2<td>1"]  # c, which is relevant, and x
+
+
+def test_nothing_from_data_becomes_markup(html: str) -> None:
+    parsed = Parsed(html)
+    assert [tag for tag, _ in parsed.tags].count("script") == 1
+    assert not any(tag == "img" for tag, _ in parsed.tags)
+    assert EVIL in parsed.text
+    assert f"ValueError: {EVIL}" in parsed.text
+    titled = Parsed(html_page(comparison().report(full=True), title=EVIL))
+    assert [tag for tag, _ in titled.tags].count("script") == 1
+
+
+def test_the_policy_allows_its_own_script_and_no_network(html: str) -> None:
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    script = re.search(r"<script>(.*)</script>", html, re.DOTALL)
+    assert policy is not None
+    assert script is not None
+    digest = base64.b64encode(sha256(script[1].encode()).digest()).decode()
+    assert "default-src 'none'" in policy[1]
+    assert f"script-src 'sha256-{digest}'" in policy[1]
+    assert not re.search(r"https?://", html)
+
+
+def test_the_same_comparison_gives_the_same_page(html: str) -> None:
+    assert html_page(comparison().report(full=True)) == html
+
+
+def test_counts_of_better_and_worse_filter_the_questions() -> None:
+    table = Table("", ["better / same / worse"], [[Row(EVIL, [Cell((1, 0, 3), "tally")])]])
+    compared = comparison().report(full=True)
+    report = Report("", sections=[Section("All", [table])], queries=compared.queries)
+    links = [values for tag, values in Parsed(html_page(report)).tags if tag == "a"]
+    assert [link["data-show"] for link in links] == ["better 1", "same 1", "worse 1"]
+
+
+def test_texts_are_cut_so_that_many_questions_fit() -> None:
+    def size(n: int) -> int:
+        rankings = {
+            f"q{i}": Ranking([f"d{i}", *"abcdefghi"], texts=["word " * 400] * 10) for i in range(n)
+        }
+        dataset = {
+            "queries": dict.fromkeys(rankings, "Which one?"),
+            "corpus": {},
+            "relevant_docs": {key: [f"d{i}"] for i, key in enumerate(rankings)},
+        }
+        ids = iter(rankings.values())
+        scored = evaluate(lambda query: next(ids).ids, dataset, ["mrr"])
+        scored.run = scored.run.replaced(rankings)
+        return len(html_page(scored.report(full=True)))
+
+    # 10 questions show 400 characters of every passage, 1,000 fewer
+    assert size(10) > 10 * 9 * 400
+    assert size(1_000) < 3_000_000
+
+
+def test_bare_scores_have_a_page_of_questions_without_rankings(tmp_path: Path) -> None:
+    scores = Scores(["q1", "q2"], {"mrr": [0.5, 1.0]})
+    path = write_html({"bm25": scores}, tmp_path / "report.html")
+    assert list(Parsed(path.read_text(encoding="utf-8")).questions()) == ["q1", "q2"]
+
+
+def test_several_retrievers_by_their_names(tmp_path: Path) -> None:
+    path = write_html({"old": baseline(), "new": other()}, tmp_path / "report.html")
+    assert "<h1>new against old</h1>" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("reported", [3, {"a": 3}])
+def test_what_is_no_result_is_refused(reported: Any, tmp_path: Path) -> None:
+    with pytest.raises((InvalidInput, TypeError)):
+        write_html(reported, tmp_path / "report.html")
+
+
+def test_a_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:
+    rankings = {"q1": Ranking(["a\ud800"], texts=["\udfff"])}
+    assert results(rankings).to_html(tmp_path / "report.html").is_file()
+
+
+def test_a_statement_shows_its_label_and_its_command() -> None:
+    statement = Statement("worse: it is.", "alarm", "worse", command="rag-metrics demo")
+    html = html_page(Report("", decision=[statement]))
+    assert '<b class="badge alarm">worse</b> it is.' in html
+    assert "<pre>rag-metrics demo</pre>" in html
+
+
+def test_a_notebook_shows_the_decision_the_tables_and_the_worst_questions() -> None:
+    shown = baseline()._repr_html_()
+    parsed = Parsed(shown)
+    assert f"{METRICS[0]} is" in parsed.text
+    assert next(iter(parsed.questions())) == "q1"  # the lowest
+    assert "script" not in [tag for tag, _ in parsed.tags]
+    assert fragment(compare({"a": baseline(), EVIL: other()}, "a").report()).count(EVIL) == 0
