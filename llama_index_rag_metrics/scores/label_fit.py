@@ -1,0 +1,368 @@
+"""Whether labels fit what they judge: facts about ids and texts, in sentences for a first line.
+
+Labels that name passages which aren't there count as misses, and ids that were used again for other
+texts credit wrong passages: neither is seen in a score.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from unicodedata import category, normalize
+from urllib.parse import unquote
+
+from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.rankings.matching.normalisation import letters
+from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.report.numbers import counted, questions, score
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import shorten
+
+SAMPLE = 300
+"""Spellings are compared in this many questions, evenly spaced; in all where one of them differs."""
+
+_MOST_SHOWN = 60  # characters of a text in a sentence
+
+
+@dataclass(frozen=True)
+class Stock:
+    """The passages that can be retrieved, as far as they are known.
+
+    Attributes:
+        place: what has them, "the index" or "the corpus".
+        ids: the id of each; empty where they aren't known.
+        texts: id to text, of passages whose text is known.
+    """
+
+    place: str = "the corpus"
+    ids: Collection[str] = frozenset()
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_STOCK = Stock()
+
+
+class Asked(NamedTuple):
+    """What one question wants and got; `texts` are those of the ids, where they are known."""
+
+    query_id: str
+    labels: Sequence[str]
+    ids: Sequence[str]
+    texts: Sequence[str] | None = None
+
+
+class Pair(NamedTuple):
+    """A label, and the id that seems to be the same passage."""
+
+    label: str
+    other: str
+    but_for: str  # what the two differ in
+
+
+def fit_notes(
+    asked_at: Callable[[int], Asked], n_questions: int, stock: Stock = NO_STOCK
+) -> list[str]:
+    """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
+
+    Args:
+        asked_at: what the question at a position wants and got, by id.
+        n_questions: how many questions there are.
+        stock: the passages that can be retrieved.
+
+    Examples:
+        >>> asked = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
+        >>> print(*fit_notes(asked.__getitem__, 2))
+        1 of 2 labels was retrieved under an id that is equal but for case: a label is 'Kiln.md', \
+the id 'kiln.md'. Ids compare exactly: write them alike on both sides
+    """
+    if stock == NO_STOCK:
+        step = -(-n_questions // SAMPLE) or 1
+        sample = [asked_at(row) for row in range(0, n_questions, step)]
+        if step == 1 or not _pairs(sample, stock):
+            return [note for note in [_spelling_note(sample, stock)] if note]
+    asked = [asked_at(row) for row in range(n_questions)]
+    notes = [_missing_note(asked, stock), _spelling_note(asked, stock), reused_note(asked, stock)]
+    return [note for note in notes if note]
+
+
+def _missing_note(asked: Sequence[Asked], stock: Stock) -> str:
+    """Return how many labels name passages that the stock doesn't have, and what recall can be."""
+    if not stock.ids:
+        return ""
+    n_labels, missing, shares = 0, [], []
+    for question in asked:
+        if not question.labels:
+            continue
+        absent = [label for label in question.labels if label not in stock.ids]
+        if not set(absent).isdisjoint(question.ids):
+            return ""  # the stock isn't all that can be retrieved
+        n_labels += len(question.labels)
+        missing += [(label, question.query_id) for label in absent]
+        shares.append(1 - len(absent) / len(question.labels))
+    if not missing:
+        return ""
+    label, query_id = missing[0]
+    verb = "names a passage" if len(missing) == 1 else "name passages"
+    return (
+        f"{len(missing):,} of {counted(n_labels, 'label', 'labels')} {verb} that {stock.place} "
+        f"doesn't have, such as {shorten(label)} of question {shorten(query_id)}: recall can be "
+        f"{score(sum(shares) / len(shares), digits=2)} at most"
+    )
+
+
+def reused_note(asked: Sequence[Asked], stock: Stock) -> str:
+    """Return how many retrieved ids have another text than the stock's passage of that id."""
+    shared: set[str] = set()
+    others: dict[str, str] = {}
+    for question in asked:
+        for item, text in zip(question.ids, question.texts or (), strict=False):
+            known = stock.texts.get(item)
+            if known is None or not text or item in others:
+                continue
+            shared.add(item)
+            if not same_text(text, known):
+                others[item] = text
+    if not others:
+        return ""
+    item, text = next(iter(others.items()))
+    there, here = parted(stock.texts[item], text)
+    have = "has" if len(others) == 1 else "have"
+    return (
+        f"{len(others):,} of {counted(len(shared), 'retrieved id', 'retrieved ids')} {have} "
+        f"another text than {stock.place} has under it: {shorten(item)} is {here} where it was "
+        f"retrieved, and {there} in {stock.place}. Where ids were used again, scores are wrong: "
+        "match by text, or move the labels"
+    )
+
+
+def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> str:
+    """Return how many credited passages aren't the labelled text, and the lowest likeness.
+
+    Args:
+        matched: what a matcher of texts made of a run.
+        texts_of: query id to the text of each retrieved passage.
+    """
+    n_credited = 0
+    unlike: dict[tuple[str, str], None] = {}
+    for query_id, by_item in matched.stands_for.items():
+        wanted = matched.passages.get(query_id, {})
+        for names, text in zip(by_item, texts_of.get(query_id, ()), strict=False):
+            labelled = [passage for passage in map(wanted.get, names) if isinstance(passage, str)]
+            n_credited += len(labelled)
+            unlike |= {(each, text): None for each in labelled if not same_text(each, text)}
+    if not unlike:
+        return ""
+    matcher = ContainmentMatcher()
+    likeness = {pair: float(matcher.likeness([pair[0]], [pair[1]])[0, 0]) for pair in unlike}
+    lowest = min(likeness, key=likeness.__getitem__)
+    label, text = parted(*lowest)
+    are = "isn't" if len(unlike) == 1 else "aren't"
+    return (
+        f"{len(unlike):,} of {counted(n_credited, 'credited passage', 'credited passages')} {are} "
+        f"the labelled text itself; the lowest likeness is {score(likeness[lowest], digits=2)}: "
+        f"{text} was retrieved for {label}"
+    )
+
+
+def same_text(text: str, other: str) -> bool:
+    """Whether one text has the other, but for case, space and punctuation."""
+    if text == other:
+        return True
+    ours, theirs = letters(text), letters(other)
+    return ours in theirs or theirs in ours
+
+
+def parted(text: str, other: str) -> tuple[str, str]:
+    """Two texts from a little before the character where they part, shortened."""
+    start = 0
+    for ours, theirs in zip(text, other, strict=False):
+        if ours != theirs:
+            break
+        start += 1
+    start = max(0, start - _MOST_SHOWN // 2)
+    return _cut(text, start), _cut(other, start)
+
+
+def _cut(text: str, start: int) -> str:
+    before = "…" if start else ""
+    after = "…" if len(text) > start + _MOST_SHOWN else ""
+    return shorten(f"{before}{text[start : start + _MOST_SHOWN]}{after}")
+
+
+
+def _in_one_form(text: str) -> str:
+    return normalize("NFKC", text)
+
+
+def _without_space(text: str) -> str:
+    visible = "".join(letter for letter in text if category(letter) not in ("Cf", "Cc"))
+    return "".join(visible.split())
+
+
+def _whole(text: str) -> str:
+    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", text)
+
+
+def _without_zeros(text: str) -> str:
+    return re.sub(r"^0+(?=\d+$)", "", text)
+
+
+_STEPS: Mapping[str, Callable[[str], str]] = {
+    "percent encoding": unquote,
+    "slashes": lambda text: text.replace("\\", "/"),
+    "Unicode form": _in_one_form,
+    "white space": _without_space,
+    "a final .0": _whole,
+    "leading zeros": _without_zeros,
+    "case": str.casefold,
+}
+"""What spellings of one id differ in, to what takes that away."""
+
+_MARKS = ("%", "\\", " ", "\t", "\r", "\0", ".0", "\n0")
+"""What steps take away of letters without case; of other characters in no id, the line's end."""
+
+
+def spelling_key(text: str, *, without: str = "") -> str:
+    """Return what all spellings of an id share; `without` leaves out one step.
+
+    >>> spelling_key("Cafe\\u0301 17") == spelling_key("caf\\xe917 ")
+    True
+    """
+    if _is_plain(text):
+        return text
+    for name, step in _STEPS.items():
+        if name != without:
+            text = step(text)
+    return text
+
+
+def _is_plain(ids: str) -> bool:
+    """Whether ids, one a line, are as every step leaves them."""
+    if not ids.isascii() or ids != ids.lower():
+        return False
+    return not any(mark in ids for mark in _MARKS) and not ids.startswith("0")
+
+
+def differing_in(label: str, other: str) -> str:
+    """Return what two spellings of one id differ in, in words.
+
+    >>> differing_in("17.0", "17"), differing_in("A b", "ab")
+    ('a final .0', 'white space and case')
+    """
+    needed = [
+        name
+        for name in _STEPS
+        if spelling_key(label, without=name) != spelling_key(other, without=name)
+    ]
+    return " and ".join(needed) or "spelling"
+
+
+def _spelling_note(asked: Sequence[Asked], stock: Stock) -> str:
+    """Return how many labels are there under an id that is equal but for its spelling."""
+    pairs = _pairs(asked, stock)
+    if not pairs:
+        return ""
+    but_for, n_alike = Counter(pair.but_for for pair in pairs).most_common(1)[0]
+    example = next(pair for pair in pairs if pair.but_for == but_for)
+    label, other = shorten(example.label), shorten(example.other)
+    if "Unicode form" in but_for:
+        label, other = ascii(example.label), ascii(example.other)
+    if n_alike < len(pairs):
+        but_for += " and the like"
+    verb = "was" if len(pairs) == 1 else "were"
+    where = "retrieved"
+    if not any(example.other in question.ids for question in asked):
+        verb = "is" if len(pairs) == 1 else "are"
+        where = f"in {stock.place}"
+    n_labels = sum(len(question.labels) for question in asked)
+    return (
+        f"{len(pairs):,} of {counted(n_labels, 'label', 'labels')} {verb} {where} under an id that "
+        f"is equal but for {but_for}: a label is {label}, the id {other}. Ids compare exactly: "
+        "write them alike on both sides"
+    )
+
+
+def _pairs(asked: Sequence[Asked], stock: Stock) -> list[Pair]:
+    """Return the labels that are there under an id of another spelling alone."""
+    pairs = _spelled_otherwise(asked, stock)
+    suspects = {pair.label for pair in pairs}
+    if not suspects:
+        return []
+    # an id that was retrieved as it is written is no other spelling of a passage
+    retrieved = {item for question in asked for item in suspects.intersection(question.ids)}
+    return [pair for pair in pairs if pair.label not in retrieved]
+
+
+def _spelled_otherwise(asked: Iterable[Asked], stock: Stock) -> list[Pair]:
+    pairs: list[Pair] = []
+    longer: list[Pair] = []
+    n_unmatched = 0
+    in_stock: Mapping[str, str] | None = None
+    for question in asked:
+        if not question.labels:
+            continue
+        retrieved = set(question.ids)
+        wanted = [label for label in question.labels if label not in retrieved]
+        wanted = [label for label in wanted if type(label) is str and label not in stock.ids]
+        if not wanted:
+            continue
+        n_unmatched += len(wanted)
+        if stock.ids and in_stock is None:
+            in_stock = {spelling_key(item): item for item in stock.ids}
+        listed = "\n".join(map(str, question.ids))
+        by_key = {item: item for item in retrieved}
+        if not _is_plain(listed):
+            by_key = {spelling_key(item): item for item in map(str, question.ids)}
+        for label in wanted:
+            key = spelling_key(label)
+            other = by_key.get(key) or (in_stock or {}).get(key)
+            if other is not None:
+                pairs.append(Pair(label, other, differing_in(label, other)))
+            else:
+                longer += _shortened(label, retrieved)
+                if label in listed:
+                    longer += _lengthened(label, question.ids)
+    affixes = Counter(pair.but_for for pair in longer)
+    if affixes:
+        affix, n_alike = affixes.most_common(1)[0]
+        if n_alike >= 2 and 2 * n_alike >= n_unmatched - len(pairs):
+            pairs += [pair for pair in longer if pair.but_for == affix]
+    return pairs
+
+
+def _shortened(label: str, retrieved: Collection[str]) -> Iterator[Pair]:
+    """Pairs of a label and a retrieved id that is the label without a prefix or a suffix."""
+    if label.isalnum():
+        return
+    for match in _WORD.finditer(label):
+        before, tail = label[: match.start()], label[match.start() :]
+        head, after = label[: match.end()], label[match.end() :]
+        if before and tail in retrieved:
+            yield Pair(label, tail, f"the prefix {shorten(before)}")
+        if after and head in retrieved:
+            yield Pair(label, head, f"the suffix {shorten(after)}")
+
+
+def _lengthened(label: str, ids: Iterable[str]) -> Iterator[Pair]:
+    """Pairs of a label and a retrieved id that is the label with a prefix or a suffix."""
+    for item in ids:
+        before, found, after = str(item).partition(label)
+        if not found or bool(before) == bool(after):
+            continue
+        if before and not _runs_on(before[-1], label[0]):
+            yield Pair(label, item, f"the prefix {shorten(before)}")
+        if after and not _runs_on(label[-1], after[0]):
+            yield Pair(label, item, f"the suffix {shorten(after)}")
+
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def _runs_on(character: str, following: str) -> bool:
+    """Whether two characters are of one number or word, as in "11" beside "1"."""
+    both = character + following
+    return both.isdigit() or both.isalpha()
