@@ -57,6 +57,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     matcher_of,
     places_for,
 )
+from llama_index_rag_metrics.evaluation.retrieved.stock import fit_of_ids, fit_of_texts
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import (
     Source,
@@ -88,6 +89,7 @@ from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, synchronous
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.stories import with_answers
 
@@ -244,9 +246,22 @@ async def run_evaluation(
     if not stored:
         warn_of(collected)
     results = build_results(plan, collected)
+    if compares_ids and not first.is_invalid:
+        fit = fit_of_ids(plan.questions, first.run, info.indexed)
+        results.scores = with_label_notes(results.scores, fit)
+    for matched in results.matched.values():
+        results.scores = with_label_notes(results.scores, [fit_of_texts(matched, first.run)])
     results.about = describe(plan, results.run, info.name, results.matched)
     results.scores = with_answers(system_of(results))
     return results
+
+
+def with_label_notes(scores: Scores, notes: Iterable[str]) -> Scores:
+    """Return scores with further notes on labels that don't fit, before all others."""
+    further = [note for note in notes if note]
+    return scores.replace(
+        notes=[*further, *scores.notes], label_notes=[*further, *scores.label_notes]
+    )
 
 
 def journal_header(plan: Plan, info: SourceInfo) -> dict[str, str]:
@@ -417,7 +432,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         plan = Plan.of(dataset, self.metrics, run_options, self.node_postprocessors or [])
         metrics = await prepare(plan.computed, plan.questions, run_options.cache)
         asker = asker_of(self.retriever, plan, metrics)
-        info = SourceInfo.of(self._source, self.retriever, retrieval_depth(self.metrics))
+        info = SourceInfo.of(
+            self._source, self.retriever, retrieval_depth(self.metrics), self.match_on
+        )
         return await run_evaluation(asker, plan, info=info)
 
     @shows(EvaluateOptions)

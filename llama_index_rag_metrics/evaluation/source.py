@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -25,9 +25,11 @@ from llama_index.core.workflow import StartEvent, Workflow
 from llama_index_rag_metrics.evaluation.asking.dual import CallModes, says_it_cannot
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, RetrieverOutput, as_nodes
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import InThread
+from llama_index_rag_metrics.evaluation.retrieved.stock import indexed_ids
 from llama_index_rag_metrics.evaluation.sessions.capturing import capture
 from llama_index_rag_metrics.evaluation.who_asks import Query, Told, signature_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.run import WRITTEN
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer, unawaited
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
@@ -229,12 +231,16 @@ class SourceInfo(NamedTuple):
     name: str = ""
     depth: int | None = None
     told: Told | None = None
+    indexed: Collection[str] = ()  # the ids of all nodes, where they are known
 
     @classmethod
-    def of(cls, source: object, retriever: BaseRetriever, depth: int) -> SourceInfo:
+    def of(
+        cls, source: object, retriever: BaseRetriever, depth: int, match_on: MatchOn
+    ) -> SourceInfo:
         is_index = isinstance(source, BaseIndex) or getattr(source, "stands_for_index", False)
         told = getattr(retriever, "told", None)
-        return cls(asked_name(retriever), depth if is_index else None, told)
+        known = depth if is_index else None
+        return cls(asked_name(retriever), known, told, indexed_ids(source, match_on))
 
 
 class CallableRetriever(BaseRetriever):

@@ -285,8 +285,8 @@ class Records:
 
 
 def headline(metrics: Sequence[str]) -> str:
-    """The metric that stands for the others: ndcg where there is one, else the first."""
-    return next((name for name in metrics if name.startswith("ndcg")), next(iter(metrics), ""))
+    """The metric that stands for the others: the first."""
+    return next(iter(metrics), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,12 @@ def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     """What failed of each of several systems; first those without a valid score."""
     nothing, some = [], []
     alike: dict[str, list[str]] = {}
+    of_labels: dict[str, list[str]] = {}
     for system in systems:
+        for note in system.scores.label_notes:
+            if metric and note == system.invalid(metric):
+                continue
+            of_labels.setdefault(note, []).append(system.name)
         if metric and (invalid := system.invalid(metric)):
             nothing.append(Statement(f"{system.name}: {invalid}.", "alarm"))
         if is_unmeasured(system.scores):
@@ -64,6 +69,9 @@ def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     for text, names in alike.items():
         of_whom = text.replace(NOTHING, f"{NOTHING} of {', '.join(names)}", 1)
         nothing.append(Statement(of_whom, "alarm", evidence="questions"))
+    for note, names in of_labels.items():
+        whose = "" if len(names) == len(systems) else f"{', '.join(names)}: "
+        nothing.append(Statement(f"{whose}{note}.", "alarm"))
     return [*nothing, *some]
 
 
@@ -98,6 +106,8 @@ def _of_one(
     parts = [measured, *_unanswered(scores, metric)]
     tone: Tone = "open" if len(parts) > 1 else "normal"
     yield Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
+    for note in scores.label_notes:
+        yield Statement(f"{note}.", "alarm")
     yield from _lost(system, metric, lost)
     conversations = conversations_of([*scores.by_query(metric)], scores.metadata)
     for remark in _uncertain(mean, limits_of(metric), len({*(conversations or ())})):
@@ -126,6 +136,8 @@ def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterat
         deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
         if below := lost.by_loss.get(BELOW):
             text += f". A reranker could lift {below:,} of them"
+        elif system.scores.label_notes:
+            pass  # what isn't there can't be retrieved
         elif lost.min_score is not None or NEVER not in lost.by_loss:
             pass  # what lies deeper would be left out
         elif cutoff is not None and 0 < deepest <= cutoff.at:

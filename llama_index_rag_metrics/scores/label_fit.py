@@ -10,20 +10,21 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
+from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
 from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted, questions, score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
+from llama_index_rag_metrics.scores.scores import Scores
 
 SAMPLE = 300
-"""Spellings are compared in this many questions, evenly spaced; in all where one of them differs."""
+"""Spellings are compared in this many questions, evenly spaced; if one of them differs, in all."""
 
 _MOST_SHOWN = 60  # characters of a text in a sentence
 
@@ -35,7 +36,7 @@ class Stock:
     Attributes:
         place: what has them, "the index" or "the corpus".
         ids: the id of each; empty where they aren't known.
-        texts: id to text, of passages whose text is known.
+        texts: id to text, of the passages whose text the dataset has.
     """
 
     place: str = "the corpus"
@@ -79,11 +80,10 @@ def fit_notes(
         1 of 2 labels was retrieved under an id that is equal but for case: a label is 'Kiln.md', \
 the id 'kiln.md'. Ids compare exactly: write them alike on both sides
     """
-    if stock == NO_STOCK:
-        step = -(-n_questions // SAMPLE) or 1
-        sample = [asked_at(row) for row in range(0, n_questions, step)]
-        if step == 1 or not _pairs(sample, stock):
-            return [note for note in [_spelling_note(sample, stock)] if note]
+    if stock == NO_STOCK and n_questions > SAMPLE:
+        sample = [asked_at(row) for row in range(0, n_questions, -(-n_questions // SAMPLE))]
+        if not _pairs(sample, stock):
+            return []
     asked = [asked_at(row) for row in range(n_questions)]
     notes = [_missing_note(asked, stock), _spelling_note(asked, stock), reused_note(asked, stock)]
     return [note for note in notes if note]
@@ -133,8 +133,8 @@ def reused_note(asked: Sequence[Asked], stock: Stock) -> str:
     have = "has" if len(others) == 1 else "have"
     return (
         f"{len(others):,} of {counted(len(shared), 'retrieved id', 'retrieved ids')} {have} "
-        f"another text than {stock.place} has under it: {shorten(item)} is {here} where it was "
-        f"retrieved, and {there} in {stock.place}. Where ids were used again, scores are wrong: "
+        f"another text in the dataset: {shorten(item)} is {here} where it was retrieved, and "
+        f"{there} in the dataset. Where ids were used again for other passages, scores are wrong: "
         "match by text, or move the labels"
     )
 
@@ -168,6 +168,48 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
     )
 
 
+def check_comparable(systems: Mapping[str, Scores], baseline: str) -> None:
+    """Refuse systems that were scored on other questions or labels than the baseline.
+
+    Raises:
+        InvalidInput: the same question id has another text, or other labels, in two systems; says
+            how many have, and names one.
+    """
+    theirs = systems[baseline]
+    for name, scores in systems.items():
+        if name == baseline:
+            continue
+        common = [query_id for query_id in scores.query_ids if query_id in theirs.labels]
+        shared = [query_id for query_id in scores.queries if query_id in theirs.queries]
+        reworded = [each for each in shared if scores.queries[each] != theirs.queries[each]]
+        relabelled = [each for each in common if not _labelled_alike(scores, theirs, each)]
+        if reworded:
+            example = reworded[0]
+            texts = f"{shorten(theirs.queries[example])} and {shorten(scores.queries[example])}"
+            raise InvalidInput(
+                "systems",
+                name,
+                sentence=f"{name} was asked other questions than {baseline}: "
+                f"{len(reworded):,} of {questions(len(shared))} have another text under the same "
+                f"id, such as {shorten(example)}, {texts}.",
+                remedy="Evaluate both on the same dataset.",
+            )
+        if relabelled:
+            raise InvalidInput(
+                "systems",
+                name,
+                sentence=f"{name} was scored by other labels than {baseline}: "
+                f"{len(relabelled):,} of {questions(len(common))} have other labels, such as "
+                f"{shorten(relabelled[0])}.",
+                remedy="Score both by the same labels.",
+            )
+
+
+def _labelled_alike(scores: Scores, theirs: Scores, query_id: str) -> bool:
+    labels = scores.labels.get(query_id)
+    return labels is None or labels == theirs.labels[query_id]
+
+
 def same_text(text: str, other: str) -> bool:
     """Whether one text has the other, but for case, space and punctuation."""
     if text == other:
@@ -191,7 +233,6 @@ def _cut(text: str, start: int) -> str:
     before = "…" if start else ""
     after = "…" if len(text) > start + _MOST_SHOWN else ""
     return shorten(f"{before}{text[start : start + _MOST_SHOWN]}{after}")
-
 
 
 def _in_one_form(text: str) -> str:
@@ -268,9 +309,7 @@ def _spelling_note(asked: Sequence[Asked], stock: Stock) -> str:
         return ""
     but_for, n_alike = Counter(pair.but_for for pair in pairs).most_common(1)[0]
     example = next(pair for pair in pairs if pair.but_for == but_for)
-    label, other = shorten(example.label), shorten(example.other)
-    if "Unicode form" in but_for:
-        label, other = ascii(example.label), ascii(example.other)
+    label, other = seen_apart(example.label, example.other)
     if n_alike < len(pairs):
         but_for += " and the like"
     verb = "was" if len(pairs) == 1 else "were"

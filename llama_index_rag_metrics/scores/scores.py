@@ -120,6 +120,7 @@ class Scores(Reportable):
         details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
+        label_notes: those of the notes that say that labels don't fit: first lines repeat them.
         answers: name of a matcher, the default first, to query id to {"wanted": …, "got": …}: the
             first few items of each with excerpts of their texts, so that scores alone show them.
         rankings: query id to the digest of its ranking, if known: the gate detects an unchanged
@@ -152,6 +153,7 @@ class Scores(Reportable):
     details: Mapping[str, Mapping[str, Mapping[str, Any]]]
     name: str
     notes: tuple[str, ...]
+    label_notes: tuple[str, ...]
     answers: Mapping[str, Mapping[str, Mapping[str, Any]]]
     rankings: Mapping[str, str]
     labels: Mapping[str, str]
@@ -175,6 +177,7 @@ class Scores(Reportable):
         details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
+        label_notes: Iterable[str] = (),
         answers: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         rankings: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
@@ -214,6 +217,7 @@ class Scores(Reportable):
             details=frozen(details, 3),
             name=name,
             notes=tuple(notes),
+            label_notes=tuple(label_notes),
             answers=frozen(answers, 3),
             rankings=frozen(rankings),
             labels=frozen(labels),
@@ -380,7 +384,7 @@ class Scores(Reportable):
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
 
-        Without a metric, that of the reports: ndcg where there is one, else the first.
+        Without a metric, the first.
         They print with what was asked, wanted and retrieved, as far as the scores keep it;
         `EvaluationResults.worst` knows all of it.
         """

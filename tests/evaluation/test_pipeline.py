@@ -317,7 +317,7 @@ class TestNothingIsLost:
         self, recwarn: pytest.WarningsRecorder
     ) -> None:
         dataset = RetrievalDataset(
-            queries={"q": "?"}, relevance={"q": ["a"]}, corpus={"a": "one", "b": "two"}
+            queries={"q": "?"}, relevance={"q": ["a"]}, corpus={"a": "one", "b": "text of b"}
         )
         assert evaluate(Scripted({"?": ["b"]}), dataset, ["mrr"]).scores.notes == ()
         assert not [warning for warning in recwarn if "labels" in str(warning.message)]

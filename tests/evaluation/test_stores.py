@@ -34,6 +34,8 @@ DATASET = RetrievalDataset(
     corpus={node_id: f"all of the {word}" for node_id, word in zip(IDS, WORDS, strict=True)},
 )
 
+LABELS = RetrievalDataset(DATASET.queries, DATASET.relevance)
+
 
 class WordEmbedding(BaseEmbedding):
     """One dimension a word, so that a query is nearest to the passage with its word."""
@@ -198,7 +200,7 @@ class TestOtherStores:
     @pytest.mark.parametrize("works_at_first", [False, True])
     def test_retrieve_is_used(self, error: Exception, works_at_first: bool) -> None:
         retriever = OneWay(error, works_at_first=works_at_first)
-        results = evaluate(retriever, DATASET, ["recall@1"], workers=1)
+        results = evaluate(retriever, LABELS, ["recall@1"], workers=1)
         assert results.scores.failed == {}
         assert results.scores.means["recall@1"] == 1
         assert retriever.awaited == 1 + works_at_first
@@ -209,7 +211,7 @@ class TestOtherStores:
         # asyncio's own words
         words = "Task <Task pending name='Task-2' coro=<f()>> got Future <Future pending> attached"
         retriever = OneWay(RuntimeError(f"{words} to a different loop"))
-        (note,) = evaluate(retriever, DATASET, ["recall@1"]).scores.notes
+        (note,) = evaluate(retriever, LABELS, ["recall@1"]).scores.notes
         assert note.endswith(
             "instead: its connections belong to another event loop "
             "(RuntimeError: Task … attached to a different loop)"
@@ -217,13 +219,13 @@ class TestOtherStores:
 
     def test_a_busy_service_fails_its_query(self) -> None:
         retriever = OneWay(ConnectionError("try again later"), works_at_first=True)
-        results = evaluate(retriever, DATASET, ["recall@1"], workers=1)
+        results = evaluate(retriever, LABELS, ["recall@1"], workers=1)
         assert len(results.scores.failed) == len(DATASET.queries) - 1
 
     def test_an_error_of_the_first_query_in_both_ways_is_its_own(self) -> None:
         retriever = OneWay(ConnectionError("busy"))
         retriever.script["what of the kiln?"] = ConnectionError("busy")  # type: ignore[index]
-        results = evaluate(retriever, DATASET, ["recall@1"], workers=1)
+        results = evaluate(retriever, LABELS, ["recall@1"], workers=1)
         assert results.scores.failed == {"q0": "ConnectionError: busy"}
 
     def test_where_neither_works_the_cure_is_in_the_error(self) -> None:
@@ -232,7 +234,7 @@ class TestOtherStores:
             query: ConnectionError("no server at 127.0.0.1:6333") for query in retriever.script
         }
         with pytest.warns(UserWarning, match="no server"):
-            results = evaluate(retriever, DATASET, ["recall@1"])
+            results = evaluate(retriever, LABELS, ["recall@1"])
         assert set(results.scores.failed.values()) == {
             "ConnectionError: no server at 127.0.0.1:6333"
         }

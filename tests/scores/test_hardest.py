@@ -84,10 +84,10 @@ def test_the_first_sentence_counts_ties(scores: list[float], n: int, decision: s
     assert worst.report().decision[0].text == decision
 
 
-def test_without_a_metric_it_is_that_of_the_reports() -> None:
+def test_without_a_metric_it_is_the_first() -> None:
     scores = Scores(["q1"], {"mrr": [0.5], "ndcg@10": [0.25]})
-    assert scores.worst() == [("q1", 0.25)]
-    assert str(scores.worst()).startswith(" Lowest ndcg@10")
+    assert scores.worst() == [("q1", 0.5)]
+    assert str(scores.worst()).startswith(" Lowest mrr")
 
 
 def test_stored_scores_tell_the_same(results: EvaluationResults) -> None:

@@ -179,8 +179,8 @@ class TestWhatTheMeansLeaveOut:
         assert scores["precision(min_grade=2)@1"].tolist() == [0, 1]
         assert scores["precision@1"].tolist() == [1, 1]
         assert scores.notes == (
-            "1 of 2 questions have positive grades but none of at least 2: metrics with "
-            "min_grade=2 score them 0",
+            "1 of 2 labels with a positive grade has one below 2, and metrics with min_grade=2 "
+            "don't count it as relevant",
         )
 
     def test_a_query_with_nothing_relevant_is_not_told_of_as_below_min_grade(self) -> None:

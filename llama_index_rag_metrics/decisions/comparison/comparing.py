@@ -18,6 +18,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import Evalua
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.label_fit import check_comparable
 from llama_index_rag_metrics.statistics import intervals
 from llama_index_rag_metrics.statistics.corrections import joint_levels
 from llama_index_rag_metrics.statistics.differences import difference_intervals
@@ -71,6 +72,7 @@ def compare(
         raise InvalidInput("systems", list(scores), "two systems or more")
     if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
+    check_comparable(scores, baseline)
     paired = pair(scores, baseline, metrics=metrics, clusters=clusters)
     settings = ComparisonSettings(confidence, clusters, next(iter(paired.columns)), margin)
     results = {

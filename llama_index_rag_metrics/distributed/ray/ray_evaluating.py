@@ -92,7 +92,8 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
         self._labels = job.labels
-        return Built(SourceInfo.of(source, retriever, job.similarity_top_k))
+        match_on = job.plan.options.match_on
+        return Built(SourceInfo.of(source, retriever, job.similarity_top_k, match_on))
 
     async def ask(self, query: Query) -> Asked:
         """Retrieve for a query; of the names only those that are labels are returned."""

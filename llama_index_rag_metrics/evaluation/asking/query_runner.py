@@ -25,7 +25,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     expected_texts,
 )
 from llama_index_rag_metrics.evaluation.who_asks import Query, Told
-from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck
+from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, LabelCheck
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -118,6 +118,11 @@ class Collected:
     notes: tuple[str, ...] = ()
     matched: dict[str, Matched] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether labels name what was retrieved otherwise than by its ids."""
+        return (self.label_note or "").startswith(NOT_VALID)
 
 
 class QueryRunner:

@@ -121,7 +121,7 @@ class EvaluationResults(Reportable, ListOfResults):
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
 
-        Without a metric, that of the reports: ndcg where there is one, else the first.
+        Without a metric, the first.
         They print with what was asked, wanted and retrieved, and where it was lost.
 
         Raises:
@@ -161,7 +161,9 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
             name: Matched.of_repeats([each.matched[name] for each in collected]) for name in matched
         }
     labels = [] if first.label_note is None else [first.label_note]
-    scores = scores.replace(notes=[*scores.notes, *labels, *first.notes])
+    scores = scores.replace(
+        notes=[*labels, *scores.notes, *first.notes], label_notes=[*labels, *scores.label_notes]
+    )
     return EvaluationResults(
         _core_results(plan.questions, first, scores),
         run=run,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from unicodedata import normalize
 
 from llama_index_rag_metrics.rankings.matching.matcher import Expected, Matcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.masking import shorten
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -122,13 +124,24 @@ class LabelCheck:
         sentence = f"0 of {len(self._labels):,} labels match {self._match_on}"
         if not self._fitting:
             nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
+            label, retrieved = seen_apart(min(self._labels), self._example)
             return (
-                f"{sentence}{nor}: every score is 0. "
-                f"A label is {min(self._labels)!r}, a retrieved id {self._example!r}"
+                f"{sentence}{nor}: every score is 0. A label is {label}, a retrieved id {retrieved}"
             )
         best = max(self._fitting, key=lambda kind: len(self._fitting[kind]))
         fitting = f"{len(self._fitting[best]):,} match {best}"
         return f"{NOT_VALID}: {sentence}; {fitting}: use match_on={best!r} (--match-on {best})"
+
+
+def seen_apart(text: str, other: str) -> tuple[str, str]:
+    """Return how two ids are shown: with escapes where they look the same.
+
+    >>> seen_apart("caf\xe9", "cafe\u0301")
+    ("'caf\\xe9'", "'cafe\\u0301'")
+    """
+    if normalize("NFKC", text) == normalize("NFKC", other):
+        return ascii(text), ascii(other)
+    return shorten(text), shorten(other)
 
 
 def names_of(nodes: Iterable[NodeWithScore]) -> Iterator[tuple[str, str]]:

@@ -96,16 +96,22 @@ class Overlap(Total):
         )
 
     @property
-    def note(self) -> str | None:
-        """A sentence where the sides have next to nothing in common."""
-        n = min(self.n_judged, self.n_ranked)
-        if self.judged and self.ranked and _is_little(self.n_both, n, _FEW_QUESTIONS):
+    def question_note(self) -> str:
+        """A sentence where either side has questions that the other lacks, a tenth or more."""
+        lonely = (self.n_judged - self.n_both, self.n_ranked - self.n_both)
+        both_sides = zip(lonely, (self.n_judged, self.n_ranked), strict=True)
+        if all(n_lonely and 10 * n_lonely >= n for n_lonely, n in both_sides):
             others = counted(self.n_ranked - self.n_both, "ranking", "rankings")
             return (
-                f"{self.n_both} of {self.n_judged:,} judged questions have a ranking, beside "
+                f"{self.n_both:,} of {self.n_judged:,} judged questions have a ranking, beside "
                 f"{others} of others: a judged question is {self.judged}, a ranked one "
                 f"{self.ranked}. Question ids compare exactly: write them alike on both sides"
             )
+        return ""
+
+    @property
+    def label_note(self) -> str:
+        """A sentence where next to no label was retrieved."""
         if self.example and _is_little(self.n_shared, self.n_possible, _FEW_PASSAGES):
             _, label, retrieved = self.example
             return (
@@ -114,7 +120,7 @@ class Overlap(Total):
                 "compare exactly: if both sides name the same passages, read the rankings by the "
                 "ids of the labels, or match by text with match_run()"
             )
-        return None
+        return ""
 
 
 def _is_little(n: int, of: int, share: int) -> bool:
@@ -166,7 +172,9 @@ class Remarks(Total):
     n_scored: int = 0
     deepest: int = 0  # the length of the longest ranking
     cutoffs: frozenset[int] = frozenset()  # of the metrics
-    below: Mapping[float, int] = field(default_factory=dict)  # min_grade to queries below it
+    below: Mapping[float, int] = field(default_factory=dict)  # min_grade to labels below it
+    gaining: int = 0  # how many labels have a positive grade
+    fit: tuple[str, ...] = ()  # what is wrong with the ids of labels
     n_negative: int = 0  # how many judgements have a negative grade
     n_short: int = 0  # how many scored queries retrieved something, and less than is relevant
     whole: Mapping[str, float] = field(default_factory=dict)  # ndcg to its sum with ideal=all
@@ -182,16 +190,16 @@ class Remarks(Total):
         overlap: Overlap,
     ) -> Remarks:
         grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
-        gaining = scored & (judged.n_gaining > 0)
         short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
         return cls(
             n_scored=int(scored.sum()),
             deepest=int(judged.depth.max(initial=0)),
             cutoffs=frozenset(k for metric in metrics if (k := getattr(metric, "k", None))),
             below={
-                grade: int((gaining & (judged.count_judgements(grade) == 0)).sum())
+                grade: int((judged.n_gaining - judged.count_judgements(grade))[scored].sum())
                 for grade in grades
             },
+            gaining=int(judged.n_gaining[scored].sum()),
             n_negative=int((judged.judged_grade < 0).sum()),
             n_short=int(short.sum()),
             whole={
@@ -207,19 +215,26 @@ class Remarks(Total):
         return replace(super().__add__(other), deepest=max(self.deepest, other.deepest))
 
     def label_notes(self) -> list[str]:
-        """Notes that a reader of a single table should have, too."""
-        notes = [] if self.overlap.note is None else [self.overlap.note]
-        notes += self.cut.notes
-        return notes
+        """Notes on labels that don't fit, which a reader of a single table should have, too."""
+        notes = [self.overlap.question_note or ("" if self.fit else self.overlap.label_note)]
+        notes += self.fit
+        notes += [self._below(grade, n) for grade, n in sorted(self.below.items()) if grade <= 1]
+        return [note for note in notes if note]
+
+    def _below(self, min_grade: float, n: int) -> str:
+        """A sentence on labels with a positive grade that don't count as relevant."""
+        if not n:
+            return ""
+        verb = "has" if n == 1 else "have"
+        return (
+            f"{n:,} of {counted(self.gaining, 'label', 'labels')} with a positive grade {verb} one "
+            f"below {min_grade:g}, and metrics with min_grade={min_grade:g} don't count "
+            f"{'it' if n == 1 else 'them'} as relevant"
+        )
 
     def notes(self) -> list[str]:
-        notes = self.label_notes()
-        notes += [
-            f"{n} of {self.n_scored} questions have positive grades but none of at least "
-            f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
-            for min_grade, n in sorted(self.below.items())
-            if n
-        ]
+        notes = self.cut.notes
+        notes += [self._below(grade, n) for grade, n in sorted(self.below.items()) if grade > 1]
         if self.n_negative:
             notes.append(
                 f"{self.n_negative:,} labels have a negative grade: pooled but not judged, "
@@ -240,7 +255,7 @@ class Remarks(Total):
                 f"metrics at {', '.join(map(str, beyond))} see no more; a "
                 "similarity_top_k may be too small"
             )
-        return notes
+        return [note for note in notes if note]
 
 
 NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
@@ -439,6 +454,7 @@ def collect(
         counts += scored.counts
         remarks += scored.remarks
     nothing = np.array([], np.float64)
+    of_labels = remarks.label_notes()
     scores = Scores(
         query_ids,
         {name: np.concatenate([nothing, *of]) for name, of in columns.items() if name not in own},
@@ -446,7 +462,9 @@ def collect(
         failed=failed,
         empty=empty,
         no_relevant=no_relevant,
+        label_notes=of_labels,
         notes=[
+            *of_labels,
             *notes,
             *(counts.notes if any(not own.get(metric) for metric in metric_names) else ()),
             *remarks.notes(),

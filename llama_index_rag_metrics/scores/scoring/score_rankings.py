@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.files.records import Qrels
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.judged_column import ColumnSources, ids_of
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
-from llama_index_rag_metrics.rankings.relevance import RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
@@ -24,6 +25,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.label_fit import NO_STOCK, Asked, Stock, fit_notes
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import (
     Failed,
@@ -41,7 +43,7 @@ Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking
 
 
 def score_rankings(
-    expected: Expected,
+    expected: Expected | RetrievalDataset,
     retrieved: Retrieved,
     metrics: Metrics,
     *,
@@ -59,7 +61,8 @@ def score_rankings(
 
     Args:
         expected: what is relevant: a sequence, or a mapping from query id, of ids, {id: grade},
-            groups or `Relevance`; None where a query is unjudged.
+            groups or `Relevance`; None where a query is unjudged. Or a dataset, whose questions and
+            metadata the scores then have, and whose corpus shows labels that don't fit.
         retrieved: the rankings, in the same shape: ranked ids, best first, or a `Run`. A judged
             query without a ranking counts as an empty one; a ranking without relevance as unjudged.
             Both may be ranx's, `Qrels` and `Run`. Of a `Run` with repeats, a query's score is the
@@ -93,13 +96,24 @@ def score_rankings(
         array([0.8597187])
     """
     chosen = resolve(metrics)
+    stock = NO_STOCK
+    if isinstance(expected, RetrievalDataset):
+        stock = Stock(ids=expected.corpus.keys(), texts=expected.corpus)
+        queries = queries or expected.queries
+        metadata = metadata or expected.metadata
+        expected = {query_id: expected.relevance.get(query_id) for query_id in expected.queries}
     run = retrieved if isinstance(retrieved, Run) else Run()
     if isinstance(expected, Qrels):
         metadata = metadata or run.metadata or expected.metadata or None
     selection = Selection(max_retrieved, judged_only, min_score)
     options = ScoringOptions(no_relevant, failed, selection, tokenizer)
     score = partial(
-        score_with, ranking_metrics(chosen), queries=queries, metadata=metadata, name=name
+        score_with,
+        ranking_metrics(chosen),
+        queries=queries,
+        metadata=metadata,
+        name=name,
+        stock=stock,
     )
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
@@ -129,6 +143,7 @@ def score_with(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
     deepest: int | None = None,
+    stock: Stock = NO_STOCK,
 ) -> Scores:
     """`score_rankings` with metrics that are ready; `deepest` where rankings don't say."""
     query_ids, relevance, aligned = align(expected, retrieved)
@@ -146,13 +161,17 @@ def score_with(
     judged = {
         query_id: judgements
         for query_id, judgements in zip(query_ids, relevance, strict=True)
-        if judgements is not None and isinstance(retrieved, Run)
+        if judgements is not None
     }
     left = rankings
     if (least := options.selection.min_score) is not None:
         of = (each.at_least(least) if isinstance(each, Ranking) else each for each in aligned)
         left = list(map(ids_of, of))
     thresholds = (least, getattr(retrieved, "min_score", None))
+    if options.checks_ids and any(each.recognises and each.needs_relevance for each in metrics):
+        asked_at = partial(_asked, query_ids, relevance, aligned)
+        fit = fit_notes(asked_at, len(query_ids), stock)
+        scored.remarks = replace(scored.remarks, fit=tuple(fit))
     if deepest is not None:
         scored.remarks = replace(scored.remarks, deepest=deepest)
     return collect(
@@ -172,6 +191,18 @@ def score_with(
         max_retrieved=options.selection.max_retrieved,
         judged_only=options.selection.judged_only,
     )
+
+
+def _asked(
+    query_ids: Sequence[str],
+    relevance: Sequence[RelevanceLike | None],
+    rankings: Sequence[Ranking | Sequence[str]],
+    row: int,
+) -> Asked:
+    """What the question of a row wants and got."""
+    ranking, judged = rankings[row], relevance[row]
+    labels = () if judged is None else Relevance.of(judged)
+    return Asked(query_ids[row], labels, ids_of(ranking), getattr(ranking, "texts", None))
 
 
 def _details(

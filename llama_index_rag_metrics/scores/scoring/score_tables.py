@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,10 +21,12 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
 from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS, with_expected_ids
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.scores.label_fit import SAMPLE, Asked, fit_notes
 from llama_index_rag_metrics.scores.scoring.batches import (
     REASONS,
     Failed,
@@ -114,10 +117,42 @@ def score_table(
     scored = _score(table, chosen, options, keep, validate=validate)
     import polars as pl
 
-    for note in sum((batch.remarks for _, batch in scored), Remarks()).label_notes():
+    remarks = sum((batch.remarks for _, batch in scored), Remarks())
+    if any(metric.recognises and metric.needs_relevance for metric in chosen):
+        remarks = replace(remarks, fit=tuple(_fit(table)))
+    for note in [*remarks.label_notes(), *remarks.cut.notes]:
         warn_caller(LabelWarning(note))
     result: Table = _like(table, pl.concat(frame for frame, _ in scored), chosen, keep)
     return result
+
+
+def _fit(table: Any) -> list[str]:
+    """What is wrong with the ids of labels: first of some rows, and of all where anything is."""
+    step = -(-len(table) // SAMPLE) or 1
+    notes = _fit_of(_every(table, step))
+    return _fit_of(table) if notes and step > 1 else notes
+
+
+def _every(table: Any, step: int) -> Any:
+    """Every so many rows of a table, of the columns with ids."""
+    names = [name for name in (QUERY_ID, EXPECTED, RETRIEVED) if name in _columns(table)]
+    if _is_pandas(table):
+        return table[names].iloc[::step]
+    part = table.select(names)
+    return part[::step] if hasattr(part, "lazy") else part.take(np.arange(0, len(part), step))
+
+
+def _fit_of(table: Any) -> list[str]:
+    frame = to_polars(table)
+    if EXPECTED not in frame.columns:
+        return []
+    ids = frame[QUERY_ID] if QUERY_ID in frame.columns else range(len(frame))
+    columns = zip(map(str, ids), frame[EXPECTED].to_list(), frame[RETRIEVED].to_list(), strict=True)
+    asked = [
+        Asked(query_id, () if judged is None else Relevance.of(judged), retrieved or ())
+        for query_id, judged, retrieved in columns
+    ]
+    return fit_notes(asked.__getitem__, len(asked))
 
 
 def _score(

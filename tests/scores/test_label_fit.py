@@ -1,0 +1,266 @@
+"""Labels that don't fit what they judge are said in the first lines, whatever the door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import polars as pl
+import pytest
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from llama_index_rag_metrics import (
+    RetrievalDataset,
+    Scores,
+    compare,
+    evaluate,
+    score_rankings,
+    score_table,
+    sweep,
+)
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
+
+TEN = RetrievalDataset(
+    {f"q{n}": f"n{n}" for n in range(10)}, {f"q{n}": [f"n{n}"] for n in range(10)}
+)
+
+
+def notes_of(*asked: Asked, stock: Stock | None = None) -> list[str]:
+    return fit_notes(asked.__getitem__, len(asked), stock or Stock())
+
+
+def first_lines(reported: Any) -> list[str]:
+    return [statement.text for statement in reported.report().decision[:3]]
+
+
+class TestPassagesThatArentThere:
+    def test_an_index_lacks_them(self) -> None:
+        # recall is 1 for three questions and can't be more than 0 for seven
+        nodes = [TextNode(id_=f"n{n}", text=f"text {n}") for n in range(3)]
+        index = VectorStoreIndex(nodes, embed_model=MockEmbedding(3))
+        for source in (index, index.as_retriever(similarity_top_k=3)):
+            results = evaluate(source, TEN, ["recall@3"])
+            assert results.scores.means["recall@3"] == 0.3
+            assert first_lines(results)[1] == (
+                "7 of 10 labels name passages that the index doesn't have, such as 'n3' of "
+                "question 'q3': recall can be 0.30 at most."
+            )
+            assert "Retrieve more" not in str(results)
+
+    def test_a_corpus_lacks_them(self) -> None:
+        # the second question has one of its two labels
+        dataset = RetrievalDataset(
+            {"q1": "a?", "q2": "b?"}, {"q1": ["a"], "q2": ["b", "gone"]}, {"a": "A", "b": "B"}
+        )
+        expected = (
+            "1 of 3 labels names a passage that the corpus doesn't have, such as 'gone' of "
+            "question 'q2': recall can be 0.75 at most"
+        )
+        assert evaluate(lambda _: ["a", "b"], dataset, ["recall"]).scores.label_notes == (expected,)
+        scores = score_rankings(dataset, {"q1": ["a"], "q2": ["a", "b"]}, ["recall"])
+        assert scores.label_notes == (expected,)
+        assert scores.means["recall"] == 0.75
+        assert scores.queries["q1"] == "a?"
+
+    def test_a_corpus_that_isnt_all_there_is_says_nothing(self) -> None:
+        stock = Stock(ids={"a"})
+        assert notes_of(Asked("q1", ["b", "c"], ["b"]), stock=stock) == []
+
+    def test_a_sweep_says_it_too(self) -> None:
+        found = sweep(
+            lambda k: lambda query: ["n1", "n0"][:k],
+            {"k": [1, 2]},
+            RetrievalDataset(TEN.queries, TEN.relevance, {"n0": "0", "n1": "1"}),
+            ["recall@2"],
+        )
+        assert "8 of 10 labels name passages that the corpus doesn't have" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("label", "other", "but_for"),
+    [
+        ("caf\xe9.pdf", "cafe\u0301.pdf", "Unicode form: a label is 'caf\\xe9.pdf', the id"),
+        ("Kiln.md", "kiln.md", "case: a label is 'Kiln.md', the id 'kiln.md'"),
+        ("a b", "a  b ", "white space: a label is 'a b', the id 'a  b '"),
+        ("a b", "a\u200b b", "white space: a label is 'a b', the id 'a\\u200b b'"),
+        ("17.0", "17", "a final .0: a label is '17.0', the id '17'"),
+        ("007", "7", "leading zeros: a label is '007', the id '7'"),
+        ("a\\b.md", "a/b.md", "slashes: a label is 'a\\\\b.md', the id 'a/b.md'"),
+        ("a%20b", "a b", "percent encoding: a label is 'a%20b', the id 'a b'"),
+        ("Kiln 1", "kiln1", "white space and case: a label is 'Kiln 1', the id 'kiln1'"),
+    ],
+)
+def test_another_spelling(label: str, other: str, but_for: str) -> None:
+    what = but_for.partition(":")[0]
+    for wanted, got in ((label, other), (other, label)):
+        (note,) = notes_of(Asked("q1", [wanted], ["x", got]), Asked("q2", ["b"], ["b"]))
+        assert f"1 of 2 labels was retrieved under an id that is equal but for {what}" in note
+    assert but_for in notes_of(Asked("q1", [label], ["x", other]))[0]
+    # both are passages of their own
+    assert notes_of(Asked("q1", [label], [other]), Asked("q2", ["b"], [label])) == []
+    (missing, spelled) = notes_of(
+        Asked("q1", [label], ["x"]), stock=Stock("the index", {other, "x"})
+    )
+    assert missing.startswith("1 of 1 label names a passage that the index doesn't have")
+    assert "1 of 1 label is in the index under an id that is equal but for" in spelled
+
+
+@pytest.mark.parametrize(
+    ("label", "other", "affix"),
+    [
+        ("d{}", "s3://kiln/d{}", "the prefix 's3://kiln/'"),
+        ("docs/d{}", "d{}", "the prefix 'docs/'"),
+        ("d{}", "d{}.md", "the suffix '.md'"),
+        ("d{}#0", "d{}", "the suffix '#0'"),
+        ("{}", "doc{}", "the prefix 'doc'"),
+    ],
+)
+def test_a_common_prefix_or_suffix(label: str, other: str, affix: str) -> None:
+    asked = [Asked(f"q{n}", [label.format(n)], ["x", other.format(n)]) for n in range(3)]
+    (note,) = notes_of(*asked)
+    assert note.startswith(
+        f"3 of 3 labels were retrieved under an id that is equal but for {affix}:"
+    )
+    assert notes_of(asked[0]) == []  # one such id may be another passage
+
+
+def test_numbers_inside_of_numbers_are_no_prefix() -> None:
+    assert notes_of(*(Asked(f"q{n}", [f"{n}"], [f"1{n}", f"{n}2"]) for n in range(5))) == []
+
+
+def test_one_misspelled_question_in_thousands_is_found_where_many_are() -> None:
+    asked = [Asked(f"q{n}", [f"D{n}" if n % 10 else f"d{n}"], [f"d{n}"]) for n in range(2000)]
+    (note,) = notes_of(*asked)
+    assert note.startswith("1,800 of 2,000 labels were retrieved under an id")
+
+
+def test_every_door_says_that_ids_are_spelled_otherwise(tmp_path: Path) -> None:
+    # one of three is a file name from macOS; without that recall is 1
+    names = [f"\xdcbersicht {n}.pdf" if n % 3 == 0 else f"report {n}.pdf" for n in range(12)]
+    dataset = RetrievalDataset(
+        {f"q{n}": f"file {n}" for n in range(12)}, {f"q{n}": [name] for n, name in enumerate(names)}
+    )
+    run = {f"q{n}": [normalize("NFD", name)] for n, name in enumerate(names)}
+    start = "4 of 12 labels were retrieved under an id that is equal but for Unicode form"
+    results = evaluate(lambda query: run[f"q{query.split()[-1]}"], dataset, ["recall@1"])
+    scores = score_rankings(dataset.relevance, run, ["recall@1"])
+    for reported in (results, scores):
+        assert first_lines(reported)[1].startswith(start)
+    right = score_rankings(dataset.relevance, dict(dataset.relevance), ["recall@1"])
+    compared = compare({"old": right, "new": scores}, "old")
+    assert first_lines(compared)[0].startswith(f"new: {start}")
+    compared.to_html(tmp_path / "page.html")
+    assert start in (tmp_path / "page.html").read_text(encoding="utf-8")
+    table = {"retrieved_ids": [*run.values()], "expected_ids": [[name] for name in names]}
+    with pytest.warns(LabelWarning, match=start):
+        score_table(pl.DataFrame(table), "recall@1")
+    assert Scores.from_json(scores.to_json()).label_notes == scores.label_notes
+
+
+def test_all_of_them_by_another_unicode_form_are_seen_apart() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["caf\xe9"]})
+    with pytest.warns(LabelWarning, match=r"'caf\\xe9', a retrieved id 'cafe\\u0301'"):
+        evaluate(lambda _: ["cafe\u0301"], dataset, ["mrr"])
+
+
+THINGS = ("kiln", "wheel", "glaze")
+OLD = {str(n): f"All about the {thing}, and what to know." for n, thing in enumerate(THINGS)}
+NEW = {str((n + 1) % 3): OLD[str(n)] for n in range(3)}
+
+
+class TestIdsThatWereUsedAgain:
+    DATASET = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD}, OLD)
+
+    def retrieved(self, item: str) -> list[NodeWithScore]:
+        return [NodeWithScore(node=TextNode(id_=item, text=NEW[item]), score=1)]
+
+    @pytest.mark.parametrize(("shift", "score"), [(1, 0.0), (0, 1.0)])
+    def test_they_are_said(self, shift: int, score: float) -> None:
+        def retrieve(query: str) -> list[NodeWithScore]:
+            return self.retrieved(str((int(query) + shift) % 3))
+
+        results = evaluate(retrieve, self.DATASET, ["hit_rate@1"])
+        assert results.scores.means["hit_rate@1"] == score
+        assert first_lines(results)[1].startswith(
+            "3 of 3 retrieved ids have another text in the dataset: "
+        )
+        # by text the retriever of the shifted ids is perfect, the other one finds nothing
+        by_text = evaluate(retrieve, self.DATASET, ["hit_rate(match=text>=1)@1"])
+        assert by_text.scores.means["hit_rate(match=text>=1)@1"] == 1.0 - score
+
+    def test_a_part_of_the_text_or_more_of_it_is_the_same(self) -> None:
+        stock = Stock(ids={"a"}, texts={"a": "The kiln fires at 1240 degrees."})
+        for text in ("Kilns\n\nThe kiln fires at 1240 degrees.", "the  KILN fires", ""):
+            assert notes_of(Asked("q", ["a"], ["a"], [text]), stock=stock) == []
+
+
+def test_passages_that_match_without_being_the_same() -> None:
+    def revenue(year: int) -> str:
+        return f"In fiscal year {year} the revenue of the northern region was 3.1 million, net."
+
+    def retrieve(query: str) -> list[NodeWithScore]:
+        text = revenue(2019 if query == "then?" else 2022)
+        return [NodeWithScore(node=TextNode(id_=query, text=text), score=1)]
+
+    dataset = RetrievalDataset(
+        {"q1": "then?", "q2": "now?"},
+        expected_texts={"q1": [revenue(2022)], "q2": [revenue(2022).upper()]},
+    )
+    results = evaluate(retrieve, dataset, ["hit_rate@1"], matcher="text")
+    assert results.scores.means["hit_rate@1"] == 1.0
+    assert first_lines(results)[1].startswith(
+        "1 of 2 credited passages isn't the labelled text itself; the lowest likeness is 0.89"
+    )
+
+
+class TestOtherQuestionsOrLabels:
+    def scores(self, dataset: RetrievalDataset) -> Scores:
+        return score_rankings(dataset, {f"q{n}": [f"n{n}"] for n in range(10)}, ["mrr"])
+
+    @pytest.mark.parametrize("stored", [False, True])
+    def test_compare_refuses_them(self, stored: bool) -> None:
+        reworded = RetrievalDataset({**TEN.queries, "q3": "other?"}, TEN.relevance)
+        relabelled = RetrievalDataset(TEN.queries, {**TEN.relevance, "q4": ["n4", "n5"]})
+        cases = {
+            "new was asked other questions than old: 1 of 10 questions have another text under "
+            "the same id, such as 'q3', 'n3' and 'other\\?'": reworded,
+            "new was scored by other labels than old: 1 of 10 questions have other labels, such "
+            "as 'q4'": relabelled,
+        }
+        for message, dataset in cases.items():
+            new = self.scores(dataset)
+            if stored:
+                new = Scores.from_json(new.to_json())
+            with pytest.raises(InvalidInput, match=message):
+                compare({"old": self.scores(TEN), "new": new}, "old")
+
+    def test_the_same_in_another_order_is_the_same(self) -> None:
+        relabelled = RetrievalDataset(TEN.queries, {**TEN.relevance, "q4": {"x": 0, "n4": 1}})
+        shuffled = RetrievalDataset(TEN.queries, {**TEN.relevance, "q4": {"n4": 1, "x": 0}})
+        compare({"old": self.scores(relabelled), "new": self.scores(shuffled)}, "old")
+
+
+@pytest.mark.parametrize(("n", "is_said"), [(20, False), (18, True), (10, True), (0, True)])
+def test_questions_that_only_one_side_has(n: int, is_said: bool) -> None:
+    labels = {f"q{number}": ["a"] for number in range(20)}
+    run = {f"q{number + 20 - n}": ["a"] for number in range(20)}
+    notes = score_rankings(labels, run, ["mrr"]).label_notes
+    assert any(f"{n} of 20 judged questions have a ranking" in note for note in notes) == is_said
+
+
+def test_grades_below_min_grade_are_counted() -> None:
+    # of q1 one of two counts, though another one does; ndcg takes both
+    scores = score_rankings({"q1": {"a": 0.9, "b": 1.0}}, {"q1": ["a"]}, ["recall@1", "ndcg@1"])
+    assert scores.means["recall@1"] == 0
+    assert scores.means["ndcg@1"] == 0.9
+    assert scores.label_notes == (
+        "1 of 2 labels with a positive grade has one below 1, and metrics with min_grade=1 don't "
+        "count it as relevant",
+    )
+    # a threshold that somebody chose is no surprise, but is said
+    chosen = score_rankings({"q1": {"a": 1, "b": 2}}, {"q1": ["a"]}, ["recall(min_grade=2)"])
+    assert chosen.label_notes == ()
+    assert "1 of 2 labels with a positive grade has one below 2" in chosen.notes[0]
