@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import compress, pairwise
 from typing import Any
 
+from llama_index_rag_metrics.report.excerpts import shared_start
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Series
-from llama_index_rag_metrics.report.words import shared_start
 
 # Paul Tol's bright scheme: told apart by colour-blind eyes, on white and on black
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")

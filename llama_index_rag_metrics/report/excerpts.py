@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.cells import cell_len
 
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.words import is_unspaced, shared_start, where_most, words_of
 
 EXCERPT_CHARACTERS = 120
 # a first line that is narrower is no title; a Chinese or Korean sign is two cells wide
 _TITLE_CELLS = 4
 _REST_CHARACTERS = 20  # with less room, a title stands alone
-# how many characters are in sight, come before the first word sought, and are looked through
-_WINDOW, _BEFORE_WORD, _LOOKED_THROUGH = 60, 8, 4_000
 _BEFORE_CHANGE = 24
 # a UUID or a digest
 _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
 _LONG_ID = 24
 _LEAST_PREFIX = 8
+# Thai, Japanese and Chinese signs, which no blank parts into words
+_UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
 def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
@@ -46,14 +45,9 @@ def beginning(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
     return "\n".join(filter(None, titled(text, most)))
 
 
-def passage_line(text: str | None, question: str = "") -> str:
-    """A passage in one line, from where it has most words of a question; its title in quotes."""
+def passage_line(text: str | None) -> str:
+    """The beginning of a passage in one line, its title in quotes."""
     title, rest = titled(text)
-    body = (text or "")[:_LOOKED_THROUGH]
-    body = plain(body.lstrip().partition("\n")[2] if title else body)
-    if start := where_most(body, {word.stem for word in words_of(question)}, _WINDOW):
-        word = body.find(" ", max(0, start - _BEFORE_WORD), start) + 1
-        rest = f"…{cut_line(body[word or start :])}"
     return f"“{title}” {rest}".rstrip() if title else rest
 
 
@@ -71,7 +65,7 @@ def cut_line(line: str, most: int = EXCERPT_CHARACTERS) -> str:
     if len(line) <= most:
         return line
     start = line[: most - 1]
-    if is_unspaced(start[-1:]):
+    if _UNSPACED.match(start[-1:]):
         return f"{start}…"
     whole = start.rpartition(" ")[0] if line[most - 1] != " " else start
     return f"{(whole if len(whole) > most // 2 else start).rstrip()}…"
@@ -97,3 +91,14 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 def named(item: str, names: Mapping[str, str] | None) -> str:
     return (names or {}).get(item) or plain(str(item))
+
+
+def shared_start(texts: Sequence[str]) -> str:
+    """What all texts begin with."""
+    first, last = min(texts, default=""), max(texts, default="")
+    length = 0
+    for one, other in zip(first, last, strict=False):
+        if one != other:
+            break
+        length += 1
+    return first[:length]

@@ -10,7 +10,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import excerpt
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.why import why_lines
+from llama_index_rag_metrics.report.wording import why_lines
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
 _BOLD: tuple[m.Tone, ...] = ("best", "leading", "alarm")

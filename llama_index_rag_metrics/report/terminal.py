@@ -22,7 +22,7 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.excerpts import cut_line, passage_line
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.why import why_lines
+from llama_index_rag_metrics.report.wording import why_lines
 
 _STYLES: dict[m.Tone, str] = {
     "normal": "",
@@ -304,7 +304,7 @@ def _add_relevant(grid: Grid, query: m.QueryAnswers, most: int) -> None:
     label = Text("relevant", "dim")
     for wanted in query_lines.wanted_lines(query):
         where = Text(wanted.where, "red" if wanted.is_missed else "dim")
-        if text := passage_line(wanted.passage, query.text):
+        if text := passage_line(wanted.passage):
             # the text is cut at the right edge; where it was lost is shown in full
             grid.add_row(label, "", _OneLine(f"{wanted.name}  {text}"))
             label = Text()

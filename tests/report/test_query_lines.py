@@ -158,8 +158,7 @@ def test_searches_come_first_then_three_labelled_passages() -> None:
     report = Report("", listings=[Listing("", [QueryAnswers("q", "x?", wanted, [answer])], most=3)])
     expected = (
         "searches, then what is relevant; [1] relevant; none: unlabelled "
-        "q x? Its only search brought no relevant passage; it asked for none of the question's "
-        "content words. "
+        "q x? Its only search brought no relevant passage. "
         "agent 0.0000 1. “moons” → 1 passage, none labelled relevant x relevant "
         "a [1]: never retrieved b [1]: never retrieved c [1]: never retrieved and 1 more relevant"
     )

@@ -54,10 +54,7 @@ def test_they_print_question_wanted_and_got(results: EvaluationResults) -> None:
     for printed in (repr(worst), str(worst), repr(worst[0])):
         text = " ".join(printed.split())
         expected = "relevant enceladus [2] Enceladus has geysers. never retrieved triton [1]"
-        why = (
-            "1 of 2 relevant passages wasn't retrieved; words don't explain it: it shares "
-            "“geysers” with the question."
-        )
+        why = "1 of 2 relevant passages wasn't retrieved."
         assert f"q1 Which moon has geysers? {why} {expected}" in text
         assert "rank 2 bm25 0.50 1. io text of io 2. triton [1]" in text
     # two of q1 and one of q2 are relevant
@@ -92,10 +89,7 @@ def test_without_a_metric_it_is_the_first() -> None:
 
 def test_stored_scores_tell_the_same(results: EvaluationResults) -> None:
     stored = Scores.from_json(results.scores.to_json())
-    live = " ".join(repr(results.worst("recall@5")).split())
-    # words are compared where texts are known whole
-    expected = live.replace("; words don't explain it: it shares “geysers” with the question", "")
-    assert expected != live
+    expected = " ".join(repr(results.worst("recall@5")).split())
     for scores in (stored, results.scores, pickle.loads(pickle.dumps(results.scores))):
         assert " ".join(repr(scores.worst("recall@5")).split()) == expected
 

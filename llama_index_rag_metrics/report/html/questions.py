@@ -19,7 +19,7 @@ from llama_index_rag_metrics.report.query_lines import (
     short_ids_of,
 )
 from llama_index_rag_metrics.report.whereabouts import best_place, standings, where_found
-from llama_index_rag_metrics.report.why import why_lines
+from llama_index_rag_metrics.report.wording import why_lines
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 # characters of markup around a passage, and of a question without its passages
