@@ -51,7 +51,8 @@ if TYPE_CHECKING:
         aevaluate_stages,
         evaluate_stages,
     )
-    from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
+    from llama_index_rag_metrics.decisions.sweeps.configuration import Configuration
+    from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
     from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep, sweep
     from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
     from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
@@ -161,7 +162,8 @@ _LAZY = {
     "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stage_losses": ("StageChange",),
     "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),
-    "decisions.sweeps.sweep_result": ("Configuration", "Sweep"),
+    "decisions.sweeps.configuration": ("Configuration",),
+    "decisions.sweeps.sweep_result": ("Sweep",),
     "decisions.sweeps.sweeping": ("asweep", "sweep"),
     "evaluation.asking.run_options": ("EvaluateOptions", "StageOptions"),
     "evaluation.evaluator": ("RetrieverEvaluator", "aevaluate", "evaluate"),

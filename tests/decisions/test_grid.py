@@ -10,13 +10,13 @@ import pytest
 from llama_index.core.embeddings import MockEmbedding
 from pydantic import SecretStr
 
-from llama_index_rag_metrics.decisions.sweeps.sweeping import combinations, varied
+from llama_index_rag_metrics.decisions.sweeps.grid import grid_points
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def test_every_combination_once_in_order() -> None:
     grid: dict[str, Any] = {"a": [1, 2], "b": ["x", "y"]}
-    points = combinations(grid).values()
+    points = grid_points(grid).values()
     assert [point.params for point in points] == [
         {"a": 1, "b": "x"},
         {"a": 1, "b": "y"},
@@ -27,36 +27,34 @@ def test_every_combination_once_in_order() -> None:
 
 def test_configurations_can_be_listed() -> None:
     rows: list[dict[str, Any]] = [{"a": 1}, {"a": 2, "b": None}]
-    points = combinations(rows)
+    points = grid_points(rows)
     assert {name: point.params for name, point in points.items()} == {
         "a=1": rows[0],
         "a=2, b=None": rows[1],
     }
-    assert varied([{"a": "1"}, {"a": "2"}]) == ["a"]
-    assert varied([{"a": "1", "b": "2"}, {"a": "1", "b": "3"}]) == ["b"]
 
 
 def test_objects_need_names() -> None:
     small, large = MockEmbedding(embed_dim=3), MockEmbedding(embed_dim=4)
     with pytest.raises(InvalidInput, match=r"MockEmbedding.*Name them: \{\"a\": \{\"a name\""):
-        combinations({"a": [small, large]})
-    assert [*combinations({"a": {"small": small, "large": large}})] == ["a=small", "a=large"]
-    assert [*combinations({"a": [np.int64(3)]})] == ["a=3"]
-    assert list(combinations([{}])) == ["as it is"]
+        grid_points({"a": [small, large]})
+    assert [*grid_points({"a": {"small": small, "large": large}})] == ["a=small", "a=large"]
+    assert [*grid_points({"a": [np.int64(3)]})] == ["a=3"]
+    assert list(grid_points([{}])) == ["as it is"]
 
 
 def test_values_are_called_as_the_user_calls_them() -> None:
     locks = {"one": threading.Lock(), "other": threading.Lock()}
-    points = combinations({"lock": locks})
+    points = grid_points({"lock": locks})
     assert list(points) == ["lock=one", "lock=other"]
     assert points["lock=other"].params == {"lock": locks["other"]}
-    assert points["lock=one"].run("of May") == "of May, lock=one"
+    assert points["lock=one"].run_name("of May") == "of May, lock=one"
 
 
 def test_two_values_of_one_name_are_refused_in_whatever_configurations() -> None:
-    assert len(combinations([{"a": 1, "b": 1}, {"a": 1, "b": 2}])) == 2
+    assert len(grid_points([{"a": 1, "b": 1}, {"a": 1, "b": 2}])) == 2
     with pytest.raises(InvalidInput, match=r"grid has two values of 'a' called .*Tell values"):
-        combinations([{"a": 1, "b": 1}, {"a": "1", "b": 2}])
+        grid_points([{"a": 1, "b": 1}, {"a": "1", "b": 2}])
 
 
 @pytest.mark.parametrize("value", [threading.Lock(), {"k": 1}, [1, 2], sorted])
@@ -64,15 +62,15 @@ def test_what_is_no_text_needs_a_name(value: Any) -> None:
     with pytest.raises(
         InvalidInput, match=r"grid\['value'\].*Name them: \{\"value\": \{\"a name\""
     ):
-        combinations({"value": [value]})
+        grid_points({"value": [value]})
 
 
 def test_a_run_has_the_types_that_a_name_has_not() -> None:
     """ "k=1" is the name of a number and of a text, and "a=1, b=2" of one parameter and of two."""
 
     def run(grid: Any) -> str:
-        (point,) = combinations(grid).values()
-        return point.run("")
+        (point,) = grid_points(grid).values()
+        return point.run_name("")
 
     assert run({"k": [1]}) != run({"k": ["1"]}) != run({"k": [1.0]})
     assert run({"a": ["1, b=2"]}) != run({"a": ["1"], "b": ["2"]})
@@ -90,17 +88,17 @@ def test_a_run_has_the_types_that_a_name_has_not() -> None:
 def test_secrets_are_refused_and_not_shown(parameter: str, value: Any) -> None:
     for grid in ({parameter: [value]}, [{parameter: value}]):
         with pytest.raises(InvalidInput, match="looks like a secret") as caught:
-            combinations(grid)
+            grid_points(grid)
         assert "zq7" not in str(caught.value)
         assert "zq7" not in repr(vars(caught.value))
-    named = combinations({parameter: {"mine": value}})
+    named = grid_points({parameter: {"mine": value}})
     assert [*named] == [f"{parameter}=mine"]
-    numbers = combinations({"max_token": [100], "api_key": [None]})
+    numbers = grid_points({"max_token": [100], "api_key": [None]})
     assert [*numbers] == ["max_token=100, api_key=None"]
 
 
 def test_half_a_character_is_written_out() -> None:
-    assert [*combinations({"a": ["half \ud83d"]})] == [r"a=half \ud83d"]
+    assert [*grid_points({"a": ["half \ud83d"]})] == [r"a=half \ud83d"]
 
 
 @pytest.mark.parametrize(
@@ -118,4 +116,4 @@ def test_half_a_character_is_written_out() -> None:
 )
 def test_what_is_no_grid(grid: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        combinations(grid)
+        grid_points(grid)

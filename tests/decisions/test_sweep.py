@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.base.llms.types import CompletionResponse
 from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.schema import NodeWithScore, TextNode
 from support.swept import made_sweep
 
 from llama_index_rag_metrics import (
+    LLMRelevancy,
     Relevance,
     RetrievalDataset,
     Sweep,
@@ -84,7 +87,7 @@ def test_the_cheapest_of_those_within_the_tolerance() -> None:
     # both with share 9 score the same on each of the 60 questions; those with share 2 lose 0.7
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
     assert swept.winner is None
-    assert [configuration.params["share"] for configuration in swept.undefeated] == [9, 9]
+    assert [configuration.params["share"] for configuration in swept.not_beaten] == [9, 9]
     assert [configuration.params["share"] for configuration in swept.within] == [9, 9]
     taken = swept.recommended
     assert taken is not None
@@ -106,8 +109,8 @@ def test_none_is_recommended_that_may_be_much_worse() -> None:
     assert swept.questions_needed is not None
     assert swept.questions_needed > 60
     assert swept.decision.startswith(
-        "60 questions can't show which of 4 configurations is within 0.02 of the best on recall@3. "
-        "Keep share=9, top_k=1 until there are about "
+        "Not enough questions to choose one of 4 configurations that is within 0.02 of the best on "
+        "recall@3: until you have about "
     )
     assert swept.report().decision[0].tone == "open"
     assert "best" not in {cell.tone for row in _rows(swept) for cell in row.cells}
@@ -162,15 +165,15 @@ def test_a_winner_and_a_cheaper_one() -> None:
     bound = rounded_up(swept.at_most_worse(taken), 3)
     expected = f"best is the best of 2 on ndcg; other costs less and is at most {bound} worse."
     assert swept.decision == expected
-    assert [row.cells[0].value for row in _rows(swept)] == ["best", "take"]
+    assert [row.cells[0].tone for row in _rows(swept)] == ["normal", "best"]
 
 
 def test_one_question_tells_nothing() -> None:
     swept = made_sweep({"a": ([1.0], 0, 0.0), "b": ([0.5], 0, 0.0)})
     assert swept.recommended is None
     assert swept.decision == (
-        "1 question can't show which of 2 configurations is within 0.02 of the best on ndcg. "
-        "Keep a: it has the highest mean (1.000)."
+        "Not enough questions to choose one of 2 configurations that is within 0.02 of the best on "
+        "ndcg: keep a. It has the highest mean (1.000 on 1 question)."
     )
     assert json.loads(swept.to_json())[0]["at_most_worse"] is None
 
@@ -205,7 +208,8 @@ def test_without_a_scale_only_the_best_is_recommended() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split)
     assert swept.tolerance == 0
     assert swept.decision.startswith(
-        "60 questions can't show which of 4 configurations is the best on dcg@3. Keep share=9, "
+        "Not enough questions to choose one of 4 configurations that is the best on dcg@3: keep "
+        "share=9, top_k=1. "
     )
     wide = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split, tolerance=0.5)
     assert wide.recommended is wide["share=9, top_k=1"]
@@ -221,10 +225,30 @@ def test_the_trade_off_names_what_is_recommended() -> None:
     assert list(points.labels) == ["", "", "9, 1", ""]
 
 
-def test_a_note_names_configurations_by_what_they_share() -> None:
-    swept = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1, 3]}, DATASET, ["recall@3"])
-    (note,) = (note for note in swept.report().notes if "no question got more than" in note)
-    assert note.startswith("top_k=1: ")
+def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:
+    # 10 words a document: 3 are retrieved, and 1, 2 or all of them are read
+    read = {"recall@1": 10, "recall@20tokens": 20, "recall@19tokens": 10, "mrr": 30}
+    grid = {"share": [9], "top_k": [3]}
+    for name, tokens in read.items():
+        (configuration,) = sweep(Builder(), grid, DATASET, [name], tokenizer=split)
+        assert configuration.tokens == tokens, name
+
+
+class Grader(MockLLM):
+    """An LLM that takes one text in ten for an answer."""
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        return CompletionResponse(text="3" if re.search(r"text \d?7\b", prompt) else "0")
+
+
+def test_without_labels_it_says_how_the_metric_is_graded() -> None:
+    unlabelled = RetrievalDataset(DATASET.queries, {}, TEXTS)
+    judge = LLMRelevancy(llm=Grader(), label="mock", k=1)
+    swept = sweep(Builder(), {"share": [9, 2], "top_k": [1]}, unlabelled, [judge])
+    report = swept.report()
+    assert report.lead == "2 configurations, 60 questions, 1 metric"
+    assert not [note for note in report.notes if "left out" in note]
+    assert "is graded by mock, not by people, from 0 to 3." in report.decision[1].text
 
 
 def _rows(swept: Sweep) -> list[Row]:
@@ -242,10 +266,10 @@ def test_a_winner_where_there_is_one() -> None:
 
 def test_less_can_be_better() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], tokenizer=split)
-    assert {configuration.params["top_k"] for configuration in swept.undefeated} == {1}
+    assert {configuration.params["top_k"] for configuration in swept.not_beaten} == {1}
     assert swept.ranked[0].params["top_k"] == 1
-    by_recall = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], primary="recall")
-    assert {configuration.params["share"] for configuration in by_recall.undefeated} == {9}
+    by_recall = sweep(Builder(), GRID, DATASET, ["recall", "tokens"])
+    assert {configuration.params["share"] for configuration in by_recall.not_beaten} == {9}
 
 
 def test_a_failing_configuration_ends_nothing() -> None:
@@ -260,7 +284,7 @@ def test_a_failing_configuration_ends_nothing() -> None:
     row = "share=0, top_k=1 ValueError: nothing to index"
     assert row in " ".join(str(nothing).split())
     assert "nothing to index" in nothing.to_markdown()
-    assert nothing.undefeated == ()
+    assert nothing.not_beaten == ()
 
 
 def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
@@ -347,7 +371,7 @@ def test_it_is_reported_everywhere(tmp_path: Path) -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
     frame = swept.to_pandas()
     assert frame["tokens"].tolist() == [10, 30, 10, 30]
-    assert frame["undefeated"].tolist() == [False, False, True, True]
+    assert frame["not_beaten"].tolist() == [False, False, True, True]
     assert frame["recommended"].tolist() == [False] * 4
     assert (frame["at_most_worse"] > 0).all()
     rows = json.loads(swept.to_json())
@@ -390,7 +414,6 @@ def test_compared_with_one_of_them() -> None:
     [
         ({"build": 3}, "a function of the parameters"),
         ({"grid": {}}, "at least one configuration"),
-        ({"primary": "ndcg"}, "'mrr'"),
         ({"confidence": 95}, "between 0 and 1"),
         ({"tolerance": -0.1}, "a difference too small to matter"),
         ({"name": "x"}, "it sets that"),

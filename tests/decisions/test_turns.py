@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from support.intervals import width
 
 from llama_index_rag_metrics import (
@@ -18,7 +17,6 @@ from llama_index_rag_metrics import (
     sweep,
     write_html,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 N, TURNS = 24, 4
@@ -185,29 +183,3 @@ def test_a_sweep_decides_by_conversation() -> None:
         assert (found.winner and found.winner.name) == winner
         pair = found.compare("lost=3")["lost=0", "recall@1"]
         assert (pair.outcome == "better") == (winner is not None)
-
-
-def test_a_sweep_decides_by_the_clusters_given() -> None:
-    # as above, by documents; and each turn for itself, as if there were no conversations
-    def build(lost: int) -> Any:
-        return lambda question: ["e"] if int(question[:-1]) < TURNS * lost else ["d"]
-
-    asked = dataset()
-    grid, metrics = {"lost": [0, 3]}, ["recall@1"]
-    documents = {key: {"document": row["conversation"]} for key, row in METADATA.items()}
-    by_document = RetrievalDataset(asked.queries, asked.relevance, metadata=documents)
-    found = sweep(build, grid, by_document, metrics, clusters="document")
-    assert found.winner is None
-    assert "96 questions in 24 clusters, each counted as one" in found.report().notes
-    assert found.compare()["lost=3", "recall@1"].outcome != "worse"
-    known = found["lost=3"].results
-    assert known is not None
-    of_each = [documents[key]["document"] for key in known.scores.query_ids]
-    by_hand = known.scores.intervals(clusters=of_each)
-    assert found.interval(found["lost=3"]).low == by_hand["recall@1"].low
-    alone = {key: {**documents[key], "itself": key} for key in IDS}
-    by_itself = RetrievalDataset(asked.queries, asked.relevance, metadata=alone)
-    apart = sweep(build, grid, by_itself, metrics, clusters="itself")
-    assert apart.winner is not None
-    with pytest.raises(InvalidInput, match=r"clusters: expected .*, got 'documents'"):
-        sweep(build, grid, by_document, metrics, clusters="documents")

@@ -149,7 +149,6 @@ def test_whole_numbers_start_at_the_least() -> None:
     [
         ("RetrievalDataset.split", "seed"),
         ("Scores.worst", "n"),
-        ("check_rules", "worst"),
         ("pool", "n"),
         ("pool", "depth"),
         ("score_rankings", "max_retrieved"),

@@ -12,7 +12,7 @@ def made_sweep(
 ) -> Sweep:
     """A sweep on ndcg: name to scores, and the tokens and the seconds of every question."""
     made = [_made(name, *columns) for name, columns in configurations.items()]
-    return Sweep(made, primary="ndcg", metric_names=["ndcg"], **options)
+    return Sweep(made, ["ndcg"], **options)
 
 
 def _made(name: str, scores: Sequence[float], tokens: int, seconds: float) -> Configuration:
@@ -24,4 +24,4 @@ def _made(name: str, scores: Sequence[float], tokens: int, seconds: float) -> Co
         relevance={},
         scores=Scores(keys, {"ndcg": list(scores)}),
     )
-    return Configuration(name, {"name": name}, results, shown={"name": name})
+    return Configuration(name, {"name": name}, results, texts={"name": name})

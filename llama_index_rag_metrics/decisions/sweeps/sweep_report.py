@@ -1,22 +1,18 @@
-"""The report of a sweep: the decision, and a row for each configuration; figures."""
+"""The report of a sweep: the decision, a row for each configuration, quality against tokens."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.decisions.clusters import clusters_in_words
-from llama_index_rag_metrics.decisions.sweeps import sweep_result as sentences
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import SAVINGS
-from llama_index_rag_metrics.decisions.sweeps.sweeping import varied
+from llama_index_rag_metrics.decisions.result_columns import Column, records_of, table_of
 from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
     counted,
-    given,
     mean_of,
     percent,
     questions,
@@ -24,20 +20,21 @@ from llama_index_rag_metrics.report.numbers import (
     score,
     seconds,
 )
-from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores_report import failures, glossary, remarks
 from llama_index_rag_metrics.scores.systems import System
 
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
+from .configuration import Configuration
 
-_MOST_LISTED, _MOST_PAIRS = 3, 15
+if TYPE_CHECKING:
+    from .sweep_result import Sweep
+
 _DIGITS = 3
 _CONFIGURATIONS, _FAILED = "Configurations", "Failed"
-_COSTS: Sequence[tuple[str, str, m.Form]] = (
-    ("tokens a question", "tokens", "count"),
-    ("p95", "p95", "seconds"),
+_HOW = (
+    "At most worse by: how far the true mean on {metric} may lie below the best configuration's; "
+    "all bounds hold at once with {confidence} confidence."
 )
+_LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
 
 def sweep_report(sweep: Sweep) -> m.Report:
@@ -46,149 +43,156 @@ def sweep_report(sweep: Sweep) -> m.Report:
         for configuration in sweep
         if configuration.results is not None
     ]
-    n = len(set[str]().union(*(system.scores.due(sweep.primary) for system in systems)))
-    notes = remarks(systems, partial(_listed, sweep))
-    if (of_query := sweep.question_clusters) is not None:
-        notes.append(f"{clusters_in_words(sweep.clusters, of_query)}, each counted as one")
-    if sweep.finished and (missing := n - sweep.n_questions):
-        left_out = f"left out of ranks and bounds: {questions(missing)}"
-        notes.insert(0, f"{left_out} that not every configuration has a value for")
+    n_questions = len(_questions(systems, sweep.primary))
+    parameters = _parameters(sweep)
+    tables = [_table(sweep)] if sweep.finished else []
+    how = _HOW.format(metric=sweep.primary, confidence=percent(sweep.confidence))
+    failed = [_failed_table(sweep)] if sweep.failed else []
+    sizes = [
+        counted(len(sweep), "configuration", "configurations"),
+        questions(n_questions),
+        counted(len(sweep.metric_names), "metric", "metrics"),
+    ]
     return m.Report(
-        title=f"Sweep over {', '.join(_parameters(sweep)) or 'one configuration'}",
-        lead=f"{counted(len(sweep), 'configuration', 'configurations')}, "
-        f"{questions(n)}, "
-        f"{counted(len(sweep.metric_names), 'metric', 'metrics')}",
+        title=f"Sweep over {', '.join(parameters) or 'one configuration'}",
+        lead=", ".join(sizes),
         decision=_decision(sweep),
-        about=_about(systems) if systems else (),
-        sections=[
-            m.Section(_CONFIGURATIONS, [_table(sweep)] if sweep.finished else [], _how(sweep)),
-            m.Section(_FAILED, [_failed(sweep)] if sweep.failed else []),
-        ],
+        about=_about(systems),
+        sections=[m.Section(_CONFIGURATIONS, tables, how), m.Section(_FAILED, failed)],
         failures=failures(systems),
-        notes=notes,
+        notes=[*_notes(sweep, n_questions), *remarks(systems)],
         glossary=glossary(sweep.metric_names),
         metrics=sweep.metric_names,
         primary=sweep.primary,
         figures={"tradeoff": lambda metric: _tradeoff_figure(sweep, metric or sweep.primary)},
-        records=_records(sweep),
+        records=records_of(list(sweep), _record_columns(sweep)),
     )
+
+
+def _questions(systems: Sequence[System], metric: str) -> set[str]:
+    """The questions that have a value in any configuration, or should have one."""
+    query_ids: set[str] = set()
+    for system in systems:
+        query_ids |= system.scores.by_query(metric).keys()
+        query_ids |= system.scores.due(metric)
+    return query_ids
+
+
+def _notes(sweep: Sweep, n_questions: int) -> list[str]:
+    notes = []
+    missing = n_questions - sweep.n_questions if sweep.finished else 0
+    if missing:
+        notes.append(_LEFT_OUT.format(questions=questions(missing)))
+    if sweep.question_clusters is not None:
+        notes.append(f"{clusters_in_words(None, sweep.question_clusters)}, each counted as one")
+    return notes
 
 
 def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What all configurations have in common."""
-    first, *others = (system.about for system in systems)
+    if not systems:
+        return []
+    first, *others = [system.about for system in systems]
     return [pair for pair in first.items() if all(pair in other.items() for other in others)]
 
 
 def _decision(sweep: Sweep) -> list[m.Statement]:
-    is_decided = sweep.recommended is not None and len(sweep.finished) > 1
-    tone: m.Tone = "alarm" if sweep.failed else "best" if is_decided else "open"
+    tone: m.Tone = "open"
+    if sweep.failed:
+        tone = "alarm"
+    elif sweep.recommended is not None and len(sweep.finished) > 1:
+        tone = "best"
     evidence = _FAILED if sweep.failed else _CONFIGURATIONS
-    first = m.Statement(sweep.decision, tone, evidence=evidence)
-    others = filter(None, (sentences.costs(sweep), sentences.tied(sweep)))
-    return [first, *(m.Statement(text, evidence=_CONFIGURATIONS) for text in others)]
+    others = [sweep.grading, sweep.costs_in_words, sweep.tied_in_words]
+    statements = [m.Statement(text, evidence=_CONFIGURATIONS) for text in others if text]
+    return [m.Statement(sweep.decision, tone, evidence=evidence), *statements]
 
 
 def _table(sweep: Sweep) -> m.Table:
     """Best mean first."""
-    parameters = _parameters(sweep)
-    others = [metric for metric in sweep.metric_names if metric != sweep.primary]
-    costs = {
-        head: (name, kind)
-        for head, name, kind in _COSTS
-        if any(getattr(each, name) is not None for each in sweep.finished)
-    }
-    rows = []
-    for rank, configuration in enumerate(sweep.ranked, 1):
-        interval, bound = sweep.interval(configuration), _bound(sweep, configuration)
-        at_most = None if bound is None else float(rounded_up(bound, _DIGITS))
-        cells = [
-            _standing(sweep, configuration),
-            *(m.Cell(configuration.shown.get(name, "")) for name in parameters),
-            _mean(sweep, configuration, sweep.primary),
-            m.Cell.of(at_most, "score")._replace(digits=_DIGITS),
-            *(m.Cell.of(getattr(configuration, name), kind) for name, kind in costs.values()),
-            m.Cell("score", "bounds", low=interval.low, high=interval.high, digits=_DIGITS),
-            *(_mean(sweep, configuration, metric) for metric in others),
-        ]
-        rows.append(m.Row(str(rank), cells))
-    interval_head = f"{percent(sweep.confidence)} interval"
-    head = ["standing", *parameters, sweep.primary, "at most worse by", *costs]
-    return m.Table(
+    ranks = {configuration: rank for rank, configuration in enumerate(sweep.ranked, 1)}
+    label: Column[Configuration] = Column("rank", lambda configuration: str(ranks[configuration]))
+    return table_of(
         f"Configurations on {sweep.primary}",
-        [*head, interval_head, *others],
-        [rows],
-        first="rank",
-        text_columns=1 + len(parameters),
+        sweep.ranked,
+        _columns(sweep),
+        label=label,
+        text_columns=len(_parameters(sweep)),
         sortable=True,
     )
 
 
-def _mean(sweep: Sweep, configuration: Configuration, metric: str) -> m.Cell:
-    return mean_of(m.Cell.of(configuration.mean(metric), "score"), sweep.n_questions, _DIGITS)
+def _columns(sweep: Sweep) -> list[Column[Configuration]]:
+    def text_of(parameter: str) -> Column[Configuration]:
+        def cell(configuration: Configuration) -> m.Cell:
+            is_chosen = configuration is sweep.recommended
+            tone: m.Tone = "best" if is_chosen else "normal"
+            return m.Cell(configuration.texts.get(parameter, ""), tone=tone)
+
+        return Column(parameter, cell)
+
+    def mean_on(metric: str) -> Column[Configuration]:
+        def cell(configuration: Configuration) -> m.Cell:
+            mean = m.Cell.of(configuration.mean(metric), "score")
+            return mean_of(mean, sweep.n_questions, _DIGITS)
+
+        return Column(metric, cell)
+
+    def bound(configuration: Configuration) -> m.Cell:
+        at_most = _bound(sweep, configuration)
+        shown = None if at_most is None else float(rounded_up(at_most, _DIGITS))
+        return m.Cell.of(shown, "score")._replace(digits=_DIGITS)
+
+    def interval(configuration: Configuration) -> m.Cell:
+        ends = sweep.interval(configuration)
+        return m.Cell("score", "bounds", low=ends.low, high=ends.high, digits=_DIGITS)
+
+    columns = [text_of(parameter) for parameter in _parameters(sweep)]
+    columns += [mean_on(sweep.primary), Column("at most worse by", bound)]
+    if any(configuration.tokens is not None for configuration in sweep.finished):
+        columns.append(
+            Column(
+                "tokens a question", lambda configuration: m.Cell.of(configuration.tokens, "count")
+            )
+        )
+    if any(configuration.p95 is not None for configuration in sweep.finished):
+        columns.append(Column("p95", lambda configuration: m.Cell.of(configuration.p95, "seconds")))
+    columns.append(Column(f"{percent(sweep.confidence)} interval", interval))
+    return columns + [mean_on(metric) for metric in sweep.metric_names[1:]]
 
 
-def _standing(sweep: Sweep, configuration: Configuration) -> m.Cell:
-    if configuration == sweep.recommended:
-        return m.Cell("take", tone="best")
-    if sweep.undefeated == (configuration,):
-        return m.Cell("best", tone="best")
-    if configuration in sweep.within:
-        return m.Cell(f"within {given(sweep.tolerance)}")
-    return m.Cell("tied") if configuration in sweep.undefeated else m.Cell("worse", tone="quiet")
-
-
-def _failed(sweep: Sweep) -> m.Table:
-    rows = [
-        m.Row(configuration.name, [m.Cell(configuration.error or "no question has a value")])
-        for configuration in sweep.failed
-    ]
-    return m.Table("Failed configurations", ["error"], [rows], "configuration", text_columns=1)
-
-
-def _listed(sweep: Sweep, names: Sequence[str]) -> str:
-    """Some configurations: by the one value that they alone have, else the first few by name."""
-    values = {pair for configuration in sweep.finished for pair in configuration.shown.items()}
-    for parameter, value in sorted(values):
-        having = [each.name for each in sweep.finished if each.shown.get(parameter) == value]
-        if set(having) == set(names):
-            return f"{parameter}={value}"
-    return join_first(names, _MOST_LISTED)
-
-
-def _how(sweep: Sweep) -> str:
-    saved = ", ".join(f"{percent(share)} of {cost}" for cost, share in SAVINGS.items())
-    return (
-        f"At most worse by: how far the true mean on {sweep.primary} may lie from the best "
-        f"configuration's; all bounds hold at once with {percent(sweep.confidence)} confidence. "
-        f"Take: the cheapest of those within {given(sweep.tolerance)}, by tokens, then p95 (a "
-        f"saving is at least {saved}). Tied: no other one is shown to be better; so can be one "
-        "with a lower mean than one that is worse, if it varies more between questions. Best: "
-        "shown to beat every other one; if all are equal, a winner is named in at most "
-        f"{percent(1 - sweep.confidence)} of sweeps."
+def _failed_table(sweep: Sweep) -> m.Table:
+    return table_of(
+        "Failed configurations",
+        sweep.failed,
+        [Column("error", lambda each: m.Cell(each.error or "no question has a value"))],
+        label=Column("configuration", lambda configuration: configuration.name),
+        text_columns=1,
     )
+
+
+def _record_columns(sweep: Sweep) -> list[Column[Configuration]]:
+    def parameter(name: str) -> Column[Configuration]:
+        return Column(name, lambda configuration: _exported(configuration, name))
+
+    def mean(metric: str) -> Column[Configuration]:
+        return Column(metric, lambda configuration: configuration.mean(metric))
+
+    return [
+        Column("configuration", lambda configuration: configuration.name),
+        *[parameter(name) for name in _parameters(sweep)],
+        *[mean(metric) for metric in sweep.metric_names],
+        Column("tokens", lambda configuration: configuration.tokens),
+        Column("p95", lambda configuration: configuration.p95),
+        Column("at_most_worse", lambda configuration: _bound(sweep, configuration)),
+        Column("recommended", lambda configuration: configuration is sweep.recommended),
+        Column("not_beaten", lambda configuration: configuration in sweep.not_beaten),
+        Column("error", lambda configuration: configuration.error or None),
+    ]
 
 
 def _parameters(sweep: Sweep) -> list[str]:
     return list(dict.fromkeys(name for configuration in sweep for name in configuration.params))
-
-
-def _records(sweep: Sweep) -> m.Records:
-    rows = [
-        {
-            "configuration": configuration.name,
-            **{name: _exported(configuration, name) for name in _parameters(sweep)},
-            **{metric: configuration.mean(metric) for metric in sweep.metric_names},
-            "tokens": configuration.tokens,
-            "p95": configuration.p95,
-            "at_most_worse": _bound(sweep, configuration),
-            "recommended": configuration == sweep.recommended,
-            "undefeated": configuration in sweep.undefeated,
-            "error": configuration.error or None,
-        }
-        for configuration in sweep
-    ]
-    return m.Records.of(rows, rows[0])
 
 
 def _bound(sweep: Sweep, configuration: Configuration) -> float | None:
@@ -201,40 +205,52 @@ def _bound(sweep: Sweep, configuration: Configuration) -> float | None:
 
 def _exported(configuration: Configuration, name: str) -> Any:
     """A value of a parameter: a number or None as it is, anything else as a text."""
-    value, text = configuration.params.get(name), configuration.shown.get(name)
-    return value if isinstance(value, (int, float, type(None))) and text == str(value) else text
+    value, text = configuration.params.get(name), configuration.texts.get(name)
+    is_plain = value is None or isinstance(value, (int, float))
+    return value if is_plain and text == str(value) else text
 
 
 def _tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
     """Every configuration by its tokens and its quality; the recommended one has its name."""
-    points = {
-        configuration: (configuration.tokens, mean)
+    shown = [
+        configuration
         for configuration in sweep.finished
-        if configuration.tokens is not None and (mean := configuration.mean(metric)) is not None
-    }
-    if not points:
+        if configuration.tokens is not None and configuration.mean(metric) is not None
+    ]
+    if not shown:
         return None
-    names = varied([configuration.shown for configuration in sweep])
+    names = _varied_parameters(sweep)
+    labels = []
+    for configuration in shown:
+        texts = [configuration.texts.get(name, "") for name in names]
+        labels.append(", ".join(texts) if configuration is sweep.recommended else "")
     series = Series(
         "configurations",
         0,
-        [tokens for tokens, _ in points.values()],
-        [mean for _, mean in points.values()],
-        remarks=[_remark(configuration, metric) for configuration in points],
-        labels=[_label(each, names) if each is sweep.recommended else "" for each in points],
+        [configuration.tokens or 0.0 for configuration in shown],
+        [configuration.mean(metric) or 0.0 for configuration in shown],
+        remarks=[_remark(configuration, metric) for configuration in shown],
+        labels=labels,
     )
     return Figure("marks", Axis("tokens a question"), Axis(metric), [series])
 
 
-def _label(configuration: Configuration, names: Sequence[str]) -> str:
-    return ", ".join(configuration.shown.get(name, "") for name in names)
+def _varied_parameters(sweep: Sweep) -> list[str]:
+    """The parameters that have more than one value."""
+    return [
+        name
+        for name in _parameters(sweep)
+        if len({configuration.texts.get(name) for configuration in sweep}) > 1
+    ]
 
 
 def _remark(configuration: Configuration, metric: str) -> str:
     mean, tokens, p95 = configuration.mean(metric), configuration.tokens, configuration.p95
-    parts = [
-        "" if mean is None else f"{metric} {score(mean)}",
-        "" if tokens is None else f"tokens {score(tokens)}",
-        "" if p95 is None else f"p95 {seconds(p95)}",
-    ]
-    return f"{configuration.name}: {', '.join(filter(None, parts))}"
+    parts = []
+    if mean is not None:
+        parts.append(f"{metric} {score(mean)}")
+    if tokens is not None:
+        parts.append(f"tokens {score(tokens)}")
+    if p95 is not None:
+        parts.append(f"p95 {seconds(p95)}")
+    return f"{configuration.name}: {', '.join(parts)}"

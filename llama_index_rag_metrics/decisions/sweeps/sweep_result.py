@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
 from llama_index_rag_metrics.decisions.comparison.comparing import compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, margin_of
-from llama_index_rag_metrics.decisions.comparison.pairing import pair
-from llama_index_rag_metrics.evaluation.results.evaluation_results import (
-    EvaluationResults,
-    system_of,
-)
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import (
@@ -32,83 +27,84 @@ from llama_index_rag_metrics.report.numbers import (
     times,
     two_digits_up,
 )
-from llama_index_rag_metrics.report.reportable import Reportable, Sentence
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
-from llama_index_rag_metrics.scores.scores import Scores, listed_means
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, number_clusters
 from llama_index_rag_metrics.statistics.resampling import NOISE
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, not_beaten, shortfalls
 
+from .configuration import Configuration
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Configuration(Sentence):
-    """One configuration of a sweep.
+Cost: TypeAlias = Literal["tokens", "p95"]
 
-    Attributes:
-        name: its parameters as a text, such as "chunk_size=128, top_k=5".
-        params: its parameters.
-        results: of its evaluation; None where there was none.
-        error: why it can't be compared with the others; "" where it can.
-        shown: parameter to its value as a text, without a secret.
+SAVINGS: Mapping[Cost, float] = {"tokens": 0.05, "p95": 0.5}
+"""The least share of a cost that counts as saved: a p95 differs much from run to run."""
 
-    Examples:
-        >>> from llama_index_rag_metrics import sweep
-        >>> def build(top_k):
-        ...     return lambda query: ["d2", "d1"][:top_k]
-        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
-        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
-        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"])
-        >>> [(configuration.name, configuration.mean("recall")) for configuration in found]
-        [('top_k=1', 0.5), ('top_k=2', 1.0)]
-    """
+_MOST_ERRORS = 3
 
-    name: str
-    params: Mapping[str, Any]
-    results: EvaluationResults | None = None
-    error: str = ""
-    shown: Mapping[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        means = "" if self.results is None else listed_means(self.results.scores.means)
-        return f"{self.name}: {'; '.join(filter(None, (means, self.error)))}"
-
-    def mean(self, metric: str) -> float | None:
-        """The mean on a metric; None where there is none."""
-        return None if self.results is None else system_of(self.results).mean(metric)
-
-    @cached_property
-    def tokens(self) -> float | None:
-        """The mean tokens per query that a model has to read; None if they weren't counted."""
-        return None if self.results is None else self.results.run.mean_tokens
-
-    @cached_property
-    def p95(self) -> float | None:
-        """The seconds in which 95 % of the queries were answered; None if they weren't timed."""
-        latency = None if self.results is None else self.results.run.latency
-        return None if latency is None else latency.p95
-
-
-def _interval(
-    scores: Scores, metric: str, clusters: Clusters | None, confidence: float = 0.95
-) -> MeanInterval:
-    of_query = clusters_of(clusters, scores.query_ids, scores.metadata)
-    known = None if of_query is None else of_query.tolist()
-    return scores.intervals(confidence=confidence, clusters=known)[metric]
+_DECISIONS = {
+    "nothing measured": "Nothing was measured: {failed} failed ({errors}).",
+    "only one": "Only {best} was evaluated: there is nothing to compare it with.",
+    "only one left": "Only {best} was evaluated: the others failed.",
+    "nothing in common": (
+        "Nothing can be compared: no question has a value for all {n} configurations."
+    ),
+    "the same": (
+        "The {n} configurations score the same on {metric}, on all {questions}: take any of them."
+    ),
+    "the same, cheapest": (
+        "The {n} configurations score the same on {metric}, on all {questions}: take the cheapest, "
+        "{chosen} ({costs})."
+    ),
+    "winner": "{best} is the best of {n} on {metric}.",
+    "winner and a cheaper one": (
+        "{best} is the best of {n} on {metric}; {chosen} costs less and is at most {bound} worse."
+    ),
+    "take": (
+        "Take {chosen}: it is at most {bound} worse than the best of {n} on {metric} ({confidence} "
+        "confidence, {questions})."
+    ),
+    "take, no worse": (
+        "Take {chosen}: it is no worse than any other of {n} on {metric} ({confidence} confidence, "
+        "{questions})."
+    ),
+    "too few": (
+        "Not enough questions to choose one of {n} configurations that {wanted} on {metric}: keep "
+        "{best}. It has the {highest} ({mean} on {questions}){limit}."
+    ),
+    "too few, enough known": (
+        "Not enough questions to choose one of {n} configurations that {wanted} on {metric}: until "
+        "you have about {needed}, keep {best}. It has the {highest} ({mean} on {questions}){limit}."
+    ),
+}
+_FAILED = (
+    "No decision: {failed} of {all} configurations failed and may be better. Of the others: "
+    "{decision}"
+)
+_COSTS = {
+    "of the best": "It has the {highest} ({mean}), {costs}.",
+    "of another": "Against the {highest}, {best}: {mean} instead of {best_mean}, {costs}.",
+    "tokens": "{tokens} tokens a question",
+    "p95": "p95 {p95}",
+}
+_TIED = {
+    "two": "Both may be the best.",
+    "all": "All {n} may be the best.",
+    "some": "{tied} of {n} may be the best; the others are shown to be worse.",
+}
 
 
 class Sweep(Reportable, Sequence[Configuration]):
     """What `sweep` found: its configurations in the order of the grid.
 
     Attributes:
-        primary: the metric that decides.
-        metric_names: all metrics.
+        metric_names: all metrics, of which the first decides.
         confidence: 1 - this is how often, at most, a winner is named though there is none, and how
             often a configuration that isn't within the tolerance is taken to be.
-        tolerance: how much worse than the best one, on the primary metric, the recommended
-            configuration may be.
-        clusters: what questions belong to, as for `compare`; None for their conversations.
+        tolerance: how much worse than the best one the recommended configuration may be.
+        grading: how the metric that decides is graded, if it needs no labels.
 
     Examples:
         >>> from llama_index_rag_metrics import sweep
@@ -116,42 +112,49 @@ class Sweep(Reportable, Sequence[Configuration]):
         ...     return lambda query: ["d2", "d1"][:top_k]
         >>> dataset = {"queries": {f"q{n}": "x?" for n in range(10)}, "corpus": {},
         ...            "relevant_docs": {f"q{n}": ["d1" if n else "d2"] for n in range(10)}}
-        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"])
-        >>> found.winner.name, found["top_k=1"].mean("recall")
+        >>> swept = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"])
+        >>> swept.winner.name, swept["top_k=1"].mean("recall")
         ('top_k=2', 0.1)
     """
 
     def __init__(
         self,
         configurations: Sequence[Configuration],
-        *,
-        primary: str,
         metric_names: Sequence[str],
+        *,
         confidence: float = 0.95,
         tolerance: float | None = None,
-        clusters: Clusters | None = None,
+        grading: str = "",
     ) -> None:
         self._configurations = tuple(configurations)
-        self.primary = primary
         self.metric_names = tuple(metric_names)
         self.confidence = confidence
-        self.tolerance = margin_of(primary, tolerance, "tolerance")
-        self.clusters = clusters
+        self.tolerance = margin_of(self.primary, tolerance, "tolerance")
+        self.grading = grading
+
+    @property
+    def primary(self) -> str:
+        """The metric that decides."""
+        return self.metric_names[0]
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return self._configurations[key]
-        by_name = {configuration.name: configuration for configuration in self}
-        if key not in by_name:
-            raise InvalidInput("configuration", key, " or ".join(map(repr, by_name)))
-        return by_name[key]
+        for configuration in self:
+            if configuration.name == key:
+                return configuration
+        names = " or ".join(repr(configuration.name) for configuration in self)
+        raise InvalidInput("configuration", key, names)
 
     def __len__(self) -> int:
         return len(self._configurations)
 
+    def __iter__(self) -> Iterator[Configuration]:
+        return iter(self._configurations)
+
     @cached_property
     def finished(self) -> list[Configuration]:
-        """The configurations that were evaluated, and have a mean on the primary metric."""
+        """The configurations that were evaluated, and have a mean on the metric that decides."""
         return [
             configuration
             for configuration in self
@@ -160,21 +163,20 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def failed(self) -> list[Configuration]:
-        """The configurations without results or without a value on the primary metric."""
+        """The configurations without results or without a value on the metric that decides."""
         finished = set(self.finished)
         return [configuration for configuration in self if configuration not in finished]
 
     @cached_property
-    def undefeated(self) -> tuple[Configuration, ...]:
-        """The winner, or those that no other one is shown to beat, on the primary metric.
+    def not_beaten(self) -> tuple[Configuration, ...]:
+        """The winner, or those that no other one is shown to beat, on the metric that decides.
 
-        They are statistically tied. Whichever is truly the best is among them in at least
-        `confidence` of sweeps.
+        Whichever is truly the best is among them in at least `confidence` of sweeps.
         """
         if len(self.finished) < 2:
             return tuple(self.finished)
-        kept = not_beaten(self._scores, **self._limits)
-        return tuple(self.finished[position] for position in kept)
+        positions = not_beaten(self._scores, **self._limits)
+        return tuple(self.finished[position] for position in positions)
 
     @property
     def winner(self) -> Configuration | None:
@@ -183,31 +185,35 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def _leader(self) -> Configuration | None:
-        (first, *others) = self.undefeated or (None,)
-        return first if not others and len(self.finished) > 1 else None
+        has_one = len(self.not_beaten) == 1 and len(self.finished) > 1
+        return self.not_beaten[0] if has_one else None
 
     @cached_property
     def within(self) -> tuple[Configuration, ...]:
         """The configurations that are shown to be at most `tolerance` worse than the best one."""
-        return tuple(each for each in self.finished if self.at_most_worse(each) <= self.tolerance)
+        return tuple(
+            configuration
+            for configuration in self.finished
+            if self.at_most_worse(configuration) <= self.tolerance
+        )
 
     @cached_property
     def recommended(self) -> Configuration | None:
         """The cheapest of the configurations within the tolerance, or of all if all are the same.
 
-        None if none is within.
-        It has the fewest tokens, then the lowest p95, then the best mean; fewer by less than 5 %,
-        or a p95 lower by less than half, isn't cheaper. Where none is shown to be within, the
-        safest choice is the best mean, the first of `ranked`.
+        None if none is within. It has the fewest tokens, then the lowest p95, then the best mean;
+        fewer by less than 5 %, or a p95 lower by less than half, isn't cheaper. Where none is shown
+        to be within, the safest choice is the best mean, the first of `ranked`.
         """
         left = list(self.finished if self.is_same else self.within)
         for cost in self.costs:
-            least = min((getattr(each, cost) for each in left), default=0.0)
+            least = min((getattr(configuration, cost) for configuration in left), default=0.0)
             left = [each for each in left if not saves(cost, getattr(each, cost), least)]
-        return next((each for each in self.ranked if each in left), None)
+        best_first = [configuration for configuration in self.ranked if configuration in left]
+        return best_first[0] if best_first else None
 
     def at_most_worse(self, configuration: Configuration) -> float:
-        """How much worse than the best one a configuration is on the primary metric, at most.
+        """How much worse than the best one a configuration is, at most, on the metric that decides.
 
         Whichever the best one is; 0 for the winner. The bounds of all configurations hold together
         in at least `confidence` of sweeps (Hsu's multiple comparisons with the best), so that one
@@ -217,75 +223,41 @@ class Sweep(Reportable, Sequence[Configuration]):
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
         return 0.0 if configuration is self._leader else self._bounds[configuration]
 
-    @property
+    @cached_property
     def ranked(self) -> list[Configuration]:
         """The evaluated configurations, best mean first (it may be chance), ties cheapest first.
 
         The means are those over the questions that all of them have a value for.
         """
-        return sorted(
-            self.finished,
-            key=lambda each: (-self._sign * self.common_mean(each), *self._cost(each)),
-        )
+
+        def rank_key(configuration: Configuration) -> list[float]:
+            costs = [getattr(configuration, cost) for cost in self.costs]
+            return [-self._sign * self.common_mean(configuration), *costs]
+
+        return sorted(self.finished, key=rank_key)
+
+    @property
+    def costs(self) -> list[Cost]:
+        """The costs that are known of every evaluated configuration."""
+        return [
+            cost
+            for cost in SAVINGS
+            if all(getattr(configuration, cost) is not None for configuration in self.finished)
+        ]
 
     def common_mean(self, configuration: Configuration) -> float:
-        """The mean on the primary metric over the questions that all have a value for.
+        """The mean on the metric that decides over the questions that all have a value for.
 
         NaN where there is no such question.
         """
         return self._sign * self._common_means[configuration]
 
     def interval(self, configuration: Configuration) -> MeanInterval:
-        """The interval of a configuration's mean on the primary metric, with `confidence`."""
+        """The interval of a configuration's mean on the metric that decides, with `confidence`."""
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
         scores = configuration.results.scores
-        return _interval(scores, self.primary, self.clusters, self.confidence)
-
-    @property
-    def decision(self) -> str:
-        """The result in one or two sentences."""
-        n_failed = len(self.failed)
-        if not self.finished:
-            errors = join_first([*dict.fromkeys(each.error for each in self.failed)], _MOST_ERRORS)
-            failed = counted(n_failed, "configuration", "configurations")
-            return f"Nothing was measured: {failed} failed ({errors})."
-        if len(self.finished) == 1:
-            reason = "the others failed" if n_failed else "there is nothing to compare it with"
-            return f"Only {self.finished[0].name} was evaluated: {reason}."
-        if n_failed:
-            return (
-                f"No decision: {n_failed} of {len(self)} configurations failed and may be better. "
-                f"Of the others: {_among_finished(self)}"
-            )
-        return _among_finished(self)
-
-    def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
-        """The configurations compared with one of them, by default the first that was evaluated.
-
-        `options` are the further arguments of `compare`.
-        """
-        first = next(iter(self._results), "")
-        metrics = dict.fromkeys([self.primary, *self.metric_names])
-        known = {"metrics": [*metrics], "clusters": self.clusters}
-        return compare(self._results, baseline or first, **{**known, **options})
-
-    def report(self, *, full: bool = False) -> Report:
-        """The decision, and every configuration with its quality and cost."""
-        from llama_index_rag_metrics.decisions.sweeps.sweep_report import sweep_report
-
-        return sweep_report(self)
-
-    def __repr__(self) -> str:
-        return f"<Sweep of {len(self)} configurations: {self.decision}>"
-
-    @property
-    def _results(self) -> dict[str, EvaluationResults]:
-        return {
-            configuration.name: configuration.results
-            for configuration in self.finished
-            if configuration.results is not None
-        }
+        return scores.intervals(confidence=self.confidence)[self.primary]
 
     @property
     def n_questions(self) -> int:
@@ -297,7 +269,8 @@ class Sweep(Reportable, Sequence[Configuration]):
         """Whether two configurations or more score the same on two questions or more."""
         if len(self.finished) < 2 or self.n_questions < 2:
             return False
-        return bool(np.ptp(self._scores, axis=1).max() <= NOISE)
+        spread = self._scores.max(axis=1) - self._scores.min(axis=1)
+        return bool((spread <= NOISE).all())
 
     @property
     def questions_needed(self) -> int | None:
@@ -308,38 +281,157 @@ class Sweep(Reportable, Sequence[Configuration]):
         return None if self.within else self._shortfalls.queries
 
     @property
-    def question_clusters(self) -> IntArray | None:
-        """The number of each such question's cluster, or conversation; None where each is alone."""
-        return self._compared[1] if self.finished else None
+    def decision(self) -> str:
+        """The result in one or two sentences."""
+        if not self.failed or len(self.finished) < 2:
+            return self._decision
+        failed, total = len(self.failed), len(self)
+        return _FAILED.format(failed=failed, all=total, decision=self._decision)
 
     @property
+    def costs_in_words(self) -> str:
+        """What the recommended configuration costs, beside the best mean; "" where none is."""
+        chosen = self.recommended
+        if chosen is None or not self.costs or len(self.finished) < 2 or self.is_same:
+            return ""
+        best = self.ranked[0]
+        kind = "of the best" if chosen is best else "of another"
+        costs = [_cost_in_words(cost, chosen) for cost in self.costs]
+        if chosen is not best:
+            costs = [_cost_against(cost, chosen, best) for cost in self.costs]
+        return _COSTS[kind].format(
+            highest=self._highest,
+            best=best.name,
+            mean=self._mean_in_words(chosen),
+            best_mean=self._mean_in_words(best),
+            costs=", ".join(costs),
+        )
+
+    @property
+    def tied_in_words(self) -> str:
+        """How many may be the best; "" where there is a winner, or nothing to go by."""
+        n, tied = len(self.finished), len(self.not_beaten)
+        if tied < 2 or not self.n_questions or self.is_same:
+            return ""
+        kind = "some" if tied < n else "all"
+        if tied == n == 2:
+            kind = "two"
+        return _TIED[kind].format(n=n, tied=tied)
+
+    def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
+        """The configurations compared with one of them, by default the first that was evaluated.
+
+        `options` are the further arguments of `compare`.
+        """
+        first = next(iter(self._results), "")
+        return compare(
+            self._results, baseline or first, **{"metrics": self.metric_names, **options}
+        )
+
+    def report(self, *, full: bool = False) -> Report:
+        """The decision, and every configuration with its quality and cost."""
+        from .sweep_report import sweep_report
+
+        return sweep_report(self)
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {len(self)} configurations: {self.decision}>"
+
+    @property
+    def _decision(self) -> str:
+        """The decision on the configurations that were evaluated."""
+        if not self.finished:
+            errors = dict.fromkeys(configuration.error for configuration in self.failed)
+            failed = counted(len(self.failed), "configuration", "configurations")
+            listed = join_first([*errors], _MOST_ERRORS)
+            return _DECISIONS["nothing measured"].format(failed=failed, errors=listed)
+        kind, best, chosen = self._kind, self._leader or self.ranked[0], self.recommended
+        costs = [] if chosen is None else [_cost_in_words(cost, chosen) for cost in self.costs]
+        bound = 0.0 if chosen is None or len(self.finished) < 2 else self.at_most_worse(chosen)
+        wanted = f"is within {given(self.tolerance)} of the best"
+        limit = ""
+        if kind.startswith("too few") and self.at_most_worse(best) < math.inf:
+            worse = rounded_up(self.at_most_worse(best), 3)
+            limit = f" and is at most {worse} worse than the best"
+        return _DECISIONS[kind].format(
+            n=len(self.finished),
+            metric=self.primary,
+            questions=questions(self.n_questions),
+            confidence=percent(self.confidence),
+            best=best.name,
+            mean=self._mean_in_words(best),
+            highest=self._highest,
+            chosen="" if chosen is None else chosen.name,
+            costs=", ".join(costs),
+            bound="" if bound == math.inf else rounded_up(bound, 3),
+            wanted=wanted if self.tolerance else "is the best",
+            needed=two_digits_up(self.questions_needed or 0),
+            limit=limit,
+        )
+
+    @property
+    def _kind(self) -> str:
+        """Which of the decisions it is."""
+        chosen = self.recommended
+        if len(self.finished) == 1:
+            return "only one left" if self.failed else "only one"
+        if not self.n_questions:
+            return "nothing in common"
+        if self.is_same and chosen is not None:
+            is_cheapest = any(
+                saves(cost, getattr(configuration, cost), getattr(chosen, cost))
+                for cost in self.costs
+                for configuration in self.finished
+            )
+            return "the same, cheapest" if is_cheapest else "the same"
+        if self._leader is not None:
+            has_cheaper = chosen is not None and chosen is not self._leader
+            return "winner and a cheaper one" if has_cheaper else "winner"
+        if chosen is not None:
+            return "take" if self.at_most_worse(chosen) else "take, no worse"
+        return "too few" if self.questions_needed is None else "too few, enough known"
+
+    @property
+    def _highest(self) -> str:
+        return "lowest mean" if lower_is_better(self.primary) else "highest mean"
+
+    def _mean_in_words(self, configuration: Configuration) -> str:
+        return score(self.common_mean(configuration), digits=3)
+
+    @property
+    def _results(self) -> dict[str, EvaluationResults]:
+        return {
+            configuration.name: configuration.results
+            for configuration in self.finished
+            if configuration.results is not None
+        }
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if lower_is_better(self.primary) else 1.0
+
+    @cached_property
+    def _paired(self) -> Paired:
+        scores = {name: results.scores for name, results in self._results.items()}
+        return pair(scores, self.finished[0].name, metrics=[self.primary])
+
+    @cached_property
+    def _is_common(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """(queries,) whether all evaluated configurations have a value."""
+        return ~np.isnan(self._paired.columns[self.primary]).any(axis=1)
+
+    @cached_property
     def _scores(self) -> FloatArray:
         """(queries, finished configurations) scores where all have one; more is better."""
-        return self._compared[0]
+        common: FloatArray = self._paired.columns[self.primary][self._is_common]
+        return self._sign * common
 
     @cached_property
-    def _compared(self) -> tuple[FloatArray, IntArray | None]:
-        """These scores, and (queries,) their clusters."""
-        scores = {name: results.scores for name, results in self._results.items()}
-        first = self.finished[0].name
-        paired = pair(scores, first, metrics=[self.primary], clusters=self.clusters)
-        columns = self._sign * paired.columns[self.primary]
-        known, clusters = ~np.isnan(columns).any(axis=1), paired.clusters
-        return columns[known], None if clusters is None else number_clusters(clusters[known])
-
-    @cached_property
-    def _bounds(self) -> dict[Configuration, float]:
-        if not self.finished:
-            return {}
-        return dict(zip(self.finished, self._shortfalls.at_most.tolist(), strict=True))
-
-    @cached_property
-    def _common_means(self) -> dict[Configuration, float]:
-        return dict(zip(self.finished, map(exact_mean, self._scores.T), strict=True))
-
-    @cached_property
-    def _shortfalls(self) -> Shortfalls:
-        return shortfalls(self._scores, self.tolerance, **self._limits)
+    def question_clusters(self) -> IntArray | None:
+        """The number of each such question's conversation; None where each is alone."""
+        if not self.finished or self._paired.clusters is None:
+            return None
+        return number_clusters(self._paired.clusters[self._is_common].tolist())
 
     @property
     def _limits(self) -> dict[str, Any]:
@@ -352,123 +444,39 @@ class Sweep(Reportable, Sequence[Configuration]):
             "alpha": round(1 - self.confidence, 12),
         }
 
-    @property
-    def _sign(self) -> float:
-        return -1.0 if lower_is_better(self.primary) else 1.0
+    @cached_property
+    def _shortfalls(self) -> Shortfalls:
+        return shortfalls(self._scores, self.tolerance, **self._limits)
 
     @cached_property
-    def costs(self) -> list[str]:
-        """The costs that all evaluated configurations have, of "tokens" and "p95"."""
-        return [
-            name
-            for name in ("tokens", "p95")
-            if all(getattr(configuration, name) is not None for configuration in self.finished)
-        ]
+    def _bounds(self) -> dict[Configuration, float]:
+        if not self.finished:
+            return {}
+        return dict(zip(self.finished, self._shortfalls.at_most.tolist(), strict=True))
 
-    def _cost(self, configuration: Configuration) -> list[float]:
-        return [getattr(configuration, name) for name in self.costs]
-
-
-_MOST_ERRORS = 3
-
-SAVINGS = {"tokens": 0.05, "p95": 0.5}
-"""The least share of a cost that counts as saved: a p95 differs much from run to run."""
+    @cached_property
+    def _common_means(self) -> dict[Configuration, float]:
+        means = [exact_mean(column) for column in self._scores.T]
+        return dict(zip(self.finished, means, strict=True))
 
 
-def saves(cost: str, more: float, less: float) -> bool:
+def saves(cost: Cost, more: float, less: float) -> bool:
     """Whether one cost is lower than another by a share that counts."""
     return less < more * (1 - SAVINGS[cost])
 
 
-def costs(sweep: Sweep) -> str:
-    """What the recommended configuration costs, beside the best mean; "" where none is."""
-    chosen = sweep.recommended
-    if chosen is None or not sweep.costs or len(sweep.finished) < 2 or sweep.is_same:
-        return ""
-    best = sweep.ranked[0]
-    if chosen is best:
-        parts = [
-            f"{_best(sweep)} ({_mean(sweep, best)})",
-            *(_cost(each, best) for each in sweep.costs),
-        ]
-        return f"It has the {', '.join(parts)}."
-    parts = [f"{_mean(sweep, chosen)} instead of {_mean(sweep, best)}"]
-    parts += [
-        f"{_cost(cost, chosen)} instead of {_FORMS[cost](getattr(best, cost))}"
-        f"{_change(cost, getattr(best, cost), getattr(chosen, cost))}"
-        for cost in sweep.costs
-    ]
-    return f"Against the {_best(sweep)}, {best.name}: {', '.join(parts)}."
+def _amount(cost: Cost, configuration: Configuration) -> str:
+    value = getattr(configuration, cost)
+    return count(value) if cost == "tokens" else seconds(value)
 
 
-def tied(sweep: Sweep) -> str:
-    """How many are statistically tied; "" where there is a winner, or nothing to go by."""
-    n, n_tied = len(sweep.finished), len(sweep.undefeated)
-    if n_tied < 2 or not sweep.n_questions or sweep.is_same:
-        return ""
-    if n_tied == n:
-        return f"{'Both' if n == 2 else f'All {n}'} are statistically tied."
-    return f"{n_tied} of {n} are statistically tied; the others are shown to be worse."
+def _cost_in_words(cost: Cost, configuration: Configuration) -> str:
+    return _COSTS[cost].format(**{cost: _amount(cost, configuration)})
 
 
-def _among_finished(sweep: Sweep) -> str:
-    n, chosen, asked = len(sweep.finished), sweep.recommended, questions(sweep.n_questions)
-    if not sweep.n_questions:
-        return f"Nothing can be compared: no question has a value for all {n} configurations."
-    if sweep.is_same and chosen is not None:
-        costs = ", ".join(_cost(each, chosen) for each in sweep.costs)
-        is_cheaper = any(
-            saves(cost, getattr(each, cost), getattr(chosen, cost))
-            for cost in sweep.costs
-            for each in sweep.finished
-        )
-        take = f"take the cheapest, {chosen.name} ({costs})" if is_cheaper else "take any of them"
-        return f"The {n} configurations score the same on {sweep.primary}, on all {asked}: {take}."
-    (first, *others) = sweep.undefeated
-    if not others:
-        start = f"{first.name} is the best of {n} on {sweep.primary}"
-        if chosen is None or chosen is first:
-            return f"{start}."
-        return f"{start}; {chosen.name} costs less and is at most {_bound(sweep, chosen)} worse."
-    if chosen is not None:
-        confidence = f"({percent(sweep.confidence)} confidence, {asked})"
-        worse = f"at most {_bound(sweep, chosen)} worse than the best"
-        if not sweep.at_most_worse(chosen):
-            worse = "no worse than any other"
-        return f"Take {chosen.name}: it is {worse} of {n} on {sweep.primary} {confidence}."
-    best, needed = sweep.ranked[0], sweep.questions_needed
-    within = f"is within {given(sweep.tolerance)} of the best" if sweep.tolerance else "is the best"
-    until = "" if needed is None else f" until there are about {two_digits_up(needed)}"
-    bound = sweep.at_most_worse(best)
-    worse = f" and is at most {_bound(sweep, best)} worse than the best" if bound < math.inf else ""
-    return (
-        f"{asked} can't show which of {n} configurations {within} on {sweep.primary}. "
-        f"Keep {best.name}{until}: it has the {_best(sweep)} ({_mean(sweep, best)}){worse}."
-    )
-
-
-def _change(cost: str, before: float, after: float) -> str:
-    """By how much a cost differs; "" for less than counts."""
-    if not before or not (saves(cost, before, after) or saves(cost, after, before)):
-        return ""
-    return f" ({times(after / before)})"
-
-
-_FORMS = {"tokens": count, "p95": seconds}
-
-
-def _cost(cost: str, configuration: Configuration) -> str:
-    text = _FORMS[cost](getattr(configuration, cost))
-    return f"{text} tokens a question" if cost == "tokens" else f"p95 {text}"
-
-
-def _mean(sweep: Sweep, configuration: Configuration) -> str:
-    return score(sweep.common_mean(configuration), digits=3)
-
-
-def _best(sweep: Sweep) -> str:
-    return f"{'lowest' if lower_is_better(sweep.primary) else 'highest'} mean"
-
-
-def _bound(sweep: Sweep, configuration: Configuration) -> str:
-    return rounded_up(sweep.at_most_worse(configuration), 3)
+def _cost_against(cost: Cost, chosen: Configuration, best: Configuration) -> str:
+    """A cost beside that of the best mean, and by how much it differs where that counts."""
+    text = f"{_cost_in_words(cost, chosen)} instead of {_amount(cost, best)}"
+    before, after = getattr(best, cost), getattr(chosen, cost)
+    is_less, is_more = saves(cost, before, after), saves(cost, after, before)
+    return f"{text} ({times(after / before)})" if before and (is_less or is_more) else text
