@@ -29,10 +29,7 @@ from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
 from llama_index_rag_metrics.metrics.texts.rerank import *
 from llama_index_rag_metrics.metrics.texts.semantic import *
 from llama_index_rag_metrics.metrics.texts.text_metric import *
-from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher
-from llama_index_rag_metrics.rankings.matching.matcher import Matcher, TextMatcher
-from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
-from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
+from llama_index_rag_metrics.rankings.matching.matched import match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls
 from llama_index_rag_metrics.rankings.span import Span
@@ -57,7 +54,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
     from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
     from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-    from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.files.records import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -70,7 +66,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
     from llama_index_rag_metrics.labels.review.reviewers import agreement
     from llama_index_rag_metrics.labels.review.reviews import read_judgements, write_review_page
-    from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
     from llama_index_rag_metrics.runtime.cache.fetching import Cache
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
@@ -84,14 +79,10 @@ __all__ = [
     "Call",
     "Comparison",
     "Configuration",
-    "ContainmentMatcher",
     "EvaluateOptions",
     "EvaluationResults",
     "GateReport",
-    "GroupMatcher",
     "LabelFindings",
-    "Matched",
-    "Matcher",
     "MovedLabels",
     "Pool",
     "Qrels",
@@ -104,12 +95,10 @@ __all__ = [
     "Run",
     "Scores",
     "Span",
-    "SpanMatcher",
     "StageChange",
     "StageOptions",
     "StageResults",
     "Sweep",
-    "TextMatcher",
     "aevaluate",
     "aevaluate_stages",
     "agreement",
@@ -168,7 +157,6 @@ _LAZY = {
     "evaluation.asking.run_options": ("EvaluateOptions", "StageOptions"),
     "evaluation.evaluator": ("RetrieverEvaluator", "aevaluate", "evaluate"),
     "evaluation.results.evaluation_results": ("EvaluationResults",),
-    "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
     "files.records": ("Qrels",),
     "files.retrieval_dataset": ("RetrievalDataset",),
@@ -181,7 +169,6 @@ _LAZY = {
     "labels.question_generation": ("generate_question_context_pairs",),
     "labels.review.reviews": ("read_judgements", "write_review_page"),
     "labels.review.reviewers": ("agreement",),
-    "rankings.matching.matcher_names": ("Matched",),
     "runtime.cache.fetching": ("Cache",),
     "scores": ("Scores",),
     "scores.scoring.score_rankings": ("score_rankings",),

@@ -110,8 +110,8 @@ def run_evaluate(
             metrics of other cutoffs give it the depth of the first call, by --top-k.
         timeout: Seconds that retrieval, or a metric, may take per question.
         slice_by (--slice, KEY): A metadata key of the questions to split by. Repeatable.
-        matcher: Recognise labelled passages by this instead of ids: text, with a threshold if
-            you like: 'text>=0.6'; or group: each group of alternatives counts once.
+        matcher: Recognise labelled passages by this instead of ids: text, or span, their place in
+            a document.
         output (-o): Write what was retrieved: a TREC run, or the format of the ending .jsonl,
             .json, .csv, .tsv, .parquet or .arrow. Several retrievers get a file each:
             RUN.NAME.trec.
@@ -130,7 +130,7 @@ def run_evaluate(
     from llama_index_rag_metrics.cli import retriever_results as several
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
     from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
-    from llama_index_rag_metrics.rankings.matching.matcher_names import as_matcher
+    from llama_index_rag_metrics.rankings.matching.matched import as_matcher
 
     kept = "nothing was kept; --journal FOLDER keeps finished questions"
     if journal is not None:

@@ -49,8 +49,8 @@ def run_show(
         metric (-m, METRIC): The metric to show; its cutoff decides what counts as lost. Default:
             ndcg@10, or the first one of stored scores.
         matcher: Recognise the labelled passages of --dataset in RUN by this instead of ids, as
-            after a change of chunks: text, with a threshold if
-            you like: 'text>=0.6'. Default: ids, or text where --dataset has labels by text alone.
+            after a change of chunks: text or span. Default: ids, or text where --dataset has
+            labels by text alone.
         depth: How many passages of each ranking are shown.
 
     Examples:
@@ -136,7 +136,7 @@ def _scored(
     if dataset is not None and query_id in dataset.expected_texts and not relevance.get(query_id):
         matcher = matcher or "text"
     if dataset is not None and matcher is not None:
-        from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
+        from llama_index_rag_metrics.rankings.matching.matched import match_run
 
         seen = match_run(run, dataset.select([query_id]), matcher)
         run, relevance, matched = seen.run, seen.relevance, {metric: seen}

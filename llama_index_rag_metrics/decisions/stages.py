@@ -28,12 +28,7 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.evaluator import (
-    Plan,
-    prepare_matchers,
-    run_evaluation,
-    warn_of,
-)
+from llama_index_rag_metrics.evaluation.evaluator import Plan, run_evaluation, warn_of
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     curve_figures,
@@ -44,7 +39,7 @@ from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retr
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
@@ -305,10 +300,10 @@ async def aevaluate_stages(
     )
     plan = Plan.of(dataset, resolve(metrics), run_options)
     prepared = await prepare(plan.computed, plan.questions, run_options.cache)
-    await prepare_matchers(plan)
     source = as_retriever(retriever, retrieval_depth(plan.metrics))
     asker = StageAsker(source, plan, named)
-    (collected,) = await QueryRunner(asker, plan).collect()
+    by_id = replace(plan, options=replace(run_options, matcher=None))
+    (collected,) = await QueryRunner(asker, by_id).collect()
     warn_of([collected])
     stage_options = replace(run_options, show_progress=False, raise_on_error=False)
     results = {}

@@ -50,13 +50,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     every_query_failed,
     system_of,
 )
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
-    Matching,
-    Places,
-    group_by_matcher,
-    matcher_of,
-    places_for,
-)
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Places, places_for
 from llama_index_rag_metrics.evaluation.retrieved.stock import fit_of_ids, fit_of_texts
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import (
@@ -73,12 +67,13 @@ from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matcher import Matcher
-from llama_index_rag_metrics.rankings.matching.matcher_names import (
+from llama_index_rag_metrics.rankings.matching.matched import (
     BY_ID,
     Matched,
     MatcherLike,
     as_matcher,
+    check_matchable,
+    match_run,
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -88,7 +83,7 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import mask
-from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, synchronous
+from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.stories import with_answers
@@ -158,12 +153,11 @@ def describe(
     """The head of a report: label to value, in order."""
     from llama_index_rag_metrics import __version__
 
-    dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
+    dataset, counter = plan.questions, plan.counter
     size = questions(len(dataset.queries))
     if documents := len(dataset.corpus):
         size += f", {counted(documents, 'passage', 'passages')}"
     depth = max((len(ranking.ids) for ranking in run.every_ranking), default=0)
-    recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
     stages = [type(postprocessor).__qualname__ for postprocessor in plan.postprocessors]
     name = plan.options.name
     if not name:
@@ -178,10 +172,7 @@ def describe(
         "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question"
         + ("" if (least := plan.options.min_score) is None else f", of a score from {least:g} on"),
         "metrics": ", ".join(metric.metric_name for metric in plan.metrics),
-        "matched by": ", ".join(
-            _recognised(matched[matcher]) if matcher in matched else matcher
-            for matcher in group_by_matcher(recognising, plan.options.matcher)
-        ),
+        "matched by": ", ".join(map(_recognised, matched.values())) or BY_ID,
         **({} if counter is None else {"tokens by": counter.name}),
         **({"repeats": f"{len(run.repeats)} runs of each question"} if run.repeats else {}),
         "workers": str(plan.options.workers),
@@ -204,12 +195,6 @@ def _recognised(matched: Matched) -> str:
     return f"{matched.matcher}: {len(found):,} of {n} came" if labelled else matched.matcher
 
 
-async def prepare_matchers(plan: Plan) -> list[Matcher[Any]]:
-    groups = group_by_matcher(plan.metrics, plan.options.matcher).values()
-    cache = plan.options.cache
-    return [await in_thread(matcher.prepare, cache) for matcher, _ in groups if matcher is not None]
-
-
 async def run_evaluation(
     asker: Asker,
     plan: Plan,
@@ -219,10 +204,11 @@ async def run_evaluation(
 ) -> EvaluationResults:
     """Ask every query but those `stored`, of each time, and score what comes back."""
     options = plan.options
-    matchers = await prepare_matchers(plan)
-    _, by_id = group_by_matcher(plan.metrics, options.matcher).get(BY_ID, (None, []))
-    compares_ids = any(metric.recognises for metric in by_id) or not all(
-        isinstance(metric, TextMetric) for metric in plan.computed
+    check_matchable(plan.questions, options.matcher)
+    compares_ids = options.matcher is None and any(
+        getattr(metric, "recognises", True)
+        for metric in plan.metrics
+        if not isinstance(metric, TextMetric)
     )
     path = options.journal
     kept = nullcontext() if path is None else Journal(path, journal_header(plan, info))
@@ -233,7 +219,6 @@ async def run_evaluation(
             metrics=[metric.metric_name for metric in plan.computed],
             by_id=not stored and compares_ids,
             stored=stored,
-            matchers=matchers,
             journal=journal,
             told=info.told,
         )
@@ -366,7 +351,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         """
         check_known(self.aevaluate, kwargs)
         relevance = None if expected_ids is None else Relevance.of(expected_ids)
-        places = Places({}, self.matcher)
+        places = Places({})
         plan = Plan(
             RetrievalDataset({}),
             self.metrics,
@@ -378,23 +363,23 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         with closing(LocalAsker(self.retriever, plan)) as asker:
             pipeline = asker.pipeline
             retrieved, _ = await pipeline.ask(Query(query))
-            relevance = None if relevance is None else places.of_relevance(relevance)
             ranking = asker.ranking(retrieved)
+            expected: Relevance | None = relevance
+            judged = ranking
+            if self.matcher is not None:
+                labels = {} if relevance is None else {"query": relevance}
+                texts = {} if expected_texts is None else {"query": expected_texts}
+                dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
+                run = Run({"query": ranking})
+                matched = await pipeline.threads.call(match_run, run, dataset, self.matcher)
+                expected, judged = matched.relevance.get("query"), matched.run["query"]
+                if judged.error is not None:
+                    raise InvalidInput("matcher", self.matcher, sentence=judged.error)
             metric_dict = {}
             for metric in self.metrics:
-                expected: Relevance | None = relevance
-                judged, computed = ranking, metric
-                if isinstance(metric, RankingMetric):
-                    computed = metric.model_copy(update={"match": BY_ID})
-                    if (matcher := matcher_of(metric, self.matcher)) is not None:
-                        texts = {"query": expected_texts or []}
-                        dataset = RetrievalDataset(
-                            {"query": query}, {"query": relevance}, expected_texts=texts
-                        )
-                        matching = Matching(matcher, dataset)
-                        expected, judged = await matching.match_one(ranking, pipeline.threads.call)
-                question = Question(query, expected, expected_texts)
-                result = await compute(computed, pipeline, question, judged)
+                reads_ids = isinstance(metric, RankingMetric) and not metric.recognises
+                question = Question(query, relevance if reads_ids else expected, expected_texts)
+                result = await compute(metric, pipeline, question, ranking if reads_ids else judged)
                 metric_dict[metric.metric_name] = result
         return RetrievalEvalResult(
             query=query,

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.labels import grouped
+from llama_index_rag_metrics.rankings.matching.containment import gram_hashes
 from llama_index_rag_metrics.rankings.matching.normalisation import compatible, letters
-from llama_index_rag_metrics.rankings.matching.text_matchers import gram_hashes
 from llama_index_rag_metrics.report.numbers import whole_percent
 
 Hashes = npt.NDArray[np.uint64]

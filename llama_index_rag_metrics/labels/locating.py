@@ -23,9 +23,9 @@ from llama_index_rag_metrics.labels.likeness import (
     fold_typography,
     kept_in_order,
 )
-from llama_index_rag_metrics.rankings.matching.matcher import Expected
+from llama_index_rag_metrics.rankings.matching.matched import Expected
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
-from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.matching.places import NodePlaces
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -69,7 +69,7 @@ def labels_of(dataset: RetrievalDataset, old_nodes: Iterable[BaseNode] = ()) -> 
     if not hasattr(dataset, "queries"):
         remedy = "The dataset comes first, then what can be retrieved."
         raise InvalidInput("dataset", type(dataset), "a RetrievalDataset", remedy)
-    matcher = SpanMatcher(nodes=old_nodes)
+    old_places = NodePlaces(old_nodes)
     texts = {node.node_id: node.get_content() for node in old_nodes}
     by_id: dict[str, Label] = {}
     labels: Labels = {}
@@ -86,7 +86,7 @@ def labels_of(dataset: RetrievalDataset, old_nodes: Iterable[BaseNode] = ()) -> 
         for item, grade in relevance.grades.items():
             name = item if is_named else f"{item} of {query_id}"
             if (label := by_id.get(name)) is None:
-                place = _place(dataset, item, matcher)
+                place = _place(dataset, item, old_places)
                 if place is None or item not in dataset.corpus:
                     place = spans.get(item) or place
                 label = by_id[name] = _label(dataset, name, place, texts.get(item))
@@ -141,9 +141,9 @@ def _label(dataset: RetrievalDataset, name: str, place: Span | None, text: str |
     return Label(name, text or None, None, place)
 
 
-def _place(dataset: RetrievalDataset, item: str, matcher: SpanMatcher) -> Span | None:
-    if (span := matcher.span_of(item)) is not None:
-        return matcher.resolve(span)
+def _place(dataset: RetrievalDataset, item: str, old_places: NodePlaces) -> Span | None:
+    if (span := old_places.of_id(item)) is not None:
+        return span
     metadata = dataset.document_metadata.get(item, {})
     source = metadata.get("ref_doc_id")
     start, end = metadata.get("start_char_idx"), metadata.get("end_char_idx")

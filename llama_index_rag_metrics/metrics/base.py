@@ -9,9 +9,6 @@ The parameters that several metrics take:
 * `tokens`, in names `@2000tokens`: only the items that fit into this many tokens count, whole and
   in rank order; the first that doesn't fit ends the list.
 * `min_grade`: the grade from which an item is relevant, 1 by default.
-* `match`: how a retrieved item is recognised as an expected one: by "text", with a
-  threshold if you like ("text>=0.6"); "id" always compares ids. None
-  uses the evaluator's matcher, or ids.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
@@ -39,7 +36,6 @@ from llama_index_rag_metrics.rankings.judging.judged import (
 )
 from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
 from llama_index_rag_metrics.rankings.judging.lists import judge_one
-from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.span import SpanLike, read_span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
@@ -142,7 +138,7 @@ class RankingMetric(NamedMetric):
 
     Attributes:
         recognises: whether it depends on which retrieved items are expected ones. If not, no
-            matcher is used.
+            matcher matters.
 
     Examples:
         >>> from llama_index_rag_metrics import NDCG, RankingMetric
@@ -152,18 +148,8 @@ class RankingMetric(NamedMetric):
         ('ndcg@10', (0.0, 1.0))
     """
 
-    match: str | None = Field(
-        default=None, description="how passages are recognised, such as by text"
-    )
-
     recognises: ClassVar[bool] = True
     in_groups: ClassVar[bool] = False
-
-    @field_validator("match")
-    @classmethod
-    def _known_matcher(cls, name: str | None) -> str | None:
-        matcher = None if name is None else named_matcher(name)
-        return name if matcher is None else matcher.name
 
     def score_queries(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the score of every query, within `bounds` and never NaN.
@@ -206,10 +192,9 @@ class RankingMetric(NamedMetric):
             query: not used.
             expected_ids: the relevant ids, {id: grade}, groups of ids, or a `Relevance`.
             retrieved_ids: the ranking, best first; repeated ids count at their first rank.
-            expected_texts: with `match`, the text of each expected id, in the same order; or, with
-                expected_ids None or empty, of each expected item.
-            retrieved_texts: with `match` or a cutoff by tokens, the text of each retrieved id; its
-                tokens are counted by LlamaIndex's `get_tokenizer()`, unless they are given.
+            expected_texts: not used: `match_run` and `evaluate` recognise passages by their texts.
+            retrieved_texts: with a cutoff by tokens, the text of each retrieved id; its tokens are
+                counted by LlamaIndex's `get_tokenizer()`, unless they are given.
             retrieved_tokens: the length in tokens of each retrieved item.
             retrieved_spans: for span metrics, where each retrieved item is in its document.
             retrieved_scores: the retriever's score of each retrieved item, for metrics of your own.
@@ -231,10 +216,6 @@ class RankingMetric(NamedMetric):
         tokens = retrieved_tokens if TokenCounts in columns else None
         if tokens is None and retrieved_texts is not None and TokenCounts in columns:
             tokens = TokenCounter().count(retrieved_texts)
-        if self.recognises and self.match is not None and self.match != BY_ID:
-            expected_ids, retrieved_ids, tokens = recognise(
-                self.match, expected_ids, retrieved_ids, expected_texts, retrieved_texts, tokens
-            )
         if expected_ids is None and self.needs_relevance:
             raise NotJudged
         given = {

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
+from llama_index_rag_metrics.rankings.matching.containment import likeness
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
-from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
-from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
 from llama_index_rag_metrics.report.numbers import counted, questions, score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
@@ -156,14 +156,13 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
             unlike |= {(each, text): None for each in labelled if not same_text(each, text)}
     if not unlike:
         return ""
-    matcher = ContainmentMatcher()
-    likeness = {pair: float(matcher.likeness([pair[0]], [pair[1]])[0, 0]) for pair in unlike}
-    lowest = min(likeness, key=likeness.__getitem__)
+    shares = {(label, text): float(likeness([label], [text])[0, 0]) for label, text in unlike}
+    lowest = min(shares, key=shares.__getitem__)
     label, text = parted(*lowest)
     are = "isn't" if len(unlike) == 1 else "aren't"
     return (
         f"{len(unlike):,} of {counted(n_credited, 'credited passage', 'credited passages')} {are} "
-        f"the labelled text itself; the lowest likeness is {score(likeness[lowest], digits=2)}: "
+        f"the labelled text itself; the lowest likeness is {score(shares[lowest], digits=2)}: "
         f"{text} was retrieved for {label}"
     )
 

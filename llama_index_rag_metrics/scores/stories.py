@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.files.conversations import place_of
-from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
+from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
@@ -131,7 +131,7 @@ def kept_by(
     kept: Mapping[str, Mapping[str, KeptAnswer]], reading: Reading
 ) -> Mapping[str, KeptAnswer]:
     first = next(iter(kept), "")
-    matcher = reading.matcher or first.partition(";")[0]
+    matcher = first.partition(";")[0]
     return next((kept[key] for key in (reading.key(matcher), matcher, first) if key in kept), {})
 
 
@@ -298,8 +298,7 @@ def _sight(
         names = reading.names(ranking, judged, None)
     else:
         names = list(matched.stands_for.get(query_id) or repeat((), len(ranking.ids)))
-        own: dict[Hashable, Sequence[str]] = dict(zip(ranking.ids, names, strict=True))
-        in_calls = {**own, **matched.in_calls.get(query_id, {})}
+        in_calls = dict(zip(ranking.ids, names, strict=True))
     calls = ranking.calls or ()
     of_calls = [reading.names(call, judged, in_calls) for call in calls]
     placed = reading.placed(ranking, names)
@@ -390,7 +389,7 @@ def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
     """Matcher, and way to read labels, to query id to what was wanted and what came."""
     labels: dict[str, Labels] = {}
     examples: dict[str, str] = {}
-    for metric in sorted(system.scores, key=lambda metric: Reading.of(metric).matcher is not None):
+    for metric in system.scores:
         matched, reading = system.judged_by(metric), Reading.of(metric)
         matcher = matched.matcher
         if matcher not in labels:

@@ -11,7 +11,7 @@ from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
-from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
+from llama_index_rag_metrics.rankings.matching.matched import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Items, Run
 from llama_index_rag_metrics.rankings.span import Span
@@ -25,7 +25,6 @@ from llama_index_rag_metrics.scores.scores import Scores
 class Reading(NamedTuple):
     """How a metric reads labels and rankings."""
 
-    matcher: str | None = None  # the one that the metric names itself, if any
     least: float = math.ulp(0.0)  # the grade from which a passage is relevant
     in_groups: bool = True  # whether any passage of a group meets the group's need
     by_place: bool = False  # whether passages are recognised by their places in documents
@@ -43,7 +42,6 @@ class Reading(NamedTuple):
         if isinstance(cutoff, TokenBudget):
             cutoff = m.Cutoff(cutoff.tokens, "tokens")
         return cls(
-            getattr(metric, "match", None),
             getattr(metric, "min_grade", cls().least),
             getattr(metric, "in_groups", True),
             "spans" in needs,
@@ -200,8 +198,6 @@ class System(NamedTuple):
 
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""
-        if Reading.of(metric).matcher not in (None, BY_ID):
-            return ""
         notes = self.scores.notes if self.judged_by(metric).matcher == BY_ID else ()
         return next((note for note in notes if note.startswith(NOT_VALID)), "")
 

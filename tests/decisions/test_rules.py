@@ -29,10 +29,7 @@ class TestRule:
             ("mrr >= baseline observed", Rule("mrr", ">=", 0.0, baseline=True)),
             ("mrr >= 0.5 as observed", Rule("mrr", ">=", 0.5)),
             ("embedding_similarity >= -0.1", Rule("embedding_similarity", ">=", -0.1)),
-            (
-                "recall(match=text>=0.6, min_grade=2)@5 >= 0.5",
-                Rule("recall(match=text>=0.6, min_grade=2)@5", ">=", 0.5),
-            ),
+            ("recall(min_grade=2)@5 >= 0.5", Rule("recall(min_grade=2)@5", ">=", 0.5)),
         ],
     )
     def test_is_read_and_written(self, text: str, rule: Rule) -> None:
@@ -73,7 +70,7 @@ class TestRule:
             Rule("mrr", "==", 0.5)  # type: ignore[arg-type]
 
     @given(
-        st.sampled_from(["ndcg@10", "rbp(p=0.8)@5", "recall(match=text>=0.6)@5"]),
+        st.sampled_from(["ndcg@10", "rbp(p=0.8)@5", "recall(min_grade=2)@5"]),
         st.sampled_from([">=", "<="]),
         st.decimals(-5, 5, places=4),
         st.booleans(),

@@ -23,9 +23,6 @@ COHERE = CohereRerankRelevancy(api_key="key")
 
 PLACES: dict[str, Callable[[Any], Any]] = {
     "compute": lambda ids: MRR().compute(expected_ids=["b"], retrieved_ids=ids),
-    "compute, texts matched": lambda ids: MRR(match="text").compute(
-        expected_ids=["b"], expected_texts=["b"], retrieved_ids=ids, retrieved_texts=ids
-    ),
     "text metric": lambda ids: COHERE.compute("who?", retrieved_texts=ids),
     "score_rankings": lambda ids: score_rankings({"q": ["b"]}, {"q": ids}, "mrr"),
     "Run": lambda ids: Run({"q": ids}),

@@ -22,8 +22,16 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from support.examples import examples
 from support.retrievers import Scripted, node
 
-from llama_index_rag_metrics import RetrievalDataset, Span, SpanMatcher, evaluate
-from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
+from llama_index_rag_metrics import (
+    Ranking,
+    Relevance,
+    RetrievalDataset,
+    Run,
+    Span,
+    evaluate,
+    match_run,
+)
+from llama_index_rag_metrics.rankings.matching.places import NodePlaces, node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 SENTENCES = [
@@ -51,44 +59,6 @@ def hierarchy(sizes: Iterable[int] = (80, 40, 20)) -> list[BaseNode]:
     return parser.get_nodes_from_documents([MOONS, SHELF])
 
 
-class TestSpans:
-    def test_the_share_of_the_expected_span_decides(self) -> None:
-        wanted = Span("a", 100, 200)
-        retrieved = [Span("a", 0, 150), Span("a", 0, 149), Span("b", 100, 200), Span("a", 100, 900)]
-        assert SpanMatcher().match([wanted], [*retrieved, None]) == [[0], [], [], [0], []]
-        # 49 of 100 characters
-        assert SpanMatcher(0.49).match([wanted], retrieved[1:2]) == [[0]]
-        assert SpanMatcher().match([None], retrieved) == [[], [], [], []]
-
-    @pytest.mark.parametrize(
-        "parts", [("a", 3, 3), ("a", -1, 3), ("a", 1.0, 3), ("a", 1), "a13", (1, 2, 3), None]
-    )
-    def test_what_is_no_span(self, parts: Any) -> None:
-        with pytest.raises(InvalidInput, match="span of 'p1'"):
-            SpanMatcher(spans={"p1": parts})
-
-    @given(
-        edges=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=2, max_size=6),
-        thresholds=st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)),
-    )
-    @examples(150)
-    def test_as_sets_of_characters_have_it(
-        self, edges: list[tuple[int, int]], thresholds: tuple[float, float]
-    ) -> None:
-        wanted, *retrieved = [Span("d", start, start + length) for start, length in edges]
-        low, high = sorted(thresholds)
-        characters = set(range(wanted.start, wanted.end))
-        shares = [
-            len(characters & set(range(span.start, span.end))) / len(characters)
-            for span in retrieved
-        ]
-        loose = SpanMatcher(low).match([wanted], retrieved)
-        assert loose == [[0] if share >= low else [] for share in shares]
-        strict = SpanMatcher(high).match([wanted], retrieved)
-        assert all(many or not few for few, many in zip(strict, loose, strict=True))
-        assert SpanMatcher(1).match([wanted], [wanted]) == [[0]]
-
-
 class TestNodes:
     def test_a_chunk_a_document_and_a_node_without_a_place(self) -> None:
         first, second, *_ = splitter(20).get_nodes_from_documents([MOONS])
@@ -100,15 +70,37 @@ class TestNodes:
     def test_nodes_of_a_hierarchy_are_followed_to_the_document(self) -> None:
         nodes = hierarchy()
         texts = {"moons": MOONS.text, "shelf": SHELF.text}
-        matcher = SpanMatcher(nodes=nodes)
+        places = NodePlaces(nodes)
         assert {node_span(leaf).source for leaf in get_leaf_nodes(nodes)} & set(texts) == set()  # type: ignore[union-attr]
         for leaf in nodes:
-            place = matcher.resolve(node_span(leaf))  # type: ignore[arg-type]
+            place = places.of_id(leaf.node_id)
+            assert place is not None
             assert texts[place.source][place.start : place.end] == leaf.get_content()
 
-    def test_a_circle_of_spans_ends(self) -> None:
-        matcher = SpanMatcher(spans={"a": ("b", 0, 9), "b": ("a", 0, 9)})
-        assert matcher.match([Span("a", 0, 5)], [Span("a", 0, 5)]) == [[0]]
+
+class TestMatching:
+    def match(self, wanted: Span, retrieved: list[Span | None]) -> list[list[str]]:
+        labels = Relevance(["w"]).with_spans({"w": wanted})
+        dataset = RetrievalDataset({"q": "?"}, {"q": labels})
+        ids = [f"n{number}" for number in range(len(retrieved))]
+        return match_run(Run({"q": Ranking(ids, spans=retrieved)}), dataset, "span").stands_for["q"]
+
+    def test_half_of_the_expected_span_decides(self) -> None:
+        retrieved = [Span("a", 0, 150), Span("a", 0, 149), Span("b", 100, 200), Span("a", 100, 900)]
+        found = self.match(Span("a", 100, 200), [*retrieved, None])
+        assert found == [["w"], ["n1"], ["n2"], ["w"], ["n4"]]
+
+    @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=2, max_size=6))
+    @examples(100)
+    def test_as_sets_of_characters_have_it(self, edges: list[tuple[int, int]]) -> None:
+        wanted, *retrieved = [Span("d", start, start + length) for start, length in edges]
+        characters = set(range(wanted.start, wanted.end))
+        shares = [
+            len(characters & set(range(span.start, span.end))) / len(characters)
+            for span in retrieved
+        ]
+        found = [names == ["w"] for names in self.match(wanted, [*retrieved])]
+        assert found == [share >= 0.5 for share in shares]
 
 
 class TestEvaluator:
@@ -120,16 +112,13 @@ class TestEvaluator:
             NodeWithScore(node=chunk) for chunk in splitter(30).get_nodes_from_documents([MOONS])
         ]
 
-    def test_spans_of_the_matcher(self) -> None:
+    def test_spans_of_the_labels(self) -> None:
         chunks = self.chunks()
         middle = node_span(chunks[1].node)
         spans = {"p1": ("moons", middle.start + 5, middle.start + 50), "p2": ("shelf", 0, 9)}  # type: ignore[union-attr]
-        results = evaluate(
-            Scripted({"?": chunks}),
-            self.dataset(),
-            ["mrr", "recall"],
-            matcher=SpanMatcher(spans=spans),
-        )
+        labels = Relevance(["p1", "p2"]).with_spans(spans)
+        dataset = RetrievalDataset({"q": "?"}, {"q": labels})
+        results = evaluate(Scripted({"?": chunks}), dataset, ["mrr", "recall"], matcher="span")
         assert results.scores.means == {"mrr": 0.5, "recall": 0.5}
         assert results.matched["span"].stands_for["q"][1] == ["p1"]
         assert list(results.run["q"].ids) == [chunk.node.node_id for chunk in chunks]
@@ -148,20 +137,17 @@ class TestEvaluator:
 
     def test_no_span_at_all_is_an_error_before_anything_is_asked(self) -> None:
         retriever = Scripted({"?": self.chunks()})
-        with pytest.raises(InvalidInput, match="Give SpanMatcher the spans"):
+        with pytest.raises(InvalidInput, match="Give labels that have places"):
             evaluate(retriever, self.dataset(), ["recall"], matcher="span")
         assert retriever.asked == []
 
     def test_spans_survive_the_journal(self, tmp_path: Path) -> None:
         retriever = Scripted({"?": [*self.chunks(), node("x", document="moons")]})
-        matcher = SpanMatcher(spans={"p1": ("moons", 0, 40), "p2": ("moons", 300, 340)})
+        spans = {"p1": ("moons", 0, 40), "p2": ("moons", 300, 340)}
+        dataset = RetrievalDataset({"q": "?"}, {"q": Relevance(list(spans)).with_spans(spans)})
         first, again = (
             evaluate(
-                retriever,
-                self.dataset(),
-                ["ndcg"],
-                matcher=matcher,
-                journal=tmp_path / "journal.jsonl",
+                retriever, dataset, ["ndcg"], matcher="span", journal=tmp_path / "journal.jsonl"
             )
             for _ in range(2)
         )
@@ -171,7 +157,7 @@ class TestEvaluator:
         assert again.scores.means == first.scores.means
 
 
-def test_auto_merging_scores_by_span_and_by_text_what_it_loses_by_id() -> None:
+def test_auto_merging_scores_by_text_what_it_loses_by_id() -> None:
     nodes = hierarchy((80, 20))
     leaves = get_leaf_nodes(nodes)
     docstore = SimpleDocumentStore()
@@ -197,8 +183,7 @@ def test_auto_merging_scores_by_span_and_by_text_what_it_loses_by_id() -> None:
     with pytest.warns(LabelWarning, match="relevant passages came under other ids"):
         by_id = evaluate(merging, dataset, ["recall"])
     assert by_id.scores.means["recall"] == 0
-    for matcher in (SpanMatcher(nodes=nodes), "text"):
-        results = evaluate(merging, dataset, ["recall", "mrr", "precision"], matcher=matcher)
-        assert list(results.run["q"].ids) == [parent.node_id]
-        # the parent covers both leaves, at ranks 1 and 2
-        assert results.scores.means == {"recall": 1, "mrr": 1, "precision": 1}
+    results = evaluate(merging, dataset, ["recall", "mrr", "precision"], matcher="text")
+    assert list(results.run["q"].ids) == [parent.node_id]
+    # the parent covers both leaves, at ranks 1 and 2
+    assert results.scores.means == {"recall": 1, "mrr": 1, "precision": 1}

@@ -18,7 +18,6 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
-    SpanMatcher,
     evaluate,
     print_results,
     score_rankings,
@@ -317,7 +316,7 @@ class TestMatched:
             corpus={"titan": self.TITAN, "io": self.IO},
         )
         script = {"methane?": [both], "volcanoes?": [other], "by id?": [other]}
-        return evaluate(Scripted(script), dataset, ["mrr", "mrr(match=text)"])
+        return evaluate(Scripted(script), dataset, ["mrr"], matcher="text")
 
     @staticmethod
     def below(text: str, query: str) -> list[str]:
@@ -328,7 +327,7 @@ class TestMatched:
         ][:2]
 
     def test_what_came_first_says_what_it_stands_for(self, matched: EvaluationResults) -> None:
-        text = shown(matched, metric="mrr(match=text)", width=200)
+        text = shown(matched, metric="mrr", width=200)
         assert self.below(text, "methane?") == [
             f"relevant titan [2] {self.TITAN}",
             f"score 1.00 c1 is titan [2], io [1], by text {self.TITAN} {self.IO}",
@@ -341,13 +340,6 @@ class TestMatched:
         assert self.below(text, "by id?") == [
             "relevant c2 [1] Rhea is an icy body.",
             "score 1.00 c2 [1] Rhea is an icy body.",
-        ]
-
-    def test_a_metric_of_ids_beside_it_shows_ids(self, matched: EvaluationResults) -> None:
-        text = shown(matched, metric="mrr", width=200)
-        assert self.below(text, "volcanoes?") == [
-            f"relevant io [1] {self.IO}",
-            "score 0.00 c2 Rhea is an icy body.",
         ]
 
     def test_texts_without_ids_are_shown(self) -> None:
@@ -366,9 +358,9 @@ class TestMatched:
         chunk = node("c1")
         chunk.node.start_char_idx, chunk.node.end_char_idx = 0, 50  # type: ignore[attr-defined]
         chunk.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
-        matcher = SpanMatcher(spans={"geysers": ("moons.txt", 10, 40)})
-        dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})
-        results = evaluate(Scripted({"geysers?": [chunk]}), dataset, ["mrr"], matcher=matcher)
+        labels = Relevance(["geysers"]).with_spans({"geysers": ("moons.txt", 10, 40)})
+        dataset = RetrievalDataset({"q": "geysers?"}, {"q": labels})
+        results = evaluate(Scripted({"geysers?": [chunk]}), dataset, ["mrr"], matcher="span")
         assert self.below(shown(results, width=120), "q geysers?") == [
             "relevant geysers (moons.txt, characters 10 to 40) [1] text of c1",
             "score 1.00 c1 is geysers [1], by place text of c1",

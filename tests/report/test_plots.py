@@ -28,7 +28,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     system_of,
 )
 from llama_index_rag_metrics.rankings.judging.judged import Hits
-from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.report.figure import Figure
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray

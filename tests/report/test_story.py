@@ -22,7 +22,7 @@ from llama_index_rag_metrics import (
     match_run,
     score_rankings,
 )
-from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.query_lines import found_line, retrieved_lines, wanted_lines
@@ -221,19 +221,6 @@ def test_what_only_a_call_had_says_so() -> None:
     stored = System.of(one.scores.replace(answers=kept), "stored")
     (line, _) = wanted_lines(query_answers("q", [stored], "recall@5"))
     assert line.where == "call 1 had it, the result doesn't"
-
-
-def test_so_it_is_where_texts_are_recognised_and_ids_clash() -> None:
-    """The label b has the text of a; b's own text isn't labelled."""
-    dataset = RetrievalDataset({"q": "?"}, {"q": ["b", "x2"]}, {"b": IO, "x2": TITAN})
-    ranking = Ranking(["c"], texts=[TITAN], calls=CALLS)
-    matched = match_run(Run({"q": ranking}), dataset, "text")
-    one = system(ranking, Relevance(["b", "x2"]), "recall@5", name="agent", matched=matched)
-    story = query_answers("q", [one], "recall@5")
-    places = [line.where for line in wanted_lines(story)]
-    assert places == ["call 1 had it, the result doesn't", "rank 1"]
-    first = (story.answers[0].calls or [])[0]
-    assert [item.grade for item in first.retrieved] == [1.0, None]
 
 
 # ---- several systems, and what is stored

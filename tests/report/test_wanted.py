@@ -14,7 +14,6 @@ from llama_index_rag_metrics import (
     Relevance,
     RetrievalDataset,
     Scores,
-    SpanMatcher,
     check_rules,
     evaluate,
 )
@@ -58,16 +57,9 @@ def by_span() -> EvaluationResults:
     made = node("c1")
     made.node.start_char_idx, made.node.end_char_idx = 0, 50  # type: ignore[attr-defined]
     made.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
-    matcher = SpanMatcher(spans={"geysers": ("moons.txt", 10, 40)})
-    dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})
-    return evaluate(Scripted({"geysers?": [made]}), dataset, ["mrr"], matcher=matcher)
-
-
-def by_two() -> EvaluationResults:
-    """One metric by id and one by text: each has its own wanted items."""
-    dataset = RetrievalDataset({"q": "volcanoes?"}, {"q": ["io"]}, corpus={"io": IO})
-    script = {"volcanoes?": [chunk("io", RHEA), chunk("c2", IO)]}
-    return evaluate(Scripted(script), dataset, ["mrr", "mrr(match=text)"])
+    labels = Relevance(["geysers"]).with_spans({"geysers": ("moons.txt", 10, 40)})
+    dataset = RetrievalDataset({"q": "geysers?"}, {"q": labels})
+    return evaluate(Scripted({"geysers?": [made]}), dataset, ["mrr"], matcher="span")
 
 
 def answers(results: EvaluationResults, metric: str = "mrr") -> QueryAnswers:
@@ -97,16 +89,6 @@ def test_any_item_of_a_group_is_wanted() -> None:
     assert answers(by_group(), "group_mrr").wanted == [first, [Item("c9", 1.0)]]
 
 
-def test_each_of_several_matchers_sees_for_itself() -> None:
-    results = by_two()
-    ids, texts = answers(results), answers(results, "mrr(match=text)")
-    assert [item.grade for item in ids.answers[0].retrieved or ()] == [1.0, None]
-    assert [item.grade for item in texts.answers[0].retrieved or ()] == [None, 1.0]
-    # the dataset's text, not that of the chunk that has the id
-    assert ids.wanted == [[Item("io", 1.0, text=IO)]]
-    assert texts.wanted == [[Item("io", 1.0, IO, IO)]]
-
-
 MISSED = ("expected text 2 [1]", "Not retrieved.", "never retrieved")
 RECOGNISED = ("expected text 1 [1]", IO, "rank 2")
 EXPECTED = {
@@ -124,15 +106,13 @@ EXPECTED = {
         "c1 is geysers [1], by place",
         [("geysers (moons.txt, characters 10 to 40) [1]", "text of c1", "rank 1")],
     ),
-    "two, by id": (by_two, "mrr", "io [1]", [("io [1]", IO, "rank 1")]),
-    "two, by text": (by_two, "mrr(match=text)", "io", [("io [1]", IO, "rank 2")]),
 }
 each = pytest.mark.parametrize(
     ("build", "metric", "got", "wanted"), EXPECTED.values(), ids=EXPECTED
 )
 
 
-@pytest.mark.parametrize("build", [by_id, by_group, by_text, by_span, by_two])
+@pytest.mark.parametrize("build", [by_id, by_group, by_text, by_span])
 def test_the_gate_shows_it_of_results_and_of_stored_scores(build: Any) -> None:
     results = build()
     stored = Scores.from_json(results.scores.to_json())

@@ -15,7 +15,6 @@ from llama_index_rag_metrics import (
     EmbeddingSimilarity,
     LLMRelevancy,
     RetrieverEvaluator,
-    SpanMatcher,
     evaluate,
     generate_question_context_pairs,
     metric,
@@ -41,10 +40,6 @@ def retrieve(query: str) -> list[str]:
         (lambda: metrics([NDCG]), "Write NDCG()."),  # type: ignore[list-item]
         (lambda: score_rankings({"q": ["a"]}, {"q": ["a"]}, [NDCG]), "Write NDCG()."),  # type: ignore[list-item]
         (lambda: RetrieverEvaluator(metrics=[NDCG], retriever=retrieve), "Write NDCG()."),
-        (
-            lambda: evaluate(retrieve, DATASET, ["mrr"], matcher=SpanMatcher),  # type: ignore[arg-type]
-            "Write SpanMatcher().",
-        ),
         (lambda: register({"my": NDCG}), "a metric class, such as a subclass of BinaryMetric"),  # type: ignore[arg-type]
         (
             lambda: evaluate(retrieve, DATASET, ["mrr"], top_k=5),  # type: ignore[call-arg]

@@ -35,7 +35,7 @@ from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts.llm_relevancy import LLMRelevancy
 from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache.fetching import Cache

@@ -41,7 +41,7 @@ from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache.fetching import Cache

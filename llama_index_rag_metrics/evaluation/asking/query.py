@@ -29,7 +29,7 @@ from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
 from llama_index_rag_metrics.rankings.judging.columns import compute_arguments
 from llama_index_rag_metrics.rankings.matching.id_matcher import item_ids, names_of
-from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
+from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Usage

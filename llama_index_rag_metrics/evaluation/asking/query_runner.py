@@ -19,15 +19,10 @@ from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
 from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, Journal, answers_to
 from llama_index_rag_metrics.evaluation.asking.query import Asked, Asker, Question
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
-    Matching,
-    count_by_text,
-    expected_texts,
-)
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import count_by_text
 from llama_index_rag_metrics.evaluation.who_asks import Query, Told
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, LabelCheck
-from llama_index_rag_metrics.rankings.matching.matcher import Matcher
-from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.rankings.matching.matched import Matched, expected_texts, match_run
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import whole_seconds
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
@@ -35,7 +30,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, R
 from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.retries import refuses_key
-from llama_index_rag_metrics.runtime.sync import loop_watched, out_of_reach
+from llama_index_rag_metrics.runtime.sync import in_thread, loop_watched, out_of_reach
 from llama_index_rag_metrics.scores.scoring.batches import Cut
 
 if TYPE_CHECKING:
@@ -135,7 +130,6 @@ class QueryRunner:
         *,
         metrics: Sequence[str] = (),
         by_id: bool = True,
-        matchers: Sequence[Matcher[Any]] = (),
         journal: Journal | None = None,
         told: Told | None = None,
         stored: Sequence[Mapping[str, Ranking]] = (),
@@ -164,7 +158,6 @@ class QueryRunner:
         self._notes: dict[str, None] = {}
         self._answered = bool(self._finished)
         self._stopping = False
-        self._matchings = {time: [Matching(each, dataset) for each in matchers] for time in times}
         self._collected = {
             time: Collected(
                 results={metric: {} for metric in metrics},
@@ -211,17 +204,14 @@ class QueryRunner:
             rankings = {query_id: self._rankings[Asking(query_id, time)] for query_id in queries}
             collected.run = Run(rankings, name=self.options.name)
             collected.run.min_score = self.plan.min_score
-            collected.matched = {
-                matching.matcher.name: matching.finish(collected.run)
-                for matching in self._matchings[time]
-            }
+            if (matcher := self.options.matcher) is not None:
+                matched = await in_thread(match_run, collected.run, self.dataset, matcher)
+                collected.matched = {matched.matcher: matched}
         first, *_ = every = [*self._collected.values()]
         self._notes |= dict.fromkeys(self._cut.notes)
         first.notes = (*self._resumed, *self._notes, *self._failures.notes, *self.asker.notes)
-        by_matcher = {name: matched.usage for name, matched in first.matched.items()}
-        first.usage |= {name: usage for name, usage in by_matcher.items() if usage is not None}
         is_lost = self._labels.are_strange
-        came = await count_by_text(self.dataset, first.run) if is_lost else None
+        came = await in_thread(count_by_text, self.dataset, first.run) if is_lost else None
         said = ([matched.label_note for matched in each.matched.values()] for each in every)
         # what any run recognised isn't lost
         notes = [of_matcher[0] for of_matcher in zip(*said, strict=True) if all(of_matcher)]
@@ -255,11 +245,6 @@ class QueryRunner:
                 uncut, ranking = ranking, ranking.at_least(self.options.min_score, query_id)
                 self._cut += Cut.of(uncut, ranking)
             self._rankings[asking] = ranking
-            if ranking.error is None:
-                for matching in self._matchings[asking.repeat]:
-                    await matching.match(
-                        query_id, ranking, self.asker.in_thread, self.options.timeout
-                    )
             await self._compute(asking, ranking)
             del self._under_way[asking]
 

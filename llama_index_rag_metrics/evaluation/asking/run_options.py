@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matcher import Matcher
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import check_min_score
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
@@ -109,7 +109,7 @@ class RunOptions:
     workers: int = WORKERS
     show_progress: bool = False
     match_on: MatchOn = "node_id"
-    matcher: Matcher[Any] | None = None
+    matcher: MatcherLike | None = None
     cache: Cache = field(default_factory=Cache)
     repeats: int = 1
     no_relevant: NoRelevant = "exclude"

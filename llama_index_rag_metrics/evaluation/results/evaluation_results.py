@@ -17,7 +17,7 @@ from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric
-from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
+from llama_index_rag_metrics.rankings.matching.matched import Matched, matcher_name
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
@@ -149,8 +149,6 @@ class EvaluationResults(Reportable, ListOfResults):
 
 
 def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResults:
-    from llama_index_rag_metrics.evaluation.retrieved.run_matching import matcher_names
-
     first, *others = collected
     scores, run, matched = _scores_of(plan, first), first.run, first.matched
     if others:
@@ -158,7 +156,12 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
         scores = Scores.of_repeats(of_each, [metric.metric_name for metric in plan.metrics])
         run = run.replaced(run, repeats=[each.run for each in collected])
         matched = {
-            name: Matched.of_repeats([each.matched[name] for each in collected]) for name in matched
+            name: replace(
+                each,
+                run=run.replaced(each.run, repeats=[time.matched[name].run for time in collected]),
+                repeats=tuple(time.matched[name] for time in collected),
+            )
+            for name, each in matched.items()
         }
     labels = [] if first.label_note is None else [first.label_note]
     scores = scores.replace(
@@ -170,17 +173,25 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
         relevance=plan.questions.relevance,
         scores=scores,
         matched=matched,
-        matched_by=matcher_names(plan.metrics, plan.options.matcher, matched),
+        matched_by=dict.fromkeys(
+            [
+                metric.metric_name
+                for metric in plan.metrics
+                if matched and getattr(metric, "recognises", True)
+            ],
+            matcher_name(plan.options.matcher),
+        ),
         text_of=PassageTexts(plan.questions),
     )
 
 
 def _scores_of(plan: Plan, collected: Collected) -> Scores:
-    from llama_index_rag_metrics.evaluation.retrieved.run_matching import score_by_matcher
+    from llama_index_rag_metrics.evaluation.retrieved.run_matching import score_matched
 
-    dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
+    dataset, metrics = plan.questions, plan.metrics
     scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
-    by_rank = score_by_matcher(metrics, matcher, dataset, collected.run, collected.matched, scoring)
+    matched = next(iter(collected.matched.values()), None)
+    by_rank = score_matched(metrics, dataset, collected.run, matched, scoring)
     excluded = by_rank.failed if scoring.failed == "exclude" else ()
     others = {
         name: {
@@ -301,8 +312,7 @@ def means_by_cutoff(
     uncut = ranking_metric(metric)
     if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
         return {}
-    not_taken = {"k", "tokens", "match", "ideal"}
-    parameters = {**uncut.model_dump(exclude=not_taken, exclude_none=True), "match": BY_ID}
+    parameters = uncut.model_dump(exclude={"k", "tokens", "ideal"}, exclude_none=True)
     chosen = [type(uncut).model_validate({**parameters, "k": n}) for n in cutoffs]
     relevance, rankings = _scored(system, metric, query_ids)
     retrieved = [ranking for ranking in rankings if ranking.ids]

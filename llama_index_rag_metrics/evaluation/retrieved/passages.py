@@ -22,7 +22,7 @@ from llama_index_rag_metrics.files.beir import read_corpus
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_id
-from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.matching.places import NodePlaces
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.sync import synchronous
@@ -124,16 +124,16 @@ class Passages:
 
     @classmethod
     def _of_nodes(cls, kept: tuple[BaseNode, ...], match_on: MatchOn) -> Passages:
-        matcher = SpanMatcher(nodes=kept)
+        node_places = NodePlaces(kept)
         by_id: defaultdict[str, list[BaseNode]] = defaultdict(list)
         for node in kept:
             by_id[item_id(NodeWithScore(node=node), match_on)].append(node)
         texts = {key: "\n".join(node.get_content() for node in same) for key, same in by_id.items()}
         documents = {key: same[-1].ref_doc_id or same[-1].node_id for key, same in by_id.items()}
         places = {
-            key: matcher.resolve(place)
+            key: place
             for key, same in by_id.items()
-            if len(same) == 1 and (place := matcher.span_of(same[0].node_id)) is not None
+            if len(same) == 1 and (place := node_places.of_id(same[0].node_id)) is not None
         }
         return cls(texts, documents, places, kept)
 

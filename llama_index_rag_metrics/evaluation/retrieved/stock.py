@@ -11,7 +11,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_id
-from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes, text_match_note

@@ -28,7 +28,7 @@ from llama_index.core.workflow import Event
 
 from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
 from llama_index_rag_metrics.files.runs.run_records import plain_score
-from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
+from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls, item_columns
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount

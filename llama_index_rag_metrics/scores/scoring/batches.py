@@ -24,7 +24,6 @@ from llama_index_rag_metrics.rankings.judging.judged import (
     scores_in,
 )
 from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, RetrievalScores
-from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, slope
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
@@ -493,13 +492,6 @@ def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
         if not isinstance(metric, RankingMetric):
             remedy = "A metric of texts needs the questions and the texts: use evaluate()."
             raise InvalidInput("metrics", name, "metrics of rankings", remedy, lacks="texts")
-        if metric.match not in {None, BY_ID}:
-            remedy = (
-                "A matcher needs what it compares: use evaluate(), or match_run() on a stored run, "
-                "whose relevance and run score_rankings() takes."
-            )
-            expected = "metrics that compare ids"
-            raise InvalidInput("metrics", name, expected, remedy, lacks="matcher")
         chosen.append(metric)
     return chosen
 

@@ -1,0 +1,405 @@
+"""Matching a run: what retrieved items stand for, by their texts, their places or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.arrays import BoolArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import describe_error
+
+from .containment import CONTAINED, likeness
+
+MatchFunction: TypeAlias = Callable[[Sequence[str], Sequence[str]], npt.ArrayLike]
+"""Of expected and retrieved texts a matrix of truth values: a row for each retrieved text, a column
+for each expected one."""
+
+MatcherLike: TypeAlias = "str | MatchFunction"
+"""`"text"`, `"span"`, or a function of expected and retrieved texts."""
+
+BY_ID, BY_TEXT, BY_SPAN = "id", "text", "span"
+
+_HALF = 0.5
+"""The share of an expected span from which a retrieved one is it."""
+
+PLACE_KEYS = ("ref_doc_id", "start_char_idx", "end_char_idx")
+"""The keys of a document's metadata that say where it is in its source."""
+
+
+class Labelled(Protocol):
+    """What matching reads of a dataset."""
+
+    @property
+    def queries(self) -> Mapping[str, str]: ...
+    @property
+    def relevance(self) -> Mapping[str, Relevance]: ...
+    @property
+    def expected_texts(self) -> Mapping[str, list[str]]: ...
+    @property
+    def corpus(self) -> Mapping[str, str]: ...
+    @property
+    def document_metadata(self) -> Mapping[str, Mapping[str, Any]]: ...
+    def indexed_text(self, item: str, /) -> str: ...
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The expected items of a query whose text or span is known, best grade first."""
+
+    relevance: Relevance | None
+    ids: tuple[str, ...] = ()
+    passages: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, relevance: Relevance | None, passages: Mapping[str, Any]) -> Expected:
+        grades = {} if relevance is None else relevance.grades
+        ids = sorted(filter(passages.__contains__, grades), key=lambda item: -grades[item])
+        return cls(relevance, tuple(ids), tuple(passages[item] for item in ids))
+
+    @classmethod
+    def of_texts(cls, relevance: RelevanceLike | None, texts: Sequence[str]) -> Expected:
+        """Relevance and a text for each relevant or each judged id; or the texts alone."""
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise InvalidInput("expected_texts", texts, "a list of texts")
+        judged = None if relevance is None else Relevance.of(relevance)
+        if texts and (judged is None or not judged.grades):
+            named = {f"expected text {n}": text for n, text in enumerate(dict.fromkeys(texts), 1)}
+            return cls.of(Relevance(named.keys()), named)
+        if judged is None:
+            return cls(None)
+        for ids in (judged, judged.grades):
+            if len(ids) == len(texts):
+                return cls.of(judged, dict(zip(ids, texts, strict=True)))
+        expected = f"a text for each of the {len(judged)} expected ids, in the same order"
+        raise InvalidInput("expected_texts", list(texts), expected)
+
+    @classmethod
+    def by_text(cls, dataset: Labelled, query_id: str) -> Expected:
+        """The expected texts of a query: its own, or those that the corpus has."""
+        relevance = dataset.relevance.get(query_id)
+        texts = dataset.expected_texts.get(query_id)
+        if texts:
+            return cls.of_texts(relevance, texts)
+        items = () if relevance is None else filter(dataset.corpus.__contains__, relevance.grades)
+        return cls.of(relevance, {item: dataset.indexed_text(item) for item in items})
+
+    @classmethod
+    def by_span(cls, dataset: Labelled, query_id: str) -> Expected:
+        """The expected places of a query: those of its labels, or of the documents' metadata."""
+        relevance = dataset.relevance.get(query_id)
+        spans: dict[str, Span] = {}
+        for item in () if relevance is None else relevance.grades:
+            metadata = dataset.document_metadata.get(item, {})
+            source, start, end = (metadata.get(key) for key in PLACE_KEYS)
+            if isinstance(source, str) and type(start) is int and type(end) is int:
+                spans[item] = Span(source, start, end)
+        if relevance is not None:
+            spans.update(relevance.spans or {})
+        return cls.of(relevance, spans)
+
+
+def as_matcher(matcher: MatcherLike | None) -> MatcherLike | None:
+    """The matcher, checked; None for comparing ids."""
+    if matcher is None or matcher == BY_ID:
+        return None
+    is_function = callable(matcher) and not isinstance(matcher, type)
+    if is_function or matcher in (BY_TEXT, BY_SPAN):
+        return matcher
+    expected = f"{BY_ID!r}, {BY_TEXT!r}, {BY_SPAN!r}, or a function of expected and retrieved texts"
+    raise InvalidInput("matcher", matcher, expected)
+
+
+def matcher_name(matcher: MatcherLike | None) -> str:
+    if matcher is None:
+        return BY_ID
+    if isinstance(matcher, str):
+        return matcher
+    return str(getattr(matcher, "__name__", type(matcher).__name__))
+
+
+@dataclass(frozen=True)
+class Matched:
+    """What a matcher made of a run: rankings of expected ids, and what they are judged by.
+
+    Attributes:
+        matcher: the matcher's name.
+        run: the rankings that are judged: expected ids, and the own ids of what covers nothing.
+        relevance: query id to relevance; expected items known by text alone have ids of their own.
+        stands_for: query id to, for each retrieved item, the ids that it stands for: of the
+            expected items that it covers, or its own.
+        passages: query id to expected id to its text or span, where it is known.
+        errors: query id to error, where the matcher failed.
+        notes: what a reader of the scores should know.
+        label_note: that nothing was recognised at all, where so.
+        repeats: the same of each run, if questions were asked several times.
+    """
+
+    matcher: str
+    run: Run
+    relevance: Mapping[str, Relevance]
+    stands_for: Mapping[str, list[list[str]]]
+    passages: Mapping[str, Mapping[str, str | Span]]
+    errors: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    label_note: str | None = None
+    repeats: tuple[Matched, ...] = ()
+
+
+def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
+    """Match what a run retrieved with what its dataset expects.
+
+    `score_rankings(matched.relevance, matched.run, metrics)` scores what comes out; a query on
+    which the matcher failed has its error.
+
+    Args:
+        run: what was retrieved, with texts, or with spans for "span".
+        dataset: the dataset that it was retrieved for.
+        matcher: "text": the passage is in the retrieved text or the other way round, by the share
+            of common 5-grams (0.8 or more); "span": half of the passage's place is in the retrieved
+            one; or a function of expected and retrieved texts, which returns a matrix of truth
+            values: a row for each retrieved text, a column for each expected one.
+
+    Raises:
+        InvalidInput: nothing is known of any expected item, or there is no such matcher.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset
+        >>> dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["Saturn has moons."]})
+        >>> run = Run({"q": Ranking(["n1", "n2"], texts=["Mars is red.", "saturn has moons"])})
+        >>> match_run(run, dataset, "text").stands_for["q"]
+        [['n1'], ['expected text 1']]
+    """
+    matcher = as_matcher(matcher) or BY_ID
+    if matcher == BY_ID:
+        raise InvalidInput("matcher", matcher, "a matcher of texts or spans")
+    if run.repeats:
+        repeats = tuple(match_run(time, dataset, matcher) for time in run.repeats)
+        runs = [matched.run for matched in repeats]
+        return replace(repeats[0], run=Run(repeats=runs, name=run.name), repeats=repeats)
+    return _Matching(matcher, dataset).match(run)
+
+
+def check_matchable(dataset: Labelled, matcher: MatcherLike | None) -> None:
+    """Refuse a matcher for a dataset of whose expected items nothing is known that it compares."""
+    if matcher is not None:
+        _Matching(matcher, dataset).check_passages()
+
+
+class _Matching:
+    def __init__(self, matcher: MatcherLike, dataset: Labelled) -> None:
+        self.matcher, self.name = matcher, matcher_name(matcher)
+        read = Expected.by_span if matcher == BY_SPAN else Expected.by_text
+        self.expected = {query_id: read(dataset, query_id) for query_id in dataset.queries}
+        self.stands_for: dict[str, list[list[str]]] = {}
+        self.errors: dict[str, str] = {}
+
+    def match(self, run: Run) -> Matched:
+        notes = self.check_passages()
+        rankings: dict[str, Ranking] = {}
+        for query_id, ranking in run.items():
+            if query_id not in self.expected:
+                continue
+            error = ranking.error
+            if error is None:
+                error = self._match_query(query_id, ranking)
+            stands_for = self.stands_for.get(query_id)
+            rankings[query_id] = replace(_expand(ranking, stands_for), error=error)
+        notes += self._failure_notes()
+        label_note = None
+        if self._retrieved_nothing_expected(run):
+            label_note = (
+                f"{self.name} finds no labelled passage in what was retrieved: all scores are 0"
+            )
+        relevance = {query_id: expected.relevance for query_id, expected in self.expected.items()}
+        matched_run = run.replaced(rankings)
+        recognised = f"passages are recognised by {self.name}, not by ids"
+        matched_run.notes = (*run.notes, *notes, recognised)
+        if label_note is not None:
+            matched_run.notes += (label_note,)
+        return Matched(
+            self.name,
+            matched_run,
+            {query_id: labels for query_id, labels in relevance.items() if labels is not None},
+            self.stands_for,
+            {
+                query_id: dict(zip(expected.ids, expected.passages, strict=True))
+                for query_id, expected in self.expected.items()
+            },
+            self.errors,
+            tuple(notes),
+            label_note,
+        )
+
+    def _match_query(self, query_id: str, ranking: Ranking) -> str | None:
+        """Match the items retrieved for a query; the error where that failed."""
+        expected = self.expected[query_id]
+        try:
+            covers = self._compare(expected, ranking)
+        except Exception as error:  # noqa: BLE001 - any function, any error: recorded by query
+            self.errors[query_id] = describe_error(error)
+            return self.errors[query_id]
+        self.stands_for[query_id] = _stand_ins(expected.ids, covers, ranking.ids)
+        return None
+
+    def _compare(self, expected: Expected, ranking: Ranking) -> BoolArray:
+        """(retrieved, expected) whether a retrieved item covers an expected one."""
+        is_span = self.matcher == BY_SPAN
+        retrieved: Sequence[Any] | None = ranking.spans if is_span else ranking.texts
+        if retrieved is None and ranking.ids:
+            what = "spans" if is_span else "texts"
+            raise InvalidInput(what, None, f"{what} of what was retrieved")
+        retrieved = list(retrieved or ())
+        shape = (len(retrieved), len(expected.passages))
+        if self.matcher == BY_TEXT:
+            return likeness(expected.passages, retrieved) >= CONTAINED
+        if is_span:
+            rows = [[_share(span, place) for span in expected.passages] for place in retrieved]
+            return np.array(rows, np.float64).reshape(shape) >= _HALF
+        assert not isinstance(self.matcher, str)
+        covers = np.asarray(self.matcher(list(expected.passages), retrieved), np.bool_)
+        if covers.shape != shape and covers.size:
+            rows_and_columns = f"{shape[0]} rows of {shape[1]} truth values"
+            raise InvalidInput(f"what {self.name} returned", covers.shape, rows_and_columns)
+        return covers.reshape(shape)
+
+    def check_passages(self) -> list[str]:
+        """A note on relevant passages of which nothing is known that could be compared."""
+        n_relevant = n_known = 0
+        for expected in self.expected.values():
+            labels = () if expected.relevance is None else expected.relevance
+            n_relevant += len(labels)
+            n_known += len(set(labels).intersection(expected.ids))
+        what = "span" if self.matcher == BY_SPAN else "text"
+        if n_relevant and not n_known:
+            remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
+            if what == "span":
+                remedy = "Give labels that have places: Relevance.of_spans(...), or with_spans()."
+            got = f"none for {n_relevant} expected ids"
+            raise InvalidInput(f"matcher {self.name!r}", got, f"a {what} for each", remedy)
+        if n_known == n_relevant:
+            return []
+        lost = f"{n_relevant - n_known} of {n_relevant} relevant passages"
+        return [f"{lost} have no {what}, so {self.name} can't find them"]
+
+    def _failure_notes(self) -> list[str]:
+        if not self.errors:
+            return []
+        query_id, error = next(iter(self.errors.items()))
+        n = len(self.errors)
+        questions = f"{n:,} questions" if n > 1 else "1 question"
+        return [
+            f"{self.name} failed on {questions}, where its metrics have no value; "
+            f"{query_id!r}: {error}"
+        ]
+
+    def _retrieved_nothing_expected(self, run: Run) -> bool:
+        could_find = False
+        for query_id, stands_for in self.stands_for.items():
+            ids = set(self.expected[query_id].ids)
+            if not ids.isdisjoint(chain.from_iterable(stands_for)):
+                return False
+            could_find |= bool(ids and run[query_id].ids)
+        return could_find
+
+
+def expected_texts(dataset: Labelled, query_id: str) -> list[str]:
+    """The texts of a query's relevant items: its own, or the corpus's, best grade first."""
+    texts = dataset.expected_texts.get(query_id)
+    relevance = dataset.relevance.get(query_id)
+    if texts and (relevance is None or len(texts) != len(relevance.grades)):
+        return texts
+    expected = Expected.by_text(dataset, query_id)
+    relevant = frozenset(expected.relevance or ())
+    pairs = zip(expected.ids, expected.passages, strict=True)
+    return [text for item, text in pairs if item in relevant]
+
+
+def _share(wanted: Span, place: Span | None) -> float:
+    if place is None or wanted.source != place.source:
+        return 0.0
+    shared = min(wanted.end, place.end) - max(wanted.start, place.start)
+    return max(0, shared) / (wanted.end - wanted.start)
+
+
+def _stand_ins(
+    expected_ids: Sequence[str], covers: BoolArray, retrieved_ids: Sequence[str]
+) -> list[list[str]]:
+    """The ids that each retrieved item covers, or its own, made unlike any expected one."""
+    expected = set(expected_ids)
+    stands_for: list[list[str]] = []
+    for row, item in zip(covers, retrieved_ids, strict=True):
+        covered = [expected_ids[position] for position in np.flatnonzero(row).tolist()]
+        if not covered:
+            name = item if item not in expected else f"retrieved {item}"
+            while name in expected:
+                name += "'"
+            covered = [name]
+        stands_for.append(covered)
+    return stands_for
+
+
+def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
+    """The ranking of expected items that retrieved items stand for; empty where unknown."""
+    if stands_for is None:
+        return replace(ranking, ids=[], scores=None, tokens=None, texts=None, spans=None)
+    scores, tokens, calls = ranking.scores, ranking.tokens, ranking.calls
+    if scores is not None:
+        pairs = zip(stands_for, scores, strict=True)
+        scores = [score for names, score in pairs for _ in names]
+    if tokens is not None:
+        tokens = carry_costs(stands_for, ranking.ids, tokens)
+    if calls is not None:
+        names_of = dict(zip(ranking.ids, stands_for, strict=True))
+        calls = tuple(_expand_call(call, names_of) for call in calls)
+    return replace(
+        ranking,
+        ids=list(chain.from_iterable(stands_for)),
+        scores=scores,
+        tokens=tokens,
+        texts=None,
+        spans=None,
+        calls=calls,
+    )
+
+
+def _expand_call(call: Call, names_of: Mapping[str, Iterable[str]]) -> Call:
+    ids = list(chain.from_iterable(names_of.get(item, ()) for item in call.ids))
+    return Call(
+        ids, query=call.query, asked_by=call.asked_by, retriever=call.retriever, error=call.error
+    )
+
+
+def carry_costs(
+    stands_for: Sequence[Sequence[str]], retrieved_ids: Sequence[str], tokens: Sequence[int]
+) -> list[int]:
+    """The cost of each item of the flattened ranking, so that a budget counts whole chunks.
+
+    A retrieved item's cost is that of the first item that it stands for; the others are free. A
+    repetition's cost is carried to the next item; a copy of a retrieved item costs nothing.
+
+    >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])
+    [10, 0, 50, 0]
+    """
+    costs: list[int] = []
+    credited: set[str] = set()
+    paid: set[str] = set()
+    due = 0
+    for stand_in, item, cost in zip(stands_for, retrieved_ids, tokens, strict=True):
+        if item not in paid:
+            due += cost
+        paid.add(item)
+        for name in stand_in:
+            costs.append(0 if name in credited else due)
+            if name not in credited:
+                due = 0
+            credited.add(name)
+    return costs
