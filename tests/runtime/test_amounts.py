@@ -17,7 +17,6 @@ from llama_index.core.schema import TextNode
 
 import llama_index_rag_metrics as package
 from llama_index_rag_metrics import (
-    ContainmentMatcher,
     LLMRelevancy,
     Ranking,
     RetrievalDataset,
@@ -53,7 +52,6 @@ def evaluator() -> RetrieverEvaluator:
 
 
 NUMBERS: Mapping[str, Callable[..., object]] = {
-    "ContainmentMatcher": ContainmentMatcher,
     "LLMRelevancy.grade": lambda **options: LLMRelevancy(llm=MockLLM()).grade(
         QUERIES, RUN, **options
     ),
