@@ -83,7 +83,7 @@ def run_move(
     """
     from llama_index_rag_metrics import RetrievalDataset, move_labels
     from llama_index_rag_metrics.cli.retriever_factories import passages_of
-    from llama_index_rag_metrics.files.retrieval_dataset import check_ending
+    from llama_index_rag_metrics.files.dataset_objects import check_ending
 
     check_share("threshold", threshold)
     check_files({"--output": output, "--html": html}, [Path(new_nodes)])

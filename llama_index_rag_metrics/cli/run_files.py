@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
 from llama_index_rag_metrics.files.lines import LacksField
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
+from llama_index_rag_metrics.files.sources import kind_of
+from llama_index_rag_metrics.files.traces.containers import is_trace_file
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -100,7 +101,7 @@ class TraceQuestions:
 
 def read_stored(path: Path, asked: TraceQuestions) -> Run:
     """A run from a file, of traces where their questions are named."""
-    if asked.is_given and format_of(path, "run") == "traces":
+    if asked.is_given and is_trace_file(path):
         run = read_traces(path, question_id=asked.question_id, questions=asked.questions)
     elif asked.question_id is not None:
         raise InvalidInput("--question-id", str(path), "a file of traces as RUN")
@@ -138,7 +139,7 @@ def _read_system(
     if relevance is None:
         relevance = relevance_beside(path)
     if not run.keys() & relevance.keys():
-        if format_of(path, "run") == "traces" and not (asked.question_id or asked.questions):
+        if is_trace_file(path) and not (asked.question_id or asked.questions):
             expected = "traces of the questions that are judged"
             remedy = "--question-id ATTRIBUTE or --questions DATASET names the question of a trace."
             raise InvalidInput("RUN", str(path), expected, remedy)

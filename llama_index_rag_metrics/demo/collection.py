@@ -14,4 +14,4 @@ def load_collection() -> RetrievalDataset:
     multi, unanswerable).
     """
     with as_file(files(__package__) / "data") as folder:
-        return RetrievalDataset.from_beir(folder, name="Saltbeck Works")
+        return RetrievalDataset.load(folder, name="Saltbeck Works")

@@ -108,7 +108,7 @@ class Plan:
         options: RunOptions,
         postprocessors: Sequence[BaseNodePostprocessor] = (),
     ) -> Plan:
-        questions = RetrievalDataset.of(dataset)
+        questions = RetrievalDataset.load(dataset)
         options.scoring.check(questions.relevance)
         return cls(
             questions,
@@ -454,7 +454,7 @@ async def aevaluate(
             which gets the question's metadata, too, if it has a parameter `metadata`. An
             index is asked for as many nodes as the largest cutoff, and for at least 10 where a
             metric has none.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes, such as a path or
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes, such as a path or
             LlamaIndex's removed EmbeddingQAFinetuneDataset.
         metrics: names or metrics.
         node_postprocessors: applied to what is retrieved, in this order.

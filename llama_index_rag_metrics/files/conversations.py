@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from llama_index_rag_metrics.files.fields import first_of
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated, without_secrets
 
@@ -58,12 +57,17 @@ def read_history(value: object) -> list[dict[str, str]]:
 def _message(message: object) -> dict[str, str]:
     fields = {name: getattr(message, name, None) for name in (*_ROLE, *_CONTENT)}
     known = message if isinstance(message, Mapping) else fields
-    role, content = (first_of(known, names) for names in (_ROLE, _CONTENT))
+    role, content = (_first(known, names) for names in (_ROLE, _CONTENT))
     role = getattr(role, "value", role)
     role = _ROLES.get(str(role), str(role))
     if role not in _KNOWN or not isinstance(content, str):
         raise ValueError(_A_HISTORY, message)
     return {"role": role, "content": content}
+
+
+def _first(fields: Mapping[str, Any], names: Sequence[str]) -> Any:
+    values = (fields.get(name) for name in names)
+    return next((value for value in values if value is not None), None)
 
 
 def is_turn(row: Mapping[str, Any]) -> bool:

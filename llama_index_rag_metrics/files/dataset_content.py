@@ -8,10 +8,11 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.files.conversations import read_conversation
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+from .conversations import read_conversation
 
 Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
 
@@ -36,9 +37,10 @@ def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, R
     """Relevance by query id, in any form; None is left out, since it means unjudged."""
     expected = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
     _check_mapping("relevance", relevance, expected)
-    known = {query_id: each for query_id, each in relevance.items() if each is not None}
     judged: dict[str, Relevance] = {}
-    for query_id, judgements in known.items():
+    for query_id, judgements in relevance.items():
+        if judgements is None:
+            continue
         place = f"relevance[{query_id!r}]"
         try:
             judged[query_id] = Relevance.of(judgements)
@@ -77,8 +79,8 @@ def read_lists(part: str, kind: str, lists: Mapping[str, Iterable[str]]) -> dict
     return {query_id: list(items) for query_id, items in lists.items()}
 
 
-def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
-    unknown = [key for key in ids if key not in known]
+def refuse_unknown(part: str, ids: Iterable[str], allowed: Collection[str], where: str) -> None:
+    unknown = [key for key in ids if key not in allowed]
     if unknown:
         raise InvalidInput(part, unknown, f"only ids of {where}")
 
@@ -163,5 +165,5 @@ class PassageTexts:
         named = (item for relevance in judged for item in relevance)
         placed = (span for relevance in judged for span in (relevance.spans or {}).values())
         passages: Iterable[str | Span] = chain(named, placed)
-        known = {passage: text for passage in passages if (text := self(passage)) is not None}
-        return getattr, (known, "get")
+        texts = {passage: text for passage in passages if (text := self(passage)) is not None}
+        return getattr, (texts, "get")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent, labels_of
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.masking import join_first
+
+from .dataset_content import DatasetContent, labels_of
 
 _SHOWN, _COLUMNS_SHOWN = 5, 8
 
@@ -38,10 +39,10 @@ def unread_labels(dataset: DatasetContent) -> list[str]:
     columns = dict.fromkeys(key for row in dataset.metadata.values() for key in row)
     if dataset.relevance or dataset.expected_texts or not columns:
         return []
-    named = join_first([*columns], _COLUMNS_SHOWN)
+    names = join_first([*columns], _COLUMNS_SHOWN)
     sentence = (
         f"none of {questions(len(dataset.queries))} has labels; they are read from expected_ids; "
-        f"columns here: {named}"
+        f"columns here: {names}"
     )
     return [sentence]
 
@@ -64,7 +65,10 @@ def _unlabelled(dataset: DatasetContent) -> list[str]:
     return [query_id for query_id in dataset.queries if query_id not in judged]
 
 
-def _share(found: Collection[str], whole: Collection[str], what: str) -> str:
-    examples = ", ".join(map(repr, sorted(found)[:_SHOWN]))
-    more = ", …" if len(found) > _SHOWN else ""
-    return f"{len(found):,} of {len(whole):,} {what}: {examples}{more}" if found else ""
+def _share(part: Collection[str], total: Collection[str], what: str) -> str:
+    if not part:
+        return ""
+    examples = [*map(repr, sorted(part)[:_SHOWN])]
+    if len(part) > _SHOWN:
+        examples.append("…")
+    return f"{len(part):,} of {len(total):,} {what}: {', '.join(examples)}"

@@ -1,67 +1,98 @@
-"""The names of fields and columns, ours first in each tuple."""
+"""What fields and columns are called: one table, and what a caller says of a source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id", "question_id")
-QUERY = ("query", "question", "user_input")
-"""Ours and LlamaIndex's; ragas before 0.2; ragas since."""
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-RELEVANCE = (
-    "relevance",
-    "relevant_docs",
-    "expected_ids",
-    "relevant_ids",
-    "reference_context_ids",
-    "retrieval_gt",
-)
-EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context")
-"""Ours; LlamaIndex's and ragas' since 0.2; ragas' before 0.1."""
+REPEAT, CALLS, CONTEXT = "repeat", "retrieval_calls", "model_context"
+"""Which time a question was asked, the calls of a session, what finally went to the model."""
 
-EXPECTED_SPANS = ("expected_spans",)
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "query_id": ("query_id", "qid", "query-id", "q_id", "_id", "id", "question_id"),
+    "query": ("query", "question", "user_input"),
+    "expected_ids": (
+        "relevance",
+        "relevant_docs",
+        "expected_ids",
+        "relevant_ids",
+        "reference_context_ids",
+        "retrieval_gt",
+    ),
+    "expected_texts": ("expected_texts", "reference_contexts", "ground_truth_context"),
+    "expected_spans": ("expected_spans",),
+    "grades": ("grades",),
+    "retrieved_ids": ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids"),
+    "scores": ("scores", "retrieved_scores"),
+    "retrieved_texts": ("retrieved_texts", "texts", "retrieved_contexts"),
+    "retrieved_tokens": ("retrieved_tokens",),
+    "retrieved_spans": ("retrieved_spans", "spans"),
+    "latency": ("latency",),
+    "error": ("error",),
+    REPEAT: (REPEAT,),
+    CALLS: (CALLS,),
+    CONTEXT: (CONTEXT,),
+    "doc_id": ("doc_id", "docno", "docid", "document_id", "corpus-id", "corpus_id", "pid"),
+    "score": ("score",),
+    "rank": ("rank",),
+    "grade": ("grade", "relevance", "rel", "label", "score"),
+    "document_id": ("document_id", "_id", "doc_id", "id"),
+    "text": ("text", "contents"),
+    "title": ("title",),
+}
+"""A field's names: ours, and those of LlamaIndex, ragas, BEIR, ranx, ir_measures, PyTerrier."""
 
-LABELS = (*RELEVANCE, *EXPECTED_TEXTS, *EXPECTED_SPANS)
+LABELS = ("expected_ids", "expected_texts", "expected_spans", "grades")
+TEXTS = ("query_id", "query", "doc_id")
+"""Fields whose cells are never JSON."""
 
-PLACE_SOURCE = ("source", "document", "document_id")
+LISTS = (*LABELS, "retrieved_ids", "scores", "retrieved_texts", "retrieved_tokens")
+ATTRIBUTES = ("query_id", "doc_id", "score", "rank", "grade", "relevance")
+"""What is read of records that are objects, such as those of ir_measures."""
 
 EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
-
-DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
-
-TEXT = ("text", "contents")
-RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
-SCORES = ("scores", "retrieved_scores")
-TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
-TOKENS = ("retrieved_tokens",)
-SPANS = ("retrieved_spans", "spans")
-GRADES = ("grades",)
-
-REPEAT = "repeat"
-
-CALLS, MODEL_CONTEXT = "retrieval_calls", "model_context"
-"""The calls of a session, and what finally went to the model; nobody else's names."""
-
-DOC_ID = ("doc_id", "docno", "docid", "document_id", "corpus-id", "corpus_id", "pid")
-"""Of a document that was retrieved or judged, in a record of its own."""
-
-SCORE, RANK = ("score",), ("rank",)
-GRADE = ("grade", "relevance", "rel", "label", "score")
-"""Ours; ir_measures' and ir_datasets'; trec_eval's; PyTerrier's; ranx's and BEIR's."""
-
-LISTS = {*RETRIEVED, *SCORES, *TEXTS, *TOKENS, *SPANS, *RELEVANCE, *GRADES, *EXPECTED_SPANS}
-
-_BESIDE = {CALLS, MODEL_CONTEXT, REPEAT, "latency", "error"}
-KNOWN = {*QUERY_ID, *DOC_ID, *SCORE, *RANK, *GRADE, *LISTS, *_BESIDE}
+_ALSO = {"labels": "expected_ids"}
+_COLUMNS = "fields such as query_id, retrieved_ids, scores, question, labels, grades or doc_id"
 
 
-def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    for name in names:
-        if (value := record.get(name)) is not None:
-            return value
-    return None
+class Fields:
+    """The names of a source's fields: those of the table, or what `columns` says instead."""
+
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        renamed: dict[str, tuple[str, ...]] = {}
+        for field, column in (columns or {}).items():
+            name = _ALSO.get(field, field)
+            meant = [key for key, names in NAMES.items() if name == key or name in names]
+            if not meant:
+                raise InvalidInput("columns", field, _COLUMNS)
+            renamed |= dict.fromkeys(meant, (column,))
+        taken = {column for names in renamed.values() for column in names}
+        self._names = {key: _without(names, taken) for key, names in NAMES.items()} | renamed
+
+    def names(self, *fields: str) -> tuple[str, ...]:
+        return sum((self._names[field] for field in fields), ())
+
+    def has(self, names: Iterable[str], field: str) -> bool:
+        return not set(self._names[field]).isdisjoint(names)
+
+    def value(self, row: Mapping[str, Any], field: str) -> Any:
+        for name in self._names[field]:
+            if (value := row.get(name)) is not None:
+                return value
+        return None
+
+    def take(self, row: dict[str, Any], field: str) -> Any:
+        """Remove a field from a row, and return its value."""
+        for name in self._names[field]:
+            if row.get(name) is not None:
+                return row.pop(name)
+        return None
 
 
-def is_long(names: Iterable[str]) -> bool:
-    return not set(DOC_ID).isdisjoint(names)
+def _without(names: tuple[str, ...], taken: Set[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in taken)
+
+
+TABLE = Fields()

@@ -1,22 +1,42 @@
-"""Text in and out of files: gzip, byte order marks and line ends are dealt with here, once."""
+"""Text in and out of files: compression, encodings and line ends are dealt with here, once."""
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import gzip
 import json
+import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import IO, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 T = TypeVar("T")
-_STEP = 1 << 20
-_BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+_BUFFER = 1 << 20
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+_RENAMED = "text; this is {kind}: give the file a name that ends in {ending}"
+_FOREIGN = {
+    rb"\x1f\x8b": _RENAMED.format(kind="gzip", ending=".gz"),
+    rb"BZh[1-9]1AY&SY": _RENAMED.format(kind="bzip2", ending=".bz2"),
+    rb"\xfd7zXZ\x00": _RENAMED.format(kind="xz", ending=".xz"),
+    rb"PAR1[\x00-\x1f]": _RENAMED.format(kind="Parquet", ending=".parquet"),
+    rb"ARROW1\x00": _RENAMED.format(kind="Arrow", ending=".arrow"),
+    rb"\x28\xb5\x2f\xfd": "text; this is Zstandard: unpack it with zstd -d",
+    rb"PK\x03\x04": "text; this is a zip file or a workbook: unpack it, or save it as CSV UTF-8",
+}
+"""How files begin that are no text, and what to do about it."""
+
+_CONVERT = (
+    "text in UTF-8; this looks like {encoding}: "
+    "path.write_text(path.read_text('{codec}'), 'utf-8') converts it"
+)
 
 
 class LacksField(FileFormatError):
@@ -33,13 +53,11 @@ class LacksField(FileFormatError):
         return str(FileFormatError(self.path, self.line, f"{self.field}{remedy}", self.names))
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where something was read, for the errors about it."""
 
     path: str
     line: int | None = None
-    is_ours: bool = False
-    """Whether this package wrote it as it was retrieved, so that ids may be empty."""
 
     def wrong(self, expected: str, value: object = "") -> FileFormatError:
         return FileFormatError(self.path, self.line, expected, value)
@@ -52,27 +70,17 @@ class Place(NamedTuple):
         return LacksField(self.path, self.line, field, sorted(map(str, names)))
 
     @contextmanager
-    def expecting(
-        self, expected: str, *errors: type[Exception], found: object = ...
-    ) -> Iterator[None]:
-        """Where one of these errors is raised, say what was expected, and what was found or it."""
+    def expecting(self, expected: str, *errors: type[Exception]) -> Iterator[None]:
+        """Where one of these errors is raised, say what was expected, and what was raised."""
         try:
             yield
         except errors as error:
-            raise self.wrong(expected, str(error) if found is ... else found) from error
+            raise self.wrong(expected, str(error)) from error
 
-    def numbered(self, items: Iterable[T], word: str = "record") -> Iterator[tuple[Place, T]]:
-        """What is read one after another from here, and where each of it is."""
-        return ((Place(f"{self.path}, {word} {n}"), item) for n, item in enumerate(items, 1))
-
-
-Rows: TypeAlias = Iterable[tuple[Place, Any]]
-"""What is read one after another, and where each of it is."""
-
-
-def each(items: Iterable[tuple[Place, T]], read: Callable[[T, Place], object]) -> None:
-    for place, item in items:
-        read(item, place)
+    def numbered(self, items: Iterable[T], word: str = "record") -> Iterator[tuple[Location, T]]:
+        """What is read one after another from here, and the location of each."""
+        for number, item in enumerate(items, 1):
+            yield Location(f"{self.path}, {word} {number}"), item
 
 
 def name_of(path: Path) -> str:
@@ -80,38 +88,94 @@ def name_of(path: Path) -> str:
     return path.name.split(".")[0]
 
 
-def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
-    name = str(path)
-    for number, raw in raw_lines(path):
-        try:
-            line = raw.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise Place(name, number).wrong("UTF-8 text", str(error)) from error
-        if line.strip(" \t"):
-            yield Place(name, number), line
+def without_packing(path: Path) -> str:
+    """The name of a file, in lower case, without .gz, .bz2 or .xz."""
+    name = path.name.lower()
+    for ending in _OPENERS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
+    opener = _OPENERS.get(path.suffix.lower())
+    if opener is None:
+        return path.open(mode, _BUFFER)
+    file: IO[bytes] = opener(path, mode)
+    return file
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file by number, whether \\n, \\r\\n or \\r ends them."""
     number = 0
-    try:
-        with open_bytes(path) as file:
-            for number, raw in enumerate(file, 1):
-                yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-    except _BROKEN_GZIP as error:
-        raise Place(str(path), number + 1).wrong("a whole gzip file", str(error)) from error
+    with _unpacking(path), open_bytes(path) as file:
+        for line in file:
+            raw = _refuse_foreign(line, path) if number == 0 else line
+            # a line of Windows has its \r last; one in the middle ends a line of an old Mac
+            parts = raw.splitlines(keepends=True) if b"\r" in raw[:-2] else (raw,)
+            for part in parts:
+                number += 1
+                yield number, part
+
+
+def read_lines(path: Path) -> Iterator[tuple[Location, str]]:
+    """The lines of a text with their locations, blank ones apart."""
+    name = str(path)
+    for number, raw in raw_lines(path):
+        location = Location(name, number)
+        line = decoded(raw, location).rstrip("\r\n")
+        if line.strip(" \t"):
+            yield location, line
 
 
 def read_text(path: Path) -> str:
-    raw = b""
+    with _unpacking(path), open_bytes(path) as file:
+        raw = file.read()
+    raw = _refuse_foreign(raw, path)
     try:
-        with open_bytes(path) as file:
-            raw = file.read()
-        return raw.decode("utf-8-sig")
+        return raw.decode()
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise Place(str(path), line).wrong("UTF-8 text", str(error)) from error
-    except _BROKEN_GZIP as error:
-        raise Place(str(path)).wrong("a whole gzip file", str(error)) from error
+        _refuse_encoding(raw, error, Location(str(path), raw.count(b"\n", 0, error.start) + 1))
+
+
+def decoded(raw: bytes, location: Location) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        _refuse_encoding(raw, error, location)
+
+
+def _refuse_encoding(raw: bytes, error: UnicodeDecodeError, location: Location) -> NoReturn:
+    nearby = raw[max(error.start - 10, 0) : error.end + 10].decode("cp1252", "replace")
+    expected = _CONVERT.format(encoding="Windows-1252", codec="cp1252")
+    raise location.wrong(expected, nearby.strip()) from error
+
+
+def _refuse_foreign(raw: bytes, path: Path) -> bytes:
+    """The beginning of a file without a byte order mark; an error if it is no text in UTF-8."""
+    location = Location(str(path))
+    for pattern, expected in _FOREIGN.items():
+        if re.match(pattern, raw):
+            raise location.wrong(expected)
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in raw[:4]:
+        raise location.wrong(_CONVERT.format(encoding="UTF-16", codec="utf-16"))
+    return raw.removeprefix(codecs.BOM_UTF8)
+
+
+@contextmanager
+def _unpacking(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise  # there is no such file, or it may not be read
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> FileFormatError:
+    kind = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}.get(path.suffix.lower(), "readable")
+    return Location(str(path)).wrong(f"a whole {kind} file", str(error))
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -119,17 +183,17 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n".encode() for line in lines)
 
 
-def from_json(text: str, place: Place) -> Any:
+def from_json(text: str, location: Location) -> Any:
     """Parse JSON in which no object repeats a key."""
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as error:
-        here = Place(place.path, place.line or error.lineno)
-        raise here.wrong(f"JSON ({error.msg}, column {error.colno})") from error
+        line = Location(location.path, location.line or error.lineno)
+        raise line.wrong(f"JSON ({error.msg}, column {error.colno})") from error
     except (ValueError, RecursionError) as error:  # more digits or brackets than Python takes
-        raise place.wrong(f"JSON ({error})") from error
+        raise location.wrong(f"JSON ({error})") from error
     except _RepeatedKeyError as error:
-        raise place.wrong("every key once", error.args[0]) from None
+        raise location.wrong("every key once", error.args[0]) from None
 
 
 def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
@@ -139,18 +203,15 @@ def to_json(value: object, *, ascii_only: bool = False, indent: int | None = Non
         raise InvalidInput("metadata", str(error), "values that JSON can hold") from error
 
 
-def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
-    if path.suffix == ".gz":
-        return cast(IO[bytes], gzip.open(path, mode))
-    return path.open(mode, _STEP)
-
-
 class _RepeatedKeyError(Exception): ...
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _RepeatedKeyError(next(key for n, key in enumerate(keys) if key in keys[:n]))
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _RepeatedKeyError(key)
+            seen.add(key)
     return members

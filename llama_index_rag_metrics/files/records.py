@@ -1,21 +1,36 @@
-"""A question or a document as a record: one JSON line, one row of a table."""
+"""The values of a record's fields: ids, numbers, labels, spans, texts."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
+from unicodedata import normalize
 
-from llama_index_rag_metrics.files import fields as f
-from llama_index_rag_metrics.files.conversations import read_conversation
-from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.lines import Place, each, to_json
 from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated
+
+from .fields import REPEAT, Fields
+from .lines import Location, to_json
+
+AN_ID = "an id, a text that isn't empty"
+_COLLECTIONS = (list, tuple, set, frozenset)
+_SPAN_SOURCES = ("source", "document", "document_id")
+SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
+_TWO_LABELS = (
+    "labels in one field, not in two: columns={{'labels': {name!r}}} says which; "
+    "the other is then metadata"
+)
+_CONTRADICTION = (
+    "one grade for each passage of a question, so delete the lines that are wrong; "
+    "of {question} and {passage} there are {grade:g} and {other:g}"
+)
 
 
 class Qrels(dict[str, Relevance]):
@@ -34,34 +49,72 @@ class Qrels(dict[str, Relevance]):
 
 
 class Judgements:
-    """The judgements of a file, each once; `known` are the query ids there are."""
+    """Judgements, one after another; equal ones count once, contradicting ones are an error."""
 
-    def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
-        self._known = known
-        self._expected = expected
+    def __init__(self) -> None:
         self._grades: dict[str, dict[str, float]] = {}
 
-    def add(self, query_id: object, document_id: object, grade: object, place: Place) -> None:
-        query, document = read_id(query_id, place), read_id(document_id, place)
-        number = read_grade(grade, place)
-        place.check(self._known is None or query in self._known, self._expected, query)
-        grades = self._grades.setdefault(query, {})
-        if document in grades:
-            raise place.wrong("every judgement once", f"{query} {document}")
-        grades[document] = number
+    def add(self, query_id: str, passage: str, grade: float, location: Location) -> None:
+        first = self._grades.setdefault(query_id, {}).setdefault(passage, grade)
+        if first != grade:
+            raise location.wrong(
+                _CONTRADICTION.format(
+                    question=repr(query_id), passage=repr(passage), grade=first, other=grade
+                )
+            )
 
     def relevance(self) -> dict[str, Relevance]:
         """Query id to its Relevance."""
         return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
 
 
+class QuestionIds:
+    """The ids of questions: their own, or a digest of the question's text."""
+
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+        self._asked: Counter[tuple[str, str]] = Counter()
+
+    def read(self, row: Mapping[str, Any], location: Location) -> str:
+        value, text = (self._fields.value(row, field) for field in ("query_id", "query"))
+        if value is None and not isinstance(text, str) and not self._fields.has(row, "query_id"):
+            raise location.lacks("a field 'query_id'", row)
+        if value is not None or not isinstance(text, str):
+            return read_id(value, location)
+        key = text, str(row.get(REPEAT))
+        self._asked[key] += 1
+        digest = f"q-{sha256(encoded(comparable(text))).hexdigest()[:12]}"
+        return digest if self._asked[key] == 1 else f"{digest}-{self._asked[key]}"
+
+
+def comparable(question: str) -> str:
+    """A question's text as it is compared: without spaces around it, in one Unicode form."""
+    return normalize("NFC", question.strip())
+
+
+def encoded(text: str) -> bytes:
+    """A text as bytes, half a surrogate pair included."""
+    return text.encode("utf-8", "surrogatepass")
+
+
 def format_grade(grade: float) -> str:
     return str(int(grade)) if grade == int(grade) else repr(grade)
 
 
-def read_grade(text: object, place: Place) -> float:
-    grade = read_number(text)
-    place.check(math.isfinite(grade), "a grade, a finite number", text)
+def read_id(value: object, location: Location, expected: str = AN_ID) -> str:
+    """An id as a string: numbers, as other tools write them, are spelled out."""
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise location.wrong(expected, value)
+
+
+def read_grade(value: object, location: Location) -> float:
+    grade = read_number(value)
+    location.check(math.isfinite(grade), "a grade, a finite number", value)
     return grade
 
 
@@ -75,20 +128,39 @@ def read_number(value: object) -> float:
         return math.nan
 
 
-def read_place(value: Any, place: Place) -> Span | None:
-    """A place: an object, or source, start and end, which may be equal; None if missing."""
+def read_list(value: Any, location: Location) -> Sequence[Any]:
+    values = value.tolist() if hasattr(value, "tolist") else value
+    location.check(isinstance(values, (list, tuple)), "a list", values)
+    items: Sequence[Any] = values
+    return items
+
+
+def read_texts(value: object, location: Location) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        raise location.wrong("expected texts, a list of texts", value)
+    return list(texts)
+
+
+def read_span(value: Any, location: Location) -> Span | None:
+    """A span: an object, or source, start and end, which may be equal; None if missing."""
     if is_missing(value):
         return None
     parts = value
     if isinstance(value, Mapping):
-        parts = f.first_of(value, f.PLACE_SOURCE), value.get("start"), value.get("end")
+        sources = [value[name] for name in _SPAN_SOURCES if value.get(name) is not None]
+        parts = [*sources[:1], value.get("start"), value.get("end")]
     if isinstance(parts, (list, tuple)):
-        # pandas makes whole numbers floats
-        parts = [int(at) if type(at) is float and at.is_integer() else at for at in parts]
+        parts = [_whole(edge) for edge in parts]
     is_typed = isinstance(parts, list) and [*map(type, parts)] == [str, int, int]
     is_span = is_typed and 0 <= parts[1] <= parts[2] <= LONGEST
-    place.check(is_span, "a span: source, start and end", value)
+    location.check(is_span, "a span: source, start and end", value)
     return Span(*parts)
+
+
+def _whole(edge: Any) -> Any:
+    """A whole number that pandas made a float."""
+    return int(edge) if type(edge) is float and edge.is_integer() else edge
 
 
 def is_missing(value: Any) -> bool:
@@ -97,137 +169,113 @@ def is_missing(value: Any) -> bool:
     return value is None or (is_object and all(part is None for part in value.values()))
 
 
-def read_expected_spans(places: Any, place: Place) -> Relevance:
-    place.check(isinstance(places, (list, tuple)), "places, a list", places)
-    known = [span for span in (read_place(part, place) for part in places) if span is not None]
-    with place.expecting("places of passages", InvalidInput):
-        return Relevance.of_spans(known)
-
-
-def place_record(span: Span | None) -> dict[str, Any] | None:
+def span_record(span: Span | None) -> dict[str, Any] | None:
     return None if span is None else span._asdict()
 
 
-_COLLECTIONS = (list, tuple, set, frozenset)
-SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
+def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> Relevance | None:
+    """The labels of a question: ids, with `grades` and `expected_spans` beside them; or None."""
+    names = [name for name in fields.names("expected_ids") if row.get(name) is not None]
+    if len(names) > 1:
+        raise location.wrong(_TWO_LABELS.format(name=names[-1]), names)
+    labels, spans = (fields.value(row, field) for field in ("expected_ids", "expected_spans"))
+    grades = fields.value(row, "grades")
+    if grades is None and not fields.has(row, "retrieved_ids"):
+        grades = fields.value(row, "scores")
+    numbers = None if grades is None else read_list(grades, location)
+    places = None if spans is None else read_list(spans, location)
+    if labels is None:
+        return None if places is None else _spans_alone(numbers, places, location)
+    if numbers is None and places is None:
+        return read_relevance(labels, location)
+    ids = [read_id(item, location) for item in read_list(labels, location)]
+    columns = [column for column in (numbers, places, set(ids)) if column is not None]
+    is_right = all(len(column) == len(ids) for column in columns)
+    expected = "every expected id once, and as many grades and places where there are any"
+    location.check(is_right, expected, dict(row))
+    return _labelled(ids, numbers, places, location)
 
 
-def read_questions(records: Iterable[tuple[Place, object]]) -> DatasetContent:
-    content = DatasetContent()
-    each(records, lambda record, place: read_question(content, record, place))
-    return content
+def _labelled(
+    ids: Sequence[str],
+    grades: Sequence[Any] | None,
+    spans: Sequence[Any] | None,
+    location: Location,
+) -> Relevance:
+    relevance = Relevance(ids)
+    if grades is not None:
+        numbers = [read_grade(grade, location) for grade in grades]
+        relevance = Relevance(dict(zip(ids, numbers, strict=True)))
+    if spans is None:
+        return relevance
+    places = zip(ids, (read_span(span, location) for span in spans), strict=True)
+    return relevance.with_spans({item: span for item, span in places if span is not None})
 
 
-def read_question(content: DatasetContent, record: object, place: Place) -> None:
-    """Add a question; one without an id gets its position, other fields become metadata."""
-    fields = _fields(record, place)
-    given_id = take(fields, f.QUERY_ID)
-    query = take(fields, f.QUERY)
-    if not isinstance(query, str):
-        raise place.wrong(f"a question, one text, under {_either(f.QUERY)}", query or record)
-    query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
-    place.check(query_id not in content.queries, "every query id once", query_id)
-    judgements, texts = take(fields, f.RELEVANCE), take(fields, f.EXPECTED_TEXTS)
-    # whatever can't be read is raised before anything of the record is kept
-    relevance = None if judgements is None else read_relevance(judgements, place)
-    if relevance is None and (spans := take(fields, f.EXPECTED_SPANS)) is not None:
-        relevance = read_expected_spans(spans, place)
-    parts: dict[str, Any] = {
-        "relevance": relevance,
-        "expected_texts": None if texts is None else read_texts(texts, place),
-    }
-    try:
-        parts["metadata"] = read_conversation(take_metadata(fields)) or None
-    except ValueError as error:
-        raise place.wrong(*error.args) from error
-    content.queries[query_id] = query
-    for part, value in parts.items():
-        if value is not None:
-            getattr(content, part)[query_id] = value
+def _spans_alone(
+    grades: Sequence[Any] | None, spans: Sequence[Any], location: Location
+) -> Relevance:
+    places = [read_span(span, location) for span in spans]
+    present = [span for span in places if span is not None]
+    numbers = None if grades is None else [read_grade(grade, location) for grade in grades]
+    if numbers is not None and len(present) < len(places):
+        numbers = []
+    expected = "a place for each judgement, and every place once"
+    with location.expecting(expected, InvalidInput):
+        return Relevance.of_spans(present, numbers)
 
 
-def read_document(
-    content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = f.DOCUMENT_ID
-) -> None:
-    """Add a document; fields without another meaning become its metadata."""
-    fields = _fields(record, place)
-    document_id = read_id(take(fields, id_names), place)
-    text, title = take(fields, f.TEXT), fields.pop("title", "")
-    are_texts = isinstance(text, str) and isinstance(title, str)
-    place.check(are_texts, f"a text under {_either(f.TEXT)}", record)
-    place.check(document_id not in content.corpus, "every document id once", document_id)
-    content.corpus[document_id] = text
-    if title:
-        content.titles[document_id] = title
-    if metadata := take_metadata(fields):
-        content.document_metadata[document_id] = metadata
-
-
-def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
-    record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
-    if query_id in content.relevance:
-        record["relevance"] = content.relevance[query_id].to_plain()
-    for part in ("expected_texts", "metadata"):
-        if query_id in (by_query := getattr(content, part)):
-            record[part] = by_query[query_id]
-    return record
-
-
-def document_record(
-    content: DatasetContent, document_id: str, id_name: str = "document_id"
-) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        id_name: document_id,
-        "title": content.titles.get(document_id, ""),
-        "text": content.corpus[document_id],
-    }
-    if document_id in content.document_metadata:
-        record["metadata"] = content.document_metadata[document_id]
-    return record
-
-
-def read_id(value: object, place: Place) -> str:
-    """An id as a string: numbers, as other tools write them, are spelled out."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str) or not value:
-        numbers = ", or {id: number}" if isinstance(value, (list, tuple)) else ""
-        raise place.wrong(f"an id, a text that isn't empty{numbers}", value)
-    return value
-
-
-def read_relevance(value: object, place: Place) -> Relevance:
+def read_relevance(value: object, location: Location) -> Relevance:
+    """Labels in one value: ids, {id: grade}, groups of ids, facets, or one id."""
     if isinstance(value, Relevance):
         return value
-    with place.expecting("spans, ids, {id: grade}, groups of ids or facets", InvalidInput):
-        if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
-            facets = {name: _read_ids(group, place) for name, group in value["facets"].items()}
-            weights = value.get("weights")
-            is_right = weights is None or isinstance(weights, Mapping)
-            place.check(is_right, "weights, {facet: weight}", weights)
-            return Relevance.facets(facets, weights=weights, **_read_grades(value, place))
-        if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
-            groups = [_read_ids(group, place) for group in value["groups"]]
-            return Relevance.groups(groups, **_read_grades(value, place))
-        if isinstance(value, Mapping) and isinstance(value.get("spans"), Mapping):
-            judged = read_relevance(value.get("judgements", list(value["spans"])), place)
-            return judged.with_spans(value["spans"])
+    with location.expecting("spans, ids, {id: grade}, groups of ids or facets", InvalidInput):
         if isinstance(value, Mapping):
-            return Relevance(
-                {read_id(document_id, place): grade for document_id, grade in value.items()}
-            )
+            return _relevance_object(value, location)
+        if isinstance(value, _COLLECTIONS):
+            return _relevance_list(value, location)
         if isinstance(value, str) and looks_like_several(value):
             escaped = truncated(to_json([value]))
             expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
-            raise place.wrong(expected, value)
-        if not isinstance(value, _COLLECTIONS):
-            return Relevance([read_id(value, place)])
-        refuse_pairs(value)
-        if value and all(isinstance(item, _COLLECTIONS) for item in value):
-            return Relevance.groups([_read_ids(group, place) for group in value])
-        return Relevance(_read_ids(value, place))
+            raise location.wrong(expected, value)
+        return Relevance([read_id(value, location)])
+
+
+def _relevance_object(value: Mapping[Any, Any], location: Location) -> Relevance:
+    if isinstance(value.get("facets"), Mapping):
+        facets = {name: _read_ids(ids, location) for name, ids in value["facets"].items()}
+        weights = value.get("weights")
+        is_right = weights is None or isinstance(weights, Mapping)
+        location.check(is_right, "weights, {facet: weight}", weights)
+        return Relevance.facets(facets, weights=weights, **_grades_beside(value, location))
+    if isinstance(value.get("groups"), list):
+        groups = [_read_ids(ids, location) for ids in value["groups"]]
+        return Relevance.groups(groups, **_grades_beside(value, location))
+    if isinstance(value.get("spans"), Mapping):
+        judged = read_relevance(value.get("judgements", list(value["spans"])), location)
+        return judged.with_spans(value["spans"])
+    return Relevance({read_id(item, location): grade for item, grade in value.items()})
+
+
+def _relevance_list(value: Iterable[Any], location: Location) -> Relevance:
+    items = list(value)
+    refuse_pairs(items)
+    if items and all(isinstance(item, _COLLECTIONS) for item in items):
+        return Relevance.groups([_read_ids(ids, location) for ids in items])
+    return Relevance(_read_ids(items, location))
+
+
+def _read_ids(value: object, location: Location) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise location.wrong("a list of ids", value)
+    return [read_id(item, location) for item in value]
+
+
+def _grades_beside(value: Mapping[str, Any], location: Location) -> dict[str, Any]:
+    grades = value.get("grades")
+    if not isinstance(grades, Mapping):
+        return {}
+    return {"grades": {read_id(item, location): grade for item, grade in grades.items()}}
 
 
 def looks_like_several(text: str) -> bool:
@@ -243,42 +291,11 @@ def looks_like_several(text: str) -> bool:
     return is_list or (len(words) > 1 and not any(word.isalpha() for word in words))
 
 
-def _read_ids(value: object, place: Place) -> list[str]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise place.wrong("a list of ids", value)
-    return [read_id(document_id, place) for document_id in value]
-
-
-def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    grades = value.get("grades")
-    if not isinstance(grades, Mapping):
-        return {}
-    return {"grades": {read_id(item, place): grade for item, grade in grades.items()}}
-
-
-def read_texts(value: object, place: Place) -> list[str]:
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
-        raise place.wrong("expected texts, a list of texts", value)
-    return list(texts)
-
-
-def take_metadata(fields: dict[str, Any]) -> dict[str, Any]:
-    """The rest of a record; a field called metadata prevails over the others."""
-    metadata = fields.pop("metadata", {})
-    return {**fields, **(metadata if isinstance(metadata, Mapping) else {"metadata": metadata})}
-
-
-def _fields(record: object, place: Place) -> dict[str, Any]:
-    if not isinstance(record, Mapping):
-        raise place.wrong(f"a record, {{field: value}}, such as {f.EXAMPLE}", record)
-    return {key: value for key, value in record.items() if value is not None}
-
-
-def take(fields: dict[str, Any], names: Iterable[str]) -> Any:
-    present = next((name for name in names if name in fields), None)
-    return None if present is None else fields.pop(present)
-
-
-def _either(names: Iterable[str]) -> str:
-    return " or ".join(map(repr, names))
+def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
+    if relevance.alternatives is not None:
+        return {"query_id": query_id, "expected_ids": relevance.to_plain()}
+    grades, spans = relevance.grades, relevance.spans
+    record = {"query_id": query_id, "expected_ids": [*grades], "grades": [*grades.values()]}
+    if spans is not None:
+        record["expected_spans"] = [span_record(spans.get(item)) for item in grades]
+    return record

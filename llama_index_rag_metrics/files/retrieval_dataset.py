@@ -5,28 +5,26 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from llama_index_rag_metrics.files import beir, dataset_objects, dataset_summary, file_kinds
-from llama_index_rag_metrics.files import dataset_content as arguments
-from llama_index_rag_metrics.files.conversations import with_turns
-from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
-from llama_index_rag_metrics.files.tables import is_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+from . import dataset_content as arguments
+from .conversations import with_turns
+from .dataset_content import OF_QUERIES, DatasetContent
+from .dataset_objects import write_dataset
+from .dataset_reading import Corpus, read_dataset
+from .dataset_summary import findings, summary
+
 if TYPE_CHECKING:
-    import pandas as pd
     from llama_index.core.schema import Document, TextNode
-
-
-_REMEDY = "RetrievalDataset.load(path) reads a file, RetrievalDataset.of(…) an object in memory."
 
 
 class RetrievalDataset(DatasetContent):
@@ -102,142 +100,61 @@ class RetrievalDataset(DatasetContent):
             arguments.refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
 
     @classmethod
-    def of(cls, source: Any) -> Self:
-        """Make a dataset from any object that holds one.
-
-        Args:
-            source: a dataset; a path, see `load`; LlamaIndex's old `EmbeddingQAFinetuneDataset` or
-                `LabelledRagDataset`, or objects like them; a dict or a list of such a shape; a data
-                frame, or an object with `to_pandas()`, such as a test set of ragas; a dataset of
-                the ir_datasets library.
-
-        Raises:
-            UnknownFormat: it is none of these; lists what is understood.
-
-        Examples:
-            >>> from llama_index_rag_metrics import RetrievalDataset
-            >>> RetrievalDataset.of({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
-            <RetrievalDataset: 1 question, labelled (1 label)>
-        """
-        if isinstance(source, cls):
-            return source
-        if isinstance(source, (str, os.PathLike)):
-            return cls.load(source)
-        return cls._read("", dataset_objects.read_object, source)
-
-    @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, split: str | None = None, name: str = ""
+        cls,
+        source: Any,
+        *,
+        corpus: Corpus | None = None,
+        columns: Mapping[str, str] | None = None,
+        split: str | None = None,
+        name: str = "",
     ) -> Self:
-        """Read a dataset, whose format is recognised by itself.
+        """Read a dataset from a file, a folder, or an object of another tool.
 
         Args:
-            path: a BEIR folder; JSON of `save`, of LlamaIndex's `EmbeddingQAFinetuneDataset` or
-                `LabelledRagDataset`, or of ragas; JSONL; CSV of ragas. Files may be gzipped.
+            source: a path: a BEIR folder; JSON of `save`, of LlamaIndex's
+                `EmbeddingQAFinetuneDataset` or `LabelledRagDataset`, or of ragas; JSONL, CSV, TSV
+                or Parquet with a question a row; each also packed as .gz, .bz2 or .xz. Or an
+                object: those datasets of LlamaIndex, a dict or a list of such a shape, a data
+                frame, what has `to_pandas()`, a dataset of ir_datasets. A question without an id
+                has a digest of its text as its id; fields without a meaning become its metadata.
+            corpus: the documents, where they are elsewhere: {document id: text}, a data frame, or
+                a file like BEIR's corpus.jsonl.
+            columns: what fields are called here: {"question": "input", "labels": "gold_ids"}.
             split: which split of a BEIR folder: by default test, else the only one there is.
             name: what to call it; by default as the file or the folder.
 
         Raises:
             UnknownFormat: it is none of these, or empty; lists what is understood.
-            FileFormatError: a line can't be read, or repeats an id or a judgement.
+            FileFormatError: a line can't be read, repeats an id, or contradicts another.
             FileNotFoundError: there is nothing at that path.
+
+        Examples:
+            >>> from llama_index_rag_metrics import RetrievalDataset
+            >>> RetrievalDataset.load({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
+            <RetrievalDataset: 1 question, labelled (1 label)>
+            >>> goldens = [{"input": "why?", "gold_ids": ["d1"]}]
+            >>> columns = {"question": "input", "labels": "gold_ids"}
+            >>> RetrievalDataset.load(goldens, columns=columns).relevance
+            {'q-7ef7a7ccf2c3': Relevance({'d1': 1.0})}
         """
-        return cls._read(name, file_kinds.read_path, _path("path", path), split)
-
-    from_json = load
-
-    @classmethod
-    def from_jsonl(cls, path: str | os.PathLike[str], *, name: str = "") -> Self:
-        """Read JSON lines: each is a question or, with a `document_id`, a document; see `load`."""
-        return cls._read(name, dataset_objects.read_jsonl, _path("path", path))
-
-    @classmethod
-    def from_beir(
-        cls, folder: str | os.PathLike[str], split: str | None = None, *, name: str = ""
-    ) -> Self:
-        """Read a BEIR folder: queries.jsonl, corpus.jsonl and qrels/<split>.tsv.
-
-        Args:
-            folder: the folder. Questions that only another split judges are left out.
-            split: by default test, else the only one there is.
-            name: what to call it; by default as the folder.
-
-        Raises:
-            InvalidInput: there is no such split, or there are several and none was chosen.
-            FileFormatError: a line can't be read, or repeats an id or a judgement.
-        """
-        return cls._read(name, beir.read_beir, _path("folder", folder), split)
-
-    @classmethod
-    def from_ir_datasets(cls, dataset: Any, *, corpus: bool = True, name: str = "") -> Self:
-        """Read a collection of the ir_datasets library.
-
-        Args:
-            dataset: what `ir_datasets.load` gives. Its texts are those that the library chooses;
-                other fields of a query become metadata, judgements by subtopic facets.
-            corpus: whether to read the documents, too.
-            name: what to call it; by default as the collection.
-
-        Raises:
-            InvalidInput: the collection has no queries.
-            FileFormatError: a judgement is repeated, or is about a query that isn't there.
-        """
-        return cls._read(name, dataset_objects.read_ir_dataset, dataset, corpus=corpus)
-
-    @classmethod
-    def from_pandas(
-        cls, frame: pd.DataFrame, corpus: dataset_objects.Corpus | None = None, *, name: str = ""
-    ) -> Self:
-        """Read a data frame with one question a row.
-
-        Args:
-            frame: columns query_id, query, relevance, expected_texts, or as other tools call them
-                (question, user_input, relevant_docs, reference_contexts, …). Other columns become
-                metadata; cells without a value are left out. Lists may stand as text, as CSV has
-                them, in a column that holds text alone.
-            corpus: {document id: text}, a data frame (document_id, text, title), or a file like
-                BEIR's corpus.jsonl.
-            name: what to call it.
-
-        Raises:
-            FileFormatError: a row isn't a question, or repeats an id; says which.
-        """
-        if not is_frame(frame):
-            raise InvalidInput("frame", frame, "a data frame", _REMEDY)
-        return cls._read(name, dataset_objects.read_frame, frame, documents=corpus)
+        if isinstance(source, cls):
+            return source
+        parts = read_dataset(source, corpus, columns, split)
+        return cls(**{**parts, "name": name or parts.get("name", "")})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file: .json, or .jsonl with one question or document per line.
 
         Raises:
-            InvalidInput: the path has another ending.
+            InvalidInput: the path has another ending, or the mode isn't text, which JSON holds.
         """
-        if check_ending(Path(path)) == ".json":
-            dataset_objects.write_mapping(self, Path(path))
-        else:
-            self.to_jsonl(path)
-
-    def save_json(self, path: str | os.PathLike[str]) -> None:
-        """Write as `save` does; LlamaIndex's old dataset calls it so."""
-        self.save(path)
-
-    def to_jsonl(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON lines: the questions, then the documents.
-
-        Raises:
-            InvalidInput: the mode isn't text, which only JSON holds.
-        """
-        dataset_objects.write_jsonl(self, Path(path))
+        write_dataset(self, Path(path))
 
     @property
     def relevant_docs(self) -> dict[str, Relevance]:
         """The old name of `relevance`: a Relevance is the list of relevant ids."""
         return self.relevance
-
-    @property
-    def query_docid_pairs(self) -> list[tuple[str, Relevance]]:
-        """Question and relevant ids of every judged query, as LlamaIndex's old dataset had them."""
-        return [(self.queries[query_id], ids) for query_id, ids in self.relevance.items()]
 
     def to_documents(self) -> list[Document]:
         """The corpus as LlamaIndex documents with the same ids.
@@ -262,7 +179,7 @@ class RetrievalDataset(DatasetContent):
 
         For example: expected ids that the corpus lacks, unjudged questions, documents without text.
         """
-        return dataset_summary.findings(self)
+        return findings(self)
 
     def fingerprint(self) -> str:
         """A hash of the questions and the corpus, whatever their order: what retrieval depends on.
@@ -312,29 +229,4 @@ class RetrievalDataset(DatasetContent):
 
     def __repr__(self) -> str:
         name = f" {terminal(self.name)}" if self.name else ""
-        return f"<RetrievalDataset{name}: {dataset_summary.summary(self)}>"
-
-    @classmethod
-    def _read(
-        cls,
-        name: str,
-        read: Callable[..., DatasetContent],
-        *source: Any,
-        documents: dataset_objects.Corpus | None = None,
-        **options: Any,
-    ) -> Self:
-        content = dataset_objects.with_corpus(read(*source, **options), documents)
-        return cls(**vars(content) | {"name": name or content.name})
-
-
-def check_ending(path: Path) -> str:
-    ending = Path(path.name.removesuffix(".gz")).suffix
-    if ending not in (".json", ".jsonl", ".ndjson"):
-        raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl")
-    return ending
-
-
-def _path(argument: str, value: object) -> Path:
-    if not isinstance(value, (str, os.PathLike)):
-        raise InvalidInput(argument, value, "a path", _REMEDY)
-    return Path(value)
+        return f"<RetrievalDataset{name}: {summary(self)}>"

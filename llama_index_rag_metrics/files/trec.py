@@ -7,76 +7,50 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from llama_index_rag_metrics.files.lines import Place, each, raw_lines, read_lines
-from llama_index_rag_metrics.files.records import Judgements, format_grade
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.atomic_files import is_broken
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-COMMENT, BEGINS_COMMENT = "#", b"#"
+from .lines import Location, decoded, raw_lines, read_lines
+from .records import Judgements, format_grade, read_grade
 
+ONCE = "every document once a question"
+_QRELS = "4 columns: query id, 0, document id, grade"
+_RUN = "6 columns: query id, Q0, document id, rank, score, tag"
+_REMEDY = "TREC's format can't hold it; JSONL and Parquet hold everything."
+_UNNAMED = "run"
 _SPACE = re.compile(r"[ \t\v\f\r]+")
 _SPACES = re.compile(r"[ \t\v\f\r\n]")
 
 
-def read_qrels(path: Path) -> dict[str, Relevance]:
-    """Read judgements, four columns of which the second says nothing."""
+def read_trec_qrels(path: Path) -> dict[str, Relevance]:
+    """Read judgements, four columns of which the second says nothing, or BEIR's three by tabs."""
     judgements = Judgements()
-    expected = "4 columns: query id, 0, document id, grade"
-
-    def read(line: str, place: Place) -> None:
-        columns = split_columns(line)
-        if columns[0].startswith(COMMENT):
-            return
-        place.check(len(columns) == 4, expected, line)
+    for location, line in read_lines(path):
+        columns = _SPACE.split(line.strip(" \t\v\f\r"))
+        if columns[0].startswith("#"):
+            continue
+        if len(columns) == 3 and line.count("\t") == 2:
+            columns.insert(1, "0")
+        location.check(len(columns) == 4, _QRELS, line)
         query_id, _, document_id, grade = columns
-        judgements.add(query_id, document_id, grade, place)
-
-    each(read_lines(path), read)
+        judgements.add(query_id, document_id, read_grade(grade, location), location)
     return judgements.relevance()
 
 
-def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
-    rows = []
+def qrels_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
     for query_id, judgements in relevance.items():
         for document_id, grade in judgements.grades.items():
-            ids = fitting_query_id(query_id), fitting_id(document_id)
+            query, item = _fitting_query_id(query_id), _fitting_id(document_id)
             if grade != int(grade):
-                raise _unfit("grade", grade, "a whole number, since trec_eval cuts off the rest")
-            rows.append(f"{ids[0]} 0 {ids[1]} {format_grade(grade)}")
-    return rows
-
-
-def split_columns(line: str) -> list[str]:
-    """The columns of a line, with white space between them as C defines it."""
-    return _SPACE.split(line.strip(" \t\v\f\r"))
-
-
-def fitting_query_id(query_id: str) -> str:
-    if query_id.startswith(COMMENT):
-        raise _unfit("query_id", query_id, "an id that doesn't begin a comment")
-    return fitting_id(query_id)
-
-
-def fitting_id(document_id: str) -> str:
-    is_odd = not document_id or _SPACES.search(document_id) or document_id[0] == "\ufeff"
-    if is_odd or is_broken(document_id):
-        raise _unfit("id", document_id, "an id without white space")
-    return document_id
-
-
-def _unfit(argument: str, value: object, expected: str) -> InvalidInput:
-    remedy = "TREC's format can't hold it; JSONL and Parquet hold everything."
-    return InvalidInput(argument, value, expected, remedy)
-
-
-_UNNAMED = "run"
-ONCE = "every document once a question"
+                expected = "a whole number, since trec_eval cuts off the rest"
+                raise InvalidInput("grade", grade, expected, _REMEDY)
+            yield f"{query} 0 {item} {format_grade(grade)}"
 
 
 def by_score(scores: Mapping[str, float]) -> Ranking:
@@ -84,38 +58,22 @@ def by_score(scores: Mapping[str, float]) -> Ranking:
     return Ranking([item for _, item in pairs], [score for score, _ in pairs])
 
 
-def ordering_scores(ranking: Ranking) -> list[float]:
-    """The ranking's scores where they give its order, and else n, n - 1, …, 1."""
-    numbers = [math.nan if score is None else float(score) for score in ranking.scores or ()]
-    if len(numbers) == len(ranking.ids) and all(map(math.isfinite, numbers)):
-        pairs = zip(numbers, ranking.ids, strict=True)
-        if all(above > below for above, below in pairwise(pairs)):
-            return numbers
-    return [float(left) for left in range(len(ranking.ids), 0, -1)]
-
-
 def read_trec_run(path: Path) -> tuple[dict[str, Ranking], str]:
+    """Read the rankings and the tag of a run."""
     scores: dict[str, dict[str, float]] = {}
     tag = b""
-    for number, query_id, item, score, its_tag in run_lines(raw_lines(path), path):
-        tag = its_tag
-        by_document = scores.setdefault(query_id, {})
-        if item in by_document:
-            raise Place(str(path), number).wrong(ONCE, f"{query_id} {item}")
-        by_document[item] = score
-    rankings = {query_id: by_score(by_document) for query_id, by_document in scores.items()}
-    return rankings, tag.decode(errors="replace")
-
-
-def run_lines(
-    lines: Iterable[tuple[int, bytes]], path: Path
-) -> Iterator[tuple[int, str, str, float, bytes]]:
-    for number, raw in lines:
+    for number, raw in raw_lines(path):
         columns = raw.split()  # of bytes: at the white space that C knows
-        if not columns or columns[0].startswith(BEGINS_COMMENT):
+        if not columns or columns[0].startswith(b"#"):
             continue
         query_id, item, score = _run_columns(raw, columns, path, number)
-        yield number, query_id, item, score, columns[5]
+        tag = columns[5]
+        of_query = scores.setdefault(query_id, {})
+        if item in of_query:
+            raise Location(str(path), number).wrong(ONCE, f"{query_id} {item}")
+        of_query[item] = score
+    rankings = {query_id: by_score(of_query) for query_id, of_query in scores.items()}
+    return rankings, tag.decode(errors="replace")
 
 
 def _run_columns(
@@ -123,16 +81,17 @@ def _run_columns(
 ) -> tuple[str, str, float]:
     # what follows the tag doesn't count; but an id with a space in it also makes a column more
     if len(columns) < 6 or (len(columns) > 6 and math.isnan(_number(columns[3]))):
-        expected = "6 columns: query id, Q0, document id, rank, score, tag"
-        raise Place(str(path), number).wrong(expected, raw.decode(errors="replace").strip())
+        location = Location(str(path), number)
+        raise location.wrong(_RUN, decoded(raw, location).strip())
     try:
         query_id, item = columns[0].decode(), columns[2].decode()
-    except UnicodeDecodeError as error:
-        raise Place(str(path), number).wrong("UTF-8 text", str(error)) from error
+    except UnicodeDecodeError:
+        decoded(raw, Location(str(path), number))
+        raise
     score = _number(columns[4])
     if score != score:  # noqa: PLR0124
         text = columns[4].decode(errors="replace")
-        raise Place(str(path), number).wrong("a score, a number", text)
+        raise Location(str(path), number).wrong("a score, a number", text)
     return query_id, item, score
 
 
@@ -147,7 +106,30 @@ def _number(text: bytes) -> float:
 def trec_run_rows(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:
     tag = re.sub(r"\s+", "-", name.strip()) or _UNNAMED
     for query_id, ranking in rankings.items():
-        scores = ordering_scores(ranking)
+        query, scores = _fitting_query_id(query_id), _ordering_scores(ranking)
         for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
-            ids = fitting_query_id(query_id), fitting_id(item)
-            yield f"{ids[0]} Q0 {ids[1]} {rank} {score!r} {tag}"
+            yield f"{query} Q0 {_fitting_id(item)} {rank} {score!r} {tag}"
+
+
+def _ordering_scores(ranking: Ranking) -> list[float]:
+    """The ranking's scores where they give its order, and else n, n - 1, …, 1."""
+    numbers = [math.nan if score is None else float(score) for score in ranking.scores or ()]
+    if len(numbers) == len(ranking.ids) and all(map(math.isfinite, numbers)):
+        pairs = zip(numbers, ranking.ids, strict=True)
+        if all(above > below for above, below in pairwise(pairs)):
+            return numbers
+    return [float(rank) for rank in range(len(ranking.ids), 0, -1)]
+
+
+def _fitting_query_id(query_id: str) -> str:
+    if query_id.startswith("#"):
+        expected = "an id that doesn't begin a comment"
+        raise InvalidInput("query_id", query_id, expected, _REMEDY)
+    return _fitting_id(query_id)
+
+
+def _fitting_id(item: str) -> str:
+    is_odd = not item or _SPACES.search(item) or item[0] == "\ufeff"
+    if is_odd or is_broken(item):
+        raise InvalidInput("id", item, "an id without white space", _REMEDY)
+    return item

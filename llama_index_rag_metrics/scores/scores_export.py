@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.files.lines import Place, from_json, read_text
+from llama_index_rag_metrics.files.lines import Location, from_json, read_text
 from llama_index_rag_metrics.report.model import Records
 from llama_index_rag_metrics.report.reportable import csv_text, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
@@ -28,7 +28,7 @@ def to_json(systems: Sequence[Scores]) -> str:
 
 def read_json(path: Path) -> dict[str, Scores]:
     """What `to_json` wrote, or `Scores.to_json`, whose scores are under ""."""
-    text, place = read_text(path), Place(str(path))
+    text, place = read_text(path), Location(str(path))
     expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
     try:
         data = from_json(text, place)

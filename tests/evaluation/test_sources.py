@@ -266,7 +266,7 @@ def test_labels_under_another_name_are_pointed_to() -> None:
     frame = [{"query": "kiln", "wanted": ["a"]}, {"query": "glaze", "wanted": ["b"]}]
     note = "none of 2 questions has labels; they are read from expected_ids; columns here: wanted"
     assert note in evaluate(scripted(), frame, ["recall"]).scores.notes
-    assert note in RetrievalDataset.of(frame).check()
+    assert note in RetrievalDataset.load(frame).check()
 
 
 @pytest.mark.parametrize(

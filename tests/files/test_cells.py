@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import read_qrels, read_run
+from llama_index_rag_metrics.files.fields import TABLE
+from llama_index_rag_metrics.files.lines import Location
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.files.tables import read_cell
+from llama_index_rag_metrics.files.sources import read_cell
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import FileFormatError, LabelWarning
 
@@ -37,7 +39,7 @@ ONE = ["d1", "Saturn's moons", "annual report 2023.pdf", "Good, the Bad and the 
 @pytest.mark.parametrize("text", LIKE_LISTS)
 @pytest.mark.parametrize("form", ["in memory", "records.json", "lines.jsonl"])
 def test_json_says_itself_what_is_a_text(tmp_path: Path, form: str, text: str) -> None:
-    record = {"query": "why?", "expected_texts": text}
+    record = {"query_id": "q1", "query": "why?", "expected_texts": text}
     assert _json(tmp_path, form, record).expected_texts == {"q1": [text]}
 
 
@@ -45,11 +47,11 @@ def test_json_says_itself_what_is_a_text(tmp_path: Path, form: str, text: str) -
 @pytest.mark.parametrize("name", ["expected_ids"])
 def test_one_id_in_json(tmp_path: Path, form: str, name: str) -> None:
     for text in [*ONE, "{}", "[1] a"]:
-        dataset = _json(tmp_path, form, {"query": "why?", name: text})
+        dataset = _json(tmp_path, form, {"query_id": "q1", "query": "why?", name: text})
         assert dict(dataset.relevance) == {"q1": [text]}
     for text in [*SEVERAL, "{1,2}", '["a"]', "['a']", "[2020]", "[]", '{"name": "x"}']:
         with pytest.raises(FileFormatError, match="one id, a list such as"):
-            _json(tmp_path, form, {"query": "why?", name: text})
+            _json(tmp_path, form, {"query_id": "q1", "query": "why?", name: text})
 
 
 def _json(tmp_path: Path, form: str, record: dict[str, str]) -> RetrievalDataset:
@@ -58,7 +60,7 @@ def _json(tmp_path: Path, form: str, record: dict[str, str]) -> RetrievalDataset
         source = tmp_path / form
         content = record if form == "lines.jsonl" else [record]
         source.write_text(json.dumps(content))
-    return RetrievalDataset.of(source)
+    return RetrievalDataset.load(source)
 
 
 def _csv(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
@@ -70,17 +72,19 @@ def _csv(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset
 
 def _pandas(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
     pd = pytest.importorskip("pandas", reason="the extra pandas")
-    return RetrievalDataset.of(pd.DataFrame([cells], columns=names))
+    return RetrievalDataset.load(pd.DataFrame([cells], columns=names))
 
 
 def _polars(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
     pl = pytest.importorskip("polars", reason="the extra batch")
-    return RetrievalDataset.of(pl.DataFrame([cells], schema=names, orient="row"))
+    return RetrievalDataset.load(pl.DataFrame([cells], schema=names, orient="row"))
 
 
 def _arrow(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
     pa = pytest.importorskip("pyarrow", reason="the extra batch")
-    return RetrievalDataset.of(pa.table(dict(zip(names, [[cell] for cell in cells], strict=True))))
+    return RetrievalDataset.load(
+        pa.table(dict(zip(names, [[cell] for cell in cells], strict=True)))
+    )
 
 
 TABLES = pytest.mark.parametrize("table", [_csv, _pandas, _polars, _arrow])
@@ -90,7 +94,7 @@ Table = Callable[[Path, list[str], list[str]], RetrievalDataset]
 @TABLES
 def test_texts_as_python_prints_a_list_are_refused(tmp_path: Path, table: Table) -> None:
     with pytest.raises(FileFormatError, match="expected texts as JSON writes a list"):
-        table(tmp_path, ["query", "expected_texts"], ["why?", "['a', 'b']"])
+        table(tmp_path, ["query_id", "query", "expected_texts"], ["q1", "why?", "['a', 'b']"])
 
 
 @TABLES
@@ -104,7 +108,9 @@ def test_texts_as_python_prints_a_list_are_refused(tmp_path: Path, table: Table)
     ],
 )
 def test_texts(tmp_path: Path, table: Table, name: str, text: str, texts: list[str]) -> None:
-    assert table(tmp_path, ["query", name], ["why?", text]).expected_texts == {"q1": texts}
+    assert table(tmp_path, ["query_id", "query", name], ["q1", "why?", text]).expected_texts == {
+        "q1": texts
+    }
 
 
 @TABLES
@@ -121,8 +127,8 @@ def test_texts(tmp_path: Path, table: Table, name: str, text: str, texts: list[s
     ],
 )
 def test_ids(tmp_path: Path, table: Table, text: str, relevance: Relevance) -> None:
-    names = ["query", "expected_ids"]
-    dataset = table(tmp_path, names, ["why?", text])
+    names = ["query_id", "query", "expected_ids"]
+    dataset = table(tmp_path, names, ["q1", "why?", text])
     assert dataset.relevance == {"q1": relevance}
     assert dataset.relevance["q1"].alternatives == relevance.alternatives
 
@@ -132,12 +138,12 @@ def test_ids(tmp_path: Path, table: Table, text: str, relevance: Relevance) -> N
 def test_several_ids_in_one_cell_are_refused(tmp_path: Path, table: Table, name: str) -> None:
     for text in [*SEVERAL, '{"name": "x"}', "[[]]"]:
         with pytest.raises(FileFormatError, match=r"(line 2|row 1): expected"):
-            table(tmp_path, ["query", name], ["why?", text])
+            table(tmp_path, ["query_id", "query", name], ["q1", "why?", text])
 
 
 def test_the_cell_and_the_reading_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError) as caught:
-        _csv(tmp_path, ["query", "expected_ids"], ["why?", "d2,d3"])
+        _csv(tmp_path, ["query_id", "query", "expected_ids"], ["q1", "why?", "d2,d3"])
     assert str(caught.value) == (
         f"{tmp_path / 'table.csv'}, line 2: expected one id, a list such as "
         '["d1", "d2"], or ["d2,d3"] if it is one id, got \'d2,d3\'.'
@@ -146,14 +152,16 @@ def test_the_cell_and_the_reading_are_named(tmp_path: Path) -> None:
 
 @TABLES
 def test_a_question_is_text_whatever_it_looks_like(tmp_path: Path, table: Table) -> None:
-    dataset = table(tmp_path, ["query", "expected_ids"], ["[1, 2]", "d1"])
+    dataset = table(tmp_path, ["query_id", "query", "expected_ids"], ["q1", "[1, 2]", "d1"])
     assert dataset.queries == {"q1": "[1, 2]"}
 
 
 def test_text_beside_lists_in_a_column_is_text() -> None:
     pd = pytest.importorskip("pandas", reason="the extra pandas")
-    frame = pd.DataFrame({"query": ["why?", "who?"], "expected_texts": ['["a"]', ["b", "c"]]})
-    dataset = RetrievalDataset.of(frame)
+    frame = pd.DataFrame(
+        {"id": ["q1", "q2"], "query": ["why?", "who?"], "expected_texts": ['["a"]', ["b", "c"]]}
+    )
+    dataset = RetrievalDataset.load(frame)
     assert dataset.expected_texts == {"q1": ['["a"]'], "q2": ["b", "c"]}
 
 
@@ -168,16 +176,16 @@ def test_text_beside_lists_in_a_column_is_text() -> None:
 )
 def test_groups_are_lists(tmp_path: Path, relevance: dict[str, Any], wording: str) -> None:
     with pytest.raises(FileFormatError) as caught:
-        RetrievalDataset.of([{"query": "why?", "relevance": relevance}])
+        RetrievalDataset.load([{"query_id": "q1", "query": "why?", "relevance": relevance}])
     assert f"expected {wording}" in str(caught.value)
     with pytest.raises(FileFormatError) as caught:
-        _csv(tmp_path, ["query", "relevance"], ["why?", json.dumps(relevance)])
+        _csv(tmp_path, ["query_id", "query", "relevance"], ["q1", "why?", json.dumps(relevance)])
     assert f"expected {wording}" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["{{}}", "{['a']}", "[" + "-" * 200_000 + "1]", "[" * 200_000])
 def test_what_python_cant_read_stays_text(text: str) -> None:
-    assert read_cell(text) == text
+    assert read_cell("a", text, TABLE, Location("x")) == text
 
 
 @pytest.mark.parametrize("read", [read_run, read_qrels])

@@ -56,7 +56,7 @@ def test_what_is_no_history_is_refused(history: Any) -> None:
     with pytest.raises(InvalidInput, match=r"metadata\['q'\].*a history: earlier messages"):
         RetrievalDataset({"q": "?"}, metadata={"q": {"history": history}})
     with pytest.raises(FileFormatError, match="a history: earlier messages"):
-        RetrievalDataset.of([{"query": "?", "expected_ids": ["d"], "history": history}])
+        RetrievalDataset.load([{"query": "?", "expected_ids": ["d"], "history": history}])
 
 
 def conversations() -> RetrievalDataset:
@@ -110,13 +110,11 @@ def test_a_missing_conversation_makes_no_fractions_of_the_others() -> None:
     frame = pd.DataFrame(
         {"query_id": ["a", "b", "c"], "query": "?", "relevance": "x", "conversation": [1, None, 2]}
     )
-    assert RetrievalDataset.from_pandas(frame).metadata == {
+    assert RetrievalDataset.load(frame).metadata == {
         "a": {"conversation": 1, "turn": 1},
         "c": {"conversation": 2, "turn": 1},
     }
-    whole = [
-        type(row["conversation"]) for row in RetrievalDataset.from_pandas(frame).metadata.values()
-    ]
+    whole = [type(row["conversation"]) for row in RetrievalDataset.load(frame).metadata.values()]
     assert whole == [int, int]
 
 

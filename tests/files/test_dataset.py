@@ -48,7 +48,6 @@ def test_unjudged_isnt_nothing_relevant(dataset: RetrievalDataset) -> None:
 
 def test_old_names(dataset: RetrievalDataset) -> None:
     assert dataset.relevant_docs["q1"] == ["d1", "d9"]
-    assert dataset.query_docid_pairs[:2] == [("geysers?", ["d1", "d9"]), ("first?", ["d2"])]
     assert dataset.mode == "text"
     old = RetrievalDataset(queries={"q": "?"}, corpus={"d": "t"}, relevant_docs={"q": ["d"]})
     assert old.relevance == {"q": Relevance(["d"])}
@@ -94,7 +93,7 @@ def test_lists_that_a_frame_holds_as_text(tmp_path: Path) -> None:
         """q2,how?,"[""d1"", ""d2""]","[""one"", ""two""]"\n"""
         """q3,who?,"{""d1"": 2}",[1] is a note\n"""
     )
-    from_frame = RetrievalDataset.of(pd.read_csv(path))
+    from_frame = RetrievalDataset.load(pd.read_csv(path))
     assert from_frame.relevance["q1"] == Relevance(["d1"])
     assert from_frame.relevance["q2"] == Relevance(["d1", "d2"])
     assert from_frame.relevance["q3"] == Relevance({"d1": 2})
@@ -105,7 +104,7 @@ def test_lists_that_a_frame_holds_as_text(tmp_path: Path) -> None:
     }
     assert from_frame.queries["q1"] == "[why]?"
     assert from_frame == RetrievalDataset.load(path, name=from_frame.name)
-    assert from_frame == RetrievalDataset.from_pandas(pd.read_csv(path))
+    assert from_frame == RetrievalDataset.load(pd.read_csv(path))
 
 
 def test_what_is_absent_may_be_none() -> None:
@@ -238,25 +237,27 @@ def test_split_parts_the_queries_the_same_way_every_time() -> None:
 
 
 def test_of_takes_datasets_dicts_lists_and_paths(dataset: RetrievalDataset, tmp_path: Path) -> None:
-    assert RetrievalDataset.of(dataset) is dataset
+    assert RetrievalDataset.load(dataset) is dataset
     dataset.save(tmp_path / "moons.json")
-    assert RetrievalDataset.of(tmp_path / "moons.json") == dataset
-    assert RetrievalDataset.of(str(tmp_path / "moons.json")).name == "moons"
+    assert RetrievalDataset.load(tmp_path / "moons.json") == dataset
+    assert RetrievalDataset.load(str(tmp_path / "moons.json")).name == "moons"
     graded = {"queries": {"q": "?"}, "relevance": {"q": Relevance({"d": 3}), "r": None}}
-    assert RetrievalDataset.of({**graded, "corpus": {}}).relevance["q"].grades["d"] == 3
-    assert RetrievalDataset.of([{"query": "a?"}]).queries == {"q1": "a?"}
+    assert RetrievalDataset.load({**graded, "corpus": {}}).relevance["q"].grades["d"] == 3
+    assert RetrievalDataset.load([{"id": "q1", "query": "a?"}]).queries == {"q1": "a?"}
 
 
 def test_of_takes_objects_by_their_attributes() -> None:
     old = SimpleNamespace(
         queries={"q": "?"}, corpus={"d": "t"}, relevant_docs={"q": ["d"]}, mode="text"
     )
-    assert RetrievalDataset.of(old) == RetrievalDataset({"q": "?"}, {"q": ["d"]}, {"d": "t"})
-    example = SimpleNamespace(model_dump=lambda: {"query": "?", "reference_contexts": ["c"]})
+    assert RetrievalDataset.load(old) == RetrievalDataset({"q": "?"}, {"q": ["d"]}, {"d": "t"})
+    example = SimpleNamespace(
+        model_dump=lambda: {"query_id": "q1", "query": "?", "reference_contexts": ["c"]}
+    )
     labelled = SimpleNamespace(examples=[example])
-    assert RetrievalDataset.of(labelled).expected_texts == {"q1": ["c"]}
+    assert RetrievalDataset.load(labelled).expected_texts == {"q1": ["c"]}
     with pytest.raises(UnknownFormat, match=r"this int isn't a dataset.*a data frame"):
-        RetrievalDataset.of(3)
+        RetrievalDataset.load(3)
 
 
 def test_pandas_with_numpy_values_and_other_names() -> None:
@@ -273,7 +274,7 @@ def test_pandas_with_numpy_values_and_other_names() -> None:
     corpus = pd.DataFrame(
         {"doc_id": ["d1", "d2"], "contents": ["one", "two"], "title": ["T", None]}
     )
-    dataset = RetrievalDataset.from_pandas(frame, corpus, name="autorag")
+    dataset = RetrievalDataset.load(frame, corpus=corpus, name="autorag")
     assert dataset.relevance == {
         "1": Relevance.groups([["d1", "d2"]]),
         "2": Relevance.groups([["d3"], ["d4"]]),
@@ -287,16 +288,16 @@ def test_pandas_with_numpy_values_and_other_names() -> None:
 def test_rows_of_a_data_frame_are_named_in_errors() -> None:
     pd = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="the data frame, row 2: expected a question"):
-        RetrievalDataset.from_pandas(pd.DataFrame({"query": ["a?", None]}))
+        RetrievalDataset.load(pd.DataFrame({"query": ["a?", None]}))
 
 
 def test_what_converts_itself_to_pandas_is_taken() -> None:
     pd = pytest.importorskip("pandas")
     testset = SimpleNamespace(
         samples=[],
-        to_pandas=lambda: pd.DataFrame([{"user_input": "?", "reference_contexts": ["c"]}]),
+        to_pandas=lambda: pd.DataFrame([{"id": "q1", "query": "?", "expected_texts": ["c"]}]),
     )
-    assert RetrievalDataset.of(testset).expected_texts == {"q1": ["c"]}
+    assert RetrievalDataset.load(testset).expected_texts == {"q1": ["c"]}
 
 
 def test_repr_counts(dataset: RetrievalDataset) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import RetrievalDataset, read_qrels, read_run
-from llama_index_rag_metrics.files.fields import QUERY_ID
+from llama_index_rag_metrics.files.fields import NAMES
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 Record = dict[str, Any]
@@ -20,7 +20,7 @@ def lines_file(path: Path, *records: Record) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", QUERY_ID)
+@pytest.mark.parametrize("name", NAMES["query_id"])
 def test_ids_of_questions(tmp_path: Path, name: str) -> None:
     path = lines_file(tmp_path / "q.jsonl", {name: 0, "question": "What?", "expected_ids": ["d1"]})
     assert RetrievalDataset.load(path).relevance == {"0": ["d1"]}
@@ -43,4 +43,4 @@ def test_judgements_without_a_grade_say_which_fields_there_are(tmp_path: Path) -
 @pytest.mark.parametrize("part", ["relevent", "qrels", "expected_ids", "documents"])
 def test_parts_of_a_dataset_that_there_arent(part: str) -> None:
     with pytest.raises(FileFormatError, match=f"only the parts queries, .* got '{part}'"):
-        RetrievalDataset.of({"queries": {"q1": "why?"}, part: {"q1": ["d1"]}})
+        RetrievalDataset.load({"queries": {"q1": "why?"}, part: {"q1": ["d1"]}})

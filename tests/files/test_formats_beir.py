@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_reads_every_part(folder: Path) -> None:
-    dataset = RetrievalDataset.from_beir(folder)
+    dataset = RetrievalDataset.load(folder)
     assert dataset.queries == {"q1": "geysers?", "2": "first?"}
     assert dataset.metadata == {"2": {"lang": "en"}}
     assert dataset.relevance == {"q1": Relevance({"d1": 2, "d2": 0})}
@@ -44,14 +44,14 @@ def test_reads_every_part(folder: Path) -> None:
 
 
 def test_byte_order_marks_and_carriage_returns_dont_matter(folder: Path) -> None:
-    plain = RetrievalDataset.from_beir(folder)
+    plain = RetrievalDataset.load(folder)
     for path in [*folder.glob("*.jsonl"), folder / "qrels" / "test.tsv"]:
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    assert RetrievalDataset.from_beir(folder) == plain
+    assert RetrievalDataset.load(folder) == plain
 
 
 def test_gzipped_files_are_read(folder: Path) -> None:
-    plain = RetrievalDataset.from_beir(folder)
+    plain = RetrievalDataset.load(folder)
     for path in [*folder.glob("*.jsonl"), folder / "qrels" / "test.tsv"]:
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
@@ -63,12 +63,12 @@ def test_a_cut_off_gzip_file_is_an_error(folder: Path) -> None:
     (folder / "corpus.jsonl").unlink()
     (folder / "corpus.jsonl.gz").write_bytes(whole[:-12])
     with pytest.raises(FileFormatError, match=r"corpus\.jsonl\.gz.*expected a whole gzip file"):
-        RetrievalDataset.from_beir(folder)
+        RetrievalDataset.load(folder)
 
 
 def test_test_is_the_default_split(folder: Path) -> None:
     (folder / "qrels" / "dev.tsv").write_text("2\td2\t1\n")
-    assert list(RetrievalDataset.from_beir(folder).relevance) == ["q1"]
+    assert list(RetrievalDataset.load(folder).relevance) == ["q1"]
     assert list(RetrievalDataset.load(folder, split="dev").relevance) == ["2"]
 
 
@@ -76,28 +76,28 @@ def test_questions_of_other_splits_are_left_out(folder: Path) -> None:
     with (folder / "queries.jsonl").open("a") as queries:
         queries.write('{"_id": "q3", "text": "in no split"}\n')
     (folder / "qrels" / "train.tsv").write_text("2\td2\t1\n")
-    dataset = RetrievalDataset.from_beir(folder)
+    dataset = RetrievalDataset.load(folder)
     assert list(dataset.queries) == ["q1", "q3"]
     assert dataset.metadata == {}
 
 
 def test_the_only_split_is_taken(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
-    assert list(RetrievalDataset.from_beir(folder).relevance) == ["q1"]
+    assert list(RetrievalDataset.load(folder).relevance) == ["q1"]
 
 
 def test_several_splits_need_a_choice(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
     (folder / "qrels" / "train.tsv").write_text("2\td2\t1\n")
     with pytest.raises(InvalidInput, match=r"split: expected one of \['dev', 'train'\], got None"):
-        RetrievalDataset.from_beir(folder)
+        RetrievalDataset.load(folder)
     with pytest.raises(InvalidInput, match="got 'test'"):
-        RetrievalDataset.from_beir(folder, "test")
+        RetrievalDataset.load(folder, split="test")
 
 
 def test_without_qrels_no_query_is_judged(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").unlink()
-    dataset = RetrievalDataset.from_beir(folder)
+    dataset = RetrievalDataset.load(folder)
     assert dataset.relevance == {}
     assert len(dataset) == 2
 
@@ -107,7 +107,7 @@ def test_columns_are_those_of_the_header(folder: Path) -> None:
     for name in ("queries.jsonl", "corpus.jsonl"):
         (folder / name).write_text(ids)
     (folder / "qrels/test.tsv").write_text("corpus-id\tquery-id\tscore\n2\t1\t3\n")
-    assert RetrievalDataset.from_beir(folder).relevance == {"1": Relevance({"2": 3})}
+    assert RetrievalDataset.load(folder).relevance == {"1": Relevance({"2": 3})}
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,8 @@ def test_columns_are_those_of_the_header(folder: Path) -> None:
         ),
         ("corpus.jsonl", '{"_id": "d", "title": "a"}', 1, "a text under"),
         ("corpus.jsonl", '{"_id": "d", "text": "a", "text": "b"}', 1, "every key once"),
-        (
-            "qrels/test.tsv",
-            "q1\td1\t1\nq1\td2\t1\nq1\td1\t1",
-            3,
-            "every judgement once, got 'q1 d1'",
-        ),
-        ("qrels/test.tsv", "q1 d1 1", 1, "tabs between"),
-        ("qrels/test.tsv", "q1\td1\t1\nq9\td1\t1", 2, "a query id of queries.jsonl, got 'q9'"),
+        ("qrels/test.tsv", "q1\td1\t1\nq1\td2\t1\nq1\td1\t2", 3, "one grade for each passage"),
+        ("qrels/test.tsv", "q1 d1 1", 1, "4 columns"),
         ("qrels/test.tsv", "q1\td1\thigh", 1, "a finite number, got 'high'"),
         ("qrels/test.tsv", "q1\td1\tnan", 1, "a finite number, got 'nan'"),
     ],
@@ -147,18 +141,26 @@ def test_errors_name_file_line_and_expectation(
 ) -> None:
     (folder / name).write_text(text)
     with pytest.raises(FileFormatError) as caught:
-        RetrievalDataset.from_beir(folder)
+        RetrievalDataset.load(folder)
     assert caught.value.line == line
     assert str(caught.value).startswith(f"{folder / name}, line {line}: expected ")
     assert expected in str(caught.value)
+
+
+def test_labels_of_no_question(folder: Path) -> None:
+    (folder / "qrels/test.tsv").write_text("q1\td1\t1\nq9\td1\t1")
+    with pytest.raises(FileFormatError, match=r"test.tsv: expected a query id of queries.*'q9'"):
+        RetrievalDataset.load(folder)
 
 
 def test_text_that_isnt_utf8_names_the_line(folder: Path) -> None:
     (folder / "corpus.jsonl").write_bytes(
         b'{"_id": "d1", "text": "a"}\n{"_id": "d2", "text": "\xe9"}'
     )
-    with pytest.raises(FileFormatError, match="line 2: expected UTF-8 text"):
-        RetrievalDataset.from_beir(folder)
+    with pytest.raises(
+        FileFormatError, match="line 2: expected text in UTF-8; this looks like Windows-1252"
+    ):
+        RetrievalDataset.load(folder)
 
 
 @pytest.mark.skipif(

@@ -87,11 +87,10 @@ def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
 def test_the_old_json_is_read(tmp_path: Path) -> None:
     path = tmp_path / "qa.json"
     path.write_text(json.dumps(OLD, indent=4))
-    dataset = RetrievalDataset.from_json(path)  # type: ignore[misc]
+    dataset = RetrievalDataset.load(path)
     assert dataset.queries == OLD["queries"]
     assert dataset.corpus == OLD["corpus"]
     assert dataset.relevant_docs == {"q1": ["d1"], "q2": ["d2", "d1"]}
-    assert dataset.query_docid_pairs == [("why?", ["d1"]), ("wo ist Köln?", ["d2", "d1"])]
     assert dataset.mode == "text"
     assert dataset.name == "qa"
 
@@ -101,18 +100,18 @@ def test_what_the_old_class_wrote_is_read(tmp_path: Path) -> None:
     old = legacy.EmbeddingQAFinetuneDataset(**OLD)
     old.save_json(str(tmp_path / "old.json"))
     ours = RetrievalDataset.load(tmp_path / "old.json")
-    assert ours == RetrievalDataset.of(old)
+    assert ours == RetrievalDataset.load(old)
 
 
 def test_jsonl_by_hand(tmp_path: Path) -> None:
     path = tmp_path / "questions.jsonl"
     path.write_text(
-        '\ufeff{"query": "a?", "expected_ids": ["d1", 2]}\r\n'
+        '\ufeff{"_id": "q1", "query": "a?", "expected_ids": ["d1", 2]}\r\n'
         "\r\n"
         '{"id": "x", "question": "b?", "relevance": {"d1": 2},'
         ' "lang": "en", "metadata": {"n": 1}}\n'
-        '{"query": "c?", "relevance": null}\n'
-        '{"query": "d?", "relevance": [["a", "b"], ["c"]], "expected_texts": ["t"]}\n'
+        '{"qid": "q3", "query": "c?", "relevance": null}\n'
+        '{"qid": "q4", "query": "d?", "relevance": [["a", "b"], ["c"]], "expected_texts": ["t"]}\n'
         '{"document_id": "d1", "title": "T", "text": "one", "lang": "de"}',
         "utf-8",
     )
@@ -168,7 +167,7 @@ def test_errors_in_jsonl(tmp_path: Path, text: str, line: int, expected: str) ->
         ('{"queries": {}, "relevance": {"a": []}}', "", "only ids of \"queries\", got 'a'"),
         ('{"queries": {}, "corpus": []}', "", '"corpus" to be an object'),
         ('{"format": "other", "queries": {}}', "", '"format": "llama-index-rag-metrics dataset'),
-        ('{"examples": [{"query": "a"}, {}]}', ", record 2", "a question"),
+        ('{"examples": [{"query": "a"}, {}]}', ", record 2", "a record"),
     ],
 )
 def test_errors_in_json(tmp_path: Path, text: str, where: str, expected: str) -> None:
@@ -200,13 +199,14 @@ def test_deep_json_is_a_line_to_skip(tmp_path: Path) -> None:
 LABELLED = {
     "examples": [
         {
+            "query_id": "q1",
             "query": "why?",
             "query_by": {"model_name": "m", "type": "ai"},
             "reference_contexts": ["because", "since"],
             "reference_answer": "so",
             "reference_answer_by": None,
         },
-        {"query": "who?", "reference_contexts": None, "reference_answer": ""},
+        {"query_id": "q2", "query": "who?", "reference_contexts": None, "reference_answer": ""},
     ]
 }
 
@@ -219,7 +219,7 @@ def test_labelled_rag_json(tmp_path: Path) -> None:
     assert dataset.metadata["q1"]["reference_answer"] == "so"
     assert dataset.metadata["q1"]["query_by"] == {"model_name": "m", "type": "ai"}
     assert dataset.check() == ["1 of 2 questions have no labels: 'q2'"]
-    assert RetrievalDataset.of(LABELLED) == dataset
+    assert RetrievalDataset.load(LABELLED) == dataset
 
 
 def test_the_labelled_rag_class(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_the_labelled_rag_class(tmp_path: Path) -> None:
     examples = [rag.LabelledRagDataExample(**example) for example in LABELLED["examples"]]  # type: ignore[arg-type]
     old = rag.LabelledRagDataset(examples=examples)
     old.save_json(str(tmp_path / "rag.json"))
-    dataset = RetrievalDataset.of(old)
+    dataset = RetrievalDataset.load(old)
     assert dataset.expected_texts == {"q1": ["because", "since"]}
     assert RetrievalDataset.load(tmp_path / "rag.json").queries == dataset.queries
 
@@ -251,15 +251,17 @@ def test_ragas_test_sets_of_every_version(tmp_path: Path, version: str, form: st
     else:
         frame.to_json(path, orient="records", lines=form.endswith("l"))
     dataset = RetrievalDataset.load(path)
-    assert dataset.queries == {"q1": "why?", "q2": "who?"}
-    assert dataset.expected_texts == {"q1": ["c1", "c2"], "q2": ["c1", "c2"]}
-    assert list(dataset.metadata["q1"].values()) == [list(row.values())[-1]]
-    assert RetrievalDataset.from_pandas(frame) == dataset
+    assert list(dataset.queries.values()) == ["why?", "who?"]
+    assert list(dataset.expected_texts.values()) == [["c1", "c2"], ["c1", "c2"]]
+    assert [list(row.values()) for row in dataset.metadata.values()] == 2 * [
+        [list(row.values())[-1]]
+    ]
+    assert RetrievalDataset.load(frame) == dataset
 
 
 def test_contexts_beside_an_answer_are_what_was_retrieved() -> None:
-    row = {"question": "why?", "contexts": ["c"], "answer": "so", "ground_truth": "so"}
-    dataset = RetrievalDataset.of([row])
+    row = {"id": "q1", "question": "why?", "contexts": ["c"], "answer": "so", "ground_truth": "so"}
+    dataset = RetrievalDataset.load([row])
     assert dataset.expected_texts == {}
     assert dataset.metadata["q1"]["contexts"] == ["c"]
 
@@ -274,7 +276,7 @@ def test_csv_of_a_list_as_python_prints_it_is_refused(tmp_path: Path) -> None:
 def test_csv_with_long_cells_brackets_and_too_many_cells(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     long = "x" * 200_000
-    path.write_text(f"user_input,reference_contexts\nwhy?,{long}\nwho?,[1] a footnote\n")
+    path.write_text(f"id,user_input,reference_contexts\nq1,why?,{long}\nq2,who?,[1] a footnote\n")
     assert RetrievalDataset.load(path).expected_texts == {"q1": [long], "q2": ["[1] a footnote"]}
     path.write_text("user_input,reference_contexts\nwhy?,a,b\n")
     with pytest.raises(FileFormatError, match=r"line 2: expected 2 cells, got \['b'\]"):
@@ -303,7 +305,7 @@ def test_an_empty_folder_and_no_file_at_all(tmp_path: Path) -> None:
 
 def test_gzip_by_name(tmp_path: Path) -> None:
     (tmp_path / "qa.json.gz").write_bytes(gzip.compress(json.dumps(OLD).encode()))
-    assert RetrievalDataset.load(tmp_path / "qa.json.gz") == RetrievalDataset.of(OLD)
+    assert RetrievalDataset.load(tmp_path / "qa.json.gz") == RetrievalDataset.load(OLD)
 
 
 def test_an_unknown_ending_and_values_json_cant_hold(tmp_path: Path) -> None:
@@ -325,7 +327,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 def test_places_beside_questions(tmp_path: Path) -> None:
     path = tmp_path / "dev.jsonl"
     place = {"source": "moons", "start": 0, "end": 9}
-    row = {"query": "Which?", "expected_spans": [place, ["moons", 12, 15]]}
+    row = {"query_id": "q1", "query": "Which?", "expected_spans": [place, ["moons", 12, 15]]}
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     spans = RetrievalDataset.load(path).relevance["q1"].spans or {}
     assert list(spans.values()) == [Span("moons", 0, 9), Span("moons", 12, 15)]

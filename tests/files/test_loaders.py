@@ -35,20 +35,20 @@ def local_files(folder: Path) -> dict[str, str]:
 
 def test_a_collection_of_ir_datasets(irds: Any, tmp_path: Path) -> None:
     collection = irds.create_dataset(**local_files(tmp_path))
-    dataset = RetrievalDataset.from_ir_datasets(collection, name="moons")
+    dataset = RetrievalDataset.load(collection, name="moons")
     assert dataset.queries == {"q1": "Which moon?", "q2": "Why?"}
     assert dataset.relevance == {"q1": Relevance({"d1": 2, "d2": 0})}
     assert dataset.corpus == {"d1": "Triton.", "d2": "Titan."}
-    assert RetrievalDataset.of(collection).relevance == dataset.relevance
-    assert RetrievalDataset.from_ir_datasets(collection, corpus=False).corpus == {}
+    assert RetrievalDataset.load(collection).relevance == dataset.relevance
+    assert RetrievalDataset.load(collection, corpus={}).corpus == {}
 
 
 def test_a_collection_without_queries(irds: Any, tmp_path: Path) -> None:
     collection = irds.create_dataset(docs_tsv=local_files(tmp_path)["docs_tsv"])
     with pytest.raises(InvalidInput, match="Choose one of its subsets"):
-        RetrievalDataset.from_ir_datasets(collection)
+        RetrievalDataset.load(collection)
 
 
 def test_what_is_none_of_these() -> None:
     with pytest.raises(UnknownFormat, match="ir_datasets"):
-        RetrievalDataset.of(object())
+        RetrievalDataset.load(object())

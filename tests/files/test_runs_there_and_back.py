@@ -104,7 +104,9 @@ def test_runs_and_relevance_in_one_file(tmp_path: Path, form: str) -> None:
     write_run(FULL, file_of(tmp_path, form), relevance=relevance)
     assert read_run(file_of(tmp_path, form)) == FULL
     # q2 has no judgements, and a query without a ranking no line
-    with pytest.raises(FileFormatError, match="2: expected a field 'expected_ids'"):
+    assert read_qrels(file_of(tmp_path, form)) == {"q1": Relevance({"d1": 2, "d9": 0}), "q3": []}
+    write_run(FULL, file_of(tmp_path, form))
+    with pytest.raises(FileFormatError, match="1: expected a field 'expected_ids'"):
         read_qrels(file_of(tmp_path, form))
 
 

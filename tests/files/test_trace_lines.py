@@ -15,7 +15,7 @@ from support.examples import examples
 from support.telemetry import request, retrieval, span
 
 from llama_index_rag_metrics import read_traces
-from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.lines import Location
 from llama_index_rag_metrics.files.traces import containers
 from llama_index_rag_metrics.files.traces.containers import spans_of_line
 from llama_index_rag_metrics.runtime.errors import FileFormatError
@@ -93,7 +93,7 @@ def test_both_ways_read_the_same(tmp_path: Path, line: str) -> None:
 
 def test_what_the_specification_writes_is_decoded_at_once() -> None:
     line = json.dumps(request(*SPANS)).encode()
-    spans = list(spans_of_line(line, Place("x", 1)) or ())
+    spans = list(spans_of_line(line, Location("x", 1)) or ())
     assert [decoded.span_id for decoded in spans] == ["r1", "k1", "failed", "r2", "root"]
     assert [decoded.parent_id for decoded in spans] == ["root", "root", "root", "root", None]
 
@@ -109,4 +109,4 @@ def test_what_the_specification_writes_is_decoded_at_once() -> None:
     ],
 )
 def test_anything_else_is_looked_through(line: bytes) -> None:
-    assert spans_of_line(line, Place("x", 1)) is None
+    assert spans_of_line(line, Location("x", 1)) is None

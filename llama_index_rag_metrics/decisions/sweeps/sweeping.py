@@ -104,7 +104,7 @@ async def asweep(
             configurations, {parameter: value} each. Values are texts, numbers, True, False or None;
             objects have names: {"embed": {"small": model, ...}}. Secrets are refused: `build` reads
             them. Unless `build` takes a `min_score` of its own, it is that of `evaluate`.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes. Labels have to fit every
             configuration: ids of chunks change with the chunk size, while spans, texts and ids of
             documents don't.
         metrics: names or metrics. The first one decides.
@@ -148,7 +148,7 @@ async def asweep(
     names = [metric.metric_name for metric in chosen]
     depth = getattr(chosen[0], "cutoff", None) or getattr(chosen[0], "k", None)
     tolerance = margin_of(names[0], tolerance, "tolerance")
-    questions = RetrievalDataset.of(dataset)
+    questions = RetrievalDataset.load(dataset)
     options["cache"] = Cache.of(options.get("cache"), journal)
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
     times = range(1, options.get("repeats", 1) + 1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from llama_index_rag_metrics.evaluation.who_asks import Query, Told
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.fields import CALLS
-from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.lines import Location
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.files.runs.run_records import ranking_record, read_ranking, read_repeat
 from llama_index_rag_metrics.rankings.run import Ranking
@@ -98,9 +98,9 @@ def _row(answer: Answer) -> dict[str, Any]:
 
 
 def _read(row: Mapping[str, Any]) -> Answer:
-    place = Place("journal", is_ours=True)
-    asking = Asking(row["query_id"], read_repeat(row, place))
-    ranking = replace(read_ranking(row, place), concurrency=row["concurrency"])
+    location = Location("journal")
+    asking = Asking(row["query_id"], read_repeat(row, location))
+    ranking = replace(read_ranking(row, location), concurrency=row["concurrency"])
     answer = Answer(asking, row["question"], row.get("told"), ranking)
     again = _row(answer)
     for call, kept in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):

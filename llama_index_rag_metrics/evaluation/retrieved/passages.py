@@ -18,8 +18,8 @@ from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from llama_index_rag_metrics.files.beir import read_corpus
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.dataset_reading import read_corpus
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_id
 from llama_index_rag_metrics.rankings.matching.places import NodePlaces
@@ -148,7 +148,7 @@ def _load(path: Path) -> Any:
         raise FileNotFoundError(2, "no such file or folder", str(path))
     if path.is_file() and path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
         with suppress(RagMetricsError):
-            return read_corpus(path, DatasetContent())
+            return RetrievalDataset({}, **read_corpus(path))
     return RetrievalDataset.load(path)
 
 

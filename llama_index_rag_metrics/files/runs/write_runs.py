@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.files.file_kinds import kind_of
+from llama_index_rag_metrics.files.fields import CALLS, CONTEXT, REPEAT
 from llama_index_rag_metrics.files.lines import name_of, to_json, write_lines
-from llama_index_rag_metrics.files.runs.arrow_runs import write_parquet
-from llama_index_rag_metrics.files.runs.run_records import ranking_record, relevance_record
+from llama_index_rag_metrics.files.records import relevance_record
+from llama_index_rag_metrics.files.sources import kind_of, pyarrow
 from llama_index_rag_metrics.files.trec import qrels_rows, trec_run_rows
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+from .run_records import ASKED, ranking_record
 
 WHOLE = ("jsonl", "parquet")
 """Formats with a record a query: they hold all of a run."""
 
 _ENDINGS = "a name that ends in .jsonl or .parquet, or another one for TREC's format"
 _HOLDS_ALL = "a name that ends in .jsonl or .parquet"
+_ROWS_AT_ONCE = 16_384
 
 
 def write_run(
@@ -31,10 +36,10 @@ def write_run(
 ) -> None:
     """Write rankings.
 
-    JSONL and Parquet have one record a query and hold all of a ranking, the calls of an agent and
-    several runs of each question, too. A TREC run holds ids, order and scores: if the ranking has
-    none, or if trec_eval would order it otherwise by its own, n, n - 1, …, 1 are written. Its tag
-    is the run's name, or that of the file without its endings.
+    JSONL and Parquet have one record a query and hold all of a ranking, the question's text, the
+    calls of an agent and several runs of each question, too. A TREC run holds ids, order and
+    scores: if the ranking has none, or if trec_eval would order it otherwise by its own, n, n - 1,
+    …, 1 are written. Its tag is the run's name, or that of the file without its endings.
 
     Args:
         run: a Run, or {query id: ids or Ranking}.
@@ -102,7 +107,7 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
         if judgements.alternatives is not None or not judgements.grades:
             expected = f"{_HOLDS_ALL}: a line for each label can't say those of {query_id!r}"
             raise InvalidInput("path", str(path), expected)
-    write_lines(target, qrels_rows(relevance))
+    write_lines(target, list(qrels_rows(relevance)))
 
 
 def holds_repeats(path: Path) -> bool:
@@ -124,6 +129,8 @@ def _run_records(
     for repeat, rankings in enumerate(run.each_time, 1):
         for query_id, ranking in rankings.items():
             record = ranking_record(query_id, repeat, ranking)
+            if query_id in run.queries:
+                record["query"] = run.queries[query_id]
             if query_id in judged:
                 record.update(relevance_record(query_id, judged[query_id]))
             yield record
@@ -132,7 +139,7 @@ def _run_records(
 def _write_records(
     path: Path,
     form: str,
-    records: Iterator[dict[str, Any]] | list[dict[str, Any]],
+    records: Iterable[dict[str, Any]],
     always: tuple[str, ...] = ("retrieved_ids",),
 ) -> None:
     if form == "jsonl":
@@ -144,7 +151,43 @@ def _write_records(
         if isinstance(expected_ids, Mapping) or any(isinstance(ids, list) for ids in expected_ids):
             expected = f"a name that ends in .jsonl, which holds the groups of {row['query_id']!r}"
             raise InvalidInput("path", str(path), expected)
-    write_parquet(path, rows, {"query_id", *always}.union(*rows))
+    _write_parquet(path, rows, {"query_id", *always}.union(*rows))
+
+
+def _write_parquet(path: Path, records: Iterable[dict[str, Any]], fields: set[str]) -> None:
+    pa = pyarrow()
+    from pyarrow import parquet
+
+    schema = pa.schema([column for column in _schema(pa) if column.name in fields])
+    rows = iter(records)
+    with whole_file(path) as partial, parquet.ParquetWriter(partial, schema) as writer:
+        while batch := list(islice(rows, _ROWS_AT_ONCE)):
+            try:
+                table = pa.Table.from_pylist(batch, schema=schema)
+            except UnicodeEncodeError as error:
+                expected = "a name that ends in .jsonl, which holds half an emoji"
+                raise InvalidInput("path", str(path), expected) from error
+            writer.write_table(table)
+
+
+def _schema(pa: Any) -> Any:
+    texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
+    span = pa.struct({"source": pa.string(), "start": pa.int64(), "end": pa.int64()})
+    columns = {
+        "retrieved_ids": texts,
+        "scores": numbers,
+        "retrieved_texts": texts,
+        "retrieved_tokens": pa.list_(pa.int64()),
+        "retrieved_spans": pa.list_(span),
+    }
+    outcome = {"latency": pa.float64(), "error": pa.string()}
+    asked = {name: pa.string() for name in ASKED}
+    question = {"query_id": pa.string(), "query": pa.string(), REPEAT: pa.int64()}
+    labels = {"expected_ids": texts, "grades": numbers, "expected_spans": pa.list_(span)}
+    calls = pa.list_(pa.struct([*{**asked, **columns, **outcome}.items()]))
+    context = pa.struct([*{**columns, **outcome}.items()])
+    whole = {**question, **columns, **labels, **outcome, CALLS: calls, CONTEXT: context}
+    return pa.schema(whole)
 
 
 def _check_fits_trec(run: Run, path: Path) -> None:

@@ -13,9 +13,16 @@ from msgspec import DecodeError, Struct, ValidationError, convert
 from msgspec.json import Decoder
 from pydantic_core import from_json as parse_json
 
-from llama_index_rag_metrics.files.lines import Place, from_json, open_bytes, raw_lines, read_text
+from llama_index_rag_metrics.files.lines import (
+    Location,
+    from_json,
+    open_bytes,
+    raw_lines,
+    read_text,
+)
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.files.tables import frame_table, is_frame, records_of
+from llama_index_rag_metrics.files.sources import frame_rows, is_frame, kind_of
+from llama_index_rag_metrics.files.sources import plain as python_value
 from llama_index_rag_metrics.files.traces.trace_spans import (
     Event,
     TraceSpan,
@@ -107,7 +114,7 @@ class OtlpSpan(TraceSpan):
                 yield Event(str(event.get("name", "")), attributes)
 
 
-def spans_of_line(line: bytes, place: Place) -> Iterator[TraceSpan] | None:
+def spans_of_line(line: bytes, place: Location) -> Iterator[TraceSpan] | None:
     """The spans of a line that is OTLP/JSON to the letter; None where `otlp_spans` has to look."""
     try:
         request = _REQUESTS.decode(line.decode())
@@ -121,14 +128,14 @@ def spans_of_line(line: bytes, place: Place) -> Iterator[TraceSpan] | None:
     )
 
 
-def otlp_spans(data: Mapping[str, Any], place: Place) -> Iterator[OtlpSpan]:
+def otlp_spans(data: Mapping[str, Any], place: Location) -> Iterator[OtlpSpan]:
     """The spans of an object with `resourceSpans`; without lines, their number is their place."""
     number = 0
     for resource in _list(data, RESOURCES, place):
         for scope in _list(resource, _SCOPES, place):
             for raw in _list(scope, ("spans",), place):
                 number += 1
-                here = place if place.line else Place(f"{place.path}, record {number}")
+                here = place if place.line else Location(f"{place.path}, record {number}")
                 try:
                     record = convert(raw, _Record)
                 except (ValidationError, UnicodeEncodeError) as error:
@@ -137,13 +144,13 @@ def otlp_spans(data: Mapping[str, Any], place: Place) -> Iterator[OtlpSpan]:
                 yield _otlp_span(record, here)
 
 
-def _otlp_span(record: _Record, place: Place) -> OtlpSpan:
+def _otlp_span(record: _Record, place: Location) -> OtlpSpan:
     attributes = {attribute.key: attribute.value for attribute in record.attributes or ()}
     parent_id = record.parent_span_id or None
     return OtlpSpan(record.trace_id, record.span_id, parent_id, attributes, record, place)
 
 
-def plain(value: Any, place: Place) -> Any:
+def plain(value: Any, place: Location) -> Any:
     if type(value) is dict and "stringValue" in value:  # most of them are
         return value["stringValue"]
     if value is None or value == {}:
@@ -164,14 +171,14 @@ def plain(value: Any, place: Place) -> Any:
     return content
 
 
-def pairs(attributes: Any, place: Place) -> dict[str, Any]:
+def pairs(attributes: Any, place: Location) -> dict[str, Any]:
     expected = 'a list of {"key": …, "value": …}'
-    with place.expecting(expected, AttributeError, KeyError, TypeError, found=attributes):
+    with place.expecting(expected, AttributeError, KeyError, TypeError):
         named = ((str(item["key"]), item.get("value", {})) for item in attributes)
         return {key: plain(value, place) for key, value in named}
 
 
-def _list(data: Any, names: tuple[str, ...], place: Place) -> list[Any]:
+def _list(data: Any, names: tuple[str, ...], place: Location) -> list[Any]:
     if isinstance(data, Mapping):
         items = next((data[name] for name in names if name in data), None)
         if items is None or isinstance(items, list):
@@ -190,7 +197,7 @@ def is_trace(data: object) -> bool:
     return isinstance(inner, Mapping) and "spans" in inner
 
 
-def mlflow_spans(trace: Mapping[str, Any], place: Place) -> Iterator[TraceSpan]:
+def mlflow_spans(trace: Mapping[str, Any], place: Location) -> Iterator[TraceSpan]:
     info, spans = mapping(trace["info"]), trace["data"]["spans"]
     ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
     about = {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
@@ -201,9 +208,9 @@ def mlflow_spans(trace: Mapping[str, Any], place: Place) -> Iterator[TraceSpan]:
         yield _span(about, raw, place)
 
 
-def _span(about: Mapping[str, Any], raw: Any, place: Place) -> TraceSpan:
+def _span(about: Mapping[str, Any], raw: Any, place: Location) -> TraceSpan:
     expected = "a span with trace_id, span_id and attributes"
-    with place.expecting(expected, AttributeError, KeyError, TypeError, found=raw):
+    with place.expecting(expected, AttributeError, KeyError, TypeError):
         attributes, parent = raw["attributes"], raw.get("parent_span_id")
         trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
     place.check(isinstance(attributes, Mapping), "attributes, {name: value}", attributes)
@@ -231,7 +238,7 @@ class PhoenixSpan(TraceSpan):
         return {part: self.raw.get(f"status_{part}") for part in ("code", "message")}
 
 
-def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
+def phoenix_span(raw: Mapping[str, Any], place: Location) -> PhoenixSpan:
     context = mapping(raw.get("context"))
     trace_id = raw.get(_TRACE, context.get("trace_id"))
     span_id = raw.get(_SPAN, context.get("span_id"))
@@ -282,6 +289,8 @@ _HEAD = 4096
 
 
 def is_trace_file(path: Path) -> bool:
+    if kind_of(path) not in ("json", "jsonl"):
+        return False
     try:
         with open_bytes(path) as file:
             head = file.read(_HEAD)
@@ -296,9 +305,11 @@ def spans_in(source: Any) -> Iterator[TraceSpan]:
     if isinstance(source, (str, os.PathLike)):
         yield from _of_file(Path(source))
     elif is_frame(source):
-        names, rows = frame_table(without_copied_index(source))
+        names, values = frame_rows(source)
+        rows = Location("the data frame").numbered(values, "row")
         if _TRACE in names and _SPAN in names:
-            for place, record in records_of(names, rows):
+            for place, row in rows:
+                record = {name: python_value(value) for name, value in zip(names, row, strict=True)}
                 yield phoenix_span(record, place)
         elif "trace" in names:
             column = names.index("trace")
@@ -308,7 +319,7 @@ def spans_in(source: Any) -> Iterator[TraceSpan]:
             why = f"it has {names[:8]}, and {' and '.join(IDS)} aren't both there"
             raise UnknownFormat("the data frame", why, UNDERSTOOD, "traces")
     elif isinstance(source, Iterable):
-        place = Place(f"this {type(source).__name__}")
+        place = Location(f"this {type(source).__name__}")
         items = [source] if isinstance(source, Mapping) else source
         for here, item in place.numbered(items):
             yield from _of_value(item, here)
@@ -324,14 +335,14 @@ def _of_file(path: Path) -> Iterator[TraceSpan]:
     for number, line in raw_lines(path):
         if line.isspace():
             continue
-        place = Place(str(path), number)
+        place = Location(str(path), number)
         spans = spans_of_line(line, place)
         if spans is None:
             try:
                 spans = _of_value(_parsed(line, place), place)
             except FileFormatError:
                 if is_first and line.rstrip()[-1:] in (b"{", b"[", b","):
-                    whole = Place(str(path))
+                    whole = Location(str(path))
                     yield from _of_value(from_json(read_text(path), whole), whole)
                     return
                 raise
@@ -340,7 +351,7 @@ def _of_file(path: Path) -> Iterator[TraceSpan]:
         is_first = False
 
 
-def _of_value(data: Any, place: Place) -> Iterator[TraceSpan]:
+def _of_value(data: Any, place: Location) -> Iterator[TraceSpan]:
     if isinstance(data, str) and data[:1] == "{":  # MLflow's frames hold traces as JSON
         yield from _of_value(from_json(data, place), place)
         return
@@ -359,7 +370,7 @@ def _of_value(data: Any, place: Place) -> Iterator[TraceSpan]:
         raise place.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data)
 
 
-def _parsed(line: bytes, place: Place) -> Any:
+def _parsed(line: bytes, place: Location) -> Any:
     """A line's JSON, in which half a surrogate pair is no fault."""
     try:
         return parse_json(line)

@@ -13,8 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic_core import from_json as parse_json
 
-from llama_index_rag_metrics.files.fields import first_of
-from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.lines import Location
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.rankings.run import WRITTEN
@@ -41,7 +40,7 @@ class TraceSpan:
     parent_id: str | None
     attributes: Mapping[str, Any]
     raw: Any
-    place: Place
+    place: Location
 
     @property
     def name(self) -> str:
@@ -106,7 +105,7 @@ def _parse(value: Any) -> Any:
             raise ValueError(str(error)) from error
 
 
-def from_json_text(value: Any, what: str, place: Place) -> Any:
+def from_json_text(value: Any, what: str, place: Location) -> Any:
     try:
         return _parse(value)
     except ValueError as error:
@@ -120,7 +119,7 @@ def json_or_none(value: Any) -> Any:
         return None
 
 
-def seconds(nanoseconds: Any, place: Place) -> float | None:
+def seconds(nanoseconds: Any, place: Location) -> float | None:
     if nanoseconds is None:
         return None
     try:
@@ -129,7 +128,7 @@ def seconds(nanoseconds: Any, place: Place) -> float | None:
         raise place.wrong("nanoseconds since 1970", nanoseconds) from error
 
 
-def parent_of(parent_id: Any, place: Place) -> str | None:
+def parent_of(parent_id: Any, place: Location) -> str | None:
     return None if parent_id in (None, "") else read_id(parent_id, place)
 
 
@@ -168,7 +167,7 @@ class DocumentReader:
             document.metadata is not None for document in documents
         )
 
-    def read(self, documents: Sequence[Document], place: Place) -> DocumentColumns:
+    def read(self, documents: Sequence[Document], place: Location) -> DocumentColumns:
         known = self._known
         by_node, keeps_texts = self._match_on == NODE_ID, self._keeps_texts
         ids, scores, texts = [], [], []
@@ -192,7 +191,7 @@ class DocumentReader:
                 texts.append(known.setdefault(text, text) if text else "")
         return DocumentColumns(ids, scores if is_scored else None, texts if is_text else None)
 
-    def _named(self, document: Document, place: Place) -> Any:
+    def _named(self, document: Document, place: Location) -> Any:
         if self._match_on == REF_DOC_ID:
             if document.source is None:
                 expected = "the id of the source of each document, which these spans don't hold"
@@ -205,7 +204,7 @@ class DocumentReader:
             raise place.wrong(f"documents with {self._match_on!r} in their metadata", has)
         return item if isinstance(item, str) else str(item)
 
-    def _id(self, item: Any, text: Any, place: Place) -> str:
+    def _id(self, item: Any, text: Any, place: Location) -> str:
         if item is None or item == "":
             place.check(isinstance(text, str) and text, "documents with an id or a text", "")
             self.nameless += 1
@@ -218,10 +217,10 @@ def is_written(document: Document) -> bool:
     return is_bare and isinstance(document.text, str) and WRITTEN.match(document.text) is not None
 
 
-def _score(score: Any, place: Place) -> float:
+def _score(score: Any, place: Location) -> float:
     is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
     place.check(is_number, "a score, a number", score)
-    with place.expecting("a score, a number", OverflowError, found=score):
+    with place.expecting("a score, a number", OverflowError):
         return float(score)
 
 
@@ -289,7 +288,7 @@ def source_nodes(output: Any) -> list[Any] | None:
     return nodes if isinstance(nodes, list) else None
 
 
-def node_documents(nodes: Any, place: Place) -> list[Document]:
+def node_documents(nodes: Any, place: Location) -> list[Document]:
     place.check(isinstance(nodes, list), "a list of nodes", nodes)
     documents = []
     for scored in nodes:
@@ -424,11 +423,11 @@ class MLflow(Dialect):
         return str(span.json("name") or "")
 
 
-def _mlflow_document(output: Any, place: Place) -> Document:
+def _mlflow_document(output: Any, place: Location) -> Document:
     expected = "a document, {page_content, metadata, id}"
     place.check(isinstance(output, Mapping), expected, output)
     known = mapping(from_json_text(output.get("metadata"), "metadata", place))
-    item = first_of(output, ("id", "doc_id"))
+    item = output.get("id") or output.get("doc_id")
     item = known.get("chunk_id", known.get("doc_uri")) if item is None else item
     return Document(
         item, output.get("page_content"), known.get("score"), known, known.get("doc_uri")

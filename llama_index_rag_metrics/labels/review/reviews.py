@@ -6,7 +6,7 @@ import math
 import os
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from operator import itemgetter
@@ -14,14 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.files.lines import (
-    Place,
-    Rows,
-    from_json,
-    read_lines,
-    read_text,
-    to_json,
-)
+from llama_index_rag_metrics.files.lines import Location, from_json, read_lines, read_text, to_json
 from llama_index_rag_metrics.files.records import Qrels, read_grade, read_id
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.pooling import Pool
@@ -78,7 +71,7 @@ RELEVANCE = Scale(
 
 def read_rubric(path: Path) -> Scale:
     """A rubric, a line a grade after the question; its name is a hash of what it says."""
-    text, place = read_text(path), Place(str(path))
+    text, place = read_text(path), Location(str(path))
     lines = sorted(_GRADE_LINE.findall(text), key=itemgetter(0), reverse=True)
     choices = [Choice(int(digit), "", rubric.strip()) for digit, rubric in lines]
     intro = " ".join(_GRADE_LINE.sub("", text).split())
@@ -124,7 +117,7 @@ class ReviewPool:
         if isinstance(pool, ReviewPool):
             return pool
         if isinstance(pool, Pool):
-            read = _read(Place("pool").numbered(pool.records()))
+            read = _read(Location("pool").numbered(pool.records()))
         elif isinstance(pool, (str, os.PathLike)):
             path = Path(pool)
             read = _read((place, from_json(line, place)) for place, line in read_lines(path))
@@ -166,7 +159,7 @@ class ReviewPool:
         return [item for group in groups for item in group]
 
 
-def _read(lines: Rows) -> ReviewPool:
+def _read(lines: Iterable[tuple[Location, Any]]) -> ReviewPool:
     items: dict[ItemKey, ReviewItem] = {}
     for place, record in lines:
         place.check(isinstance(record, Mapping), "a passage, {field: value}", record)
@@ -179,7 +172,7 @@ def _read(lines: Rows) -> ReviewPool:
     return ReviewPool(list(items.values()))
 
 
-def _read_key(record: Mapping[str, Any], place: Place) -> ItemKey:
+def _read_key(record: Mapping[str, Any], place: Location) -> ItemKey:
     for name in ItemKey._fields:
         place.check(record.get(name) is not None, f"a field {name!r}", sorted(record))
     return ItemKey(read_id(record["query_id"], place), read_id(record["doc_id"], place))
@@ -297,7 +290,7 @@ def check_scale(argument: str, judgement: Judgement, scale: str) -> None:
         raise InvalidInput(argument, judgement.scale, expected)
 
 
-def _read_judgement(record: Any, place: Place) -> Judgement:
+def _read_judgement(record: Any, place: Location) -> Judgement:
     place.check(isinstance(record, Mapping), "a judgement, {field: value}", record)
     place.check("grade" in record, "a field 'grade'", sorted(record))
     key, grade = _read_key(record, place), record["grade"]
