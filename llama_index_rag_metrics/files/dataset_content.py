@@ -135,7 +135,6 @@ class DatasetContent:
     titles: dict[str, str] = field(default_factory=dict)
     document_metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
     name: str = field(default="", compare=False)
-    mode: str = "text"
     notes: list[str] = field(default_factory=list, compare=False)
 
     def indexed_text(self, document_id: str) -> str:

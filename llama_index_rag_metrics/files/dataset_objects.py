@@ -42,7 +42,8 @@ def read_object(value: Mapping[str, Any], location: Location) -> dict[str, Any]:
         for query_id in parts[name].keys() - parts["queries"].keys():
             raise location.wrong('only ids of "queries"', query_id)
     parts["notes"] = read_texts(value.get("notes", []), location)
-    return parts | {name: str(value[name]) for name in ("name", "mode") if name in value}
+    parts["name"] = str(value.get("name", ""))
+    return parts
 
 
 def write_dataset(content: DatasetContent, path: Path) -> None:
@@ -50,9 +51,6 @@ def write_dataset(content: DatasetContent, path: Path) -> None:
     if check_ending(path) == ".json":
         write_lines(path, [to_json(_object(content), indent=1)])
         return
-    if content.mode != "text":
-        expected = f"a name that ends in .json, which holds the mode {content.mode!r}"
-        raise InvalidInput("path", str(path), expected)
     write_lines(path, map(to_json, chain(_question_records(content), _document_records(content))))
 
 
@@ -72,8 +70,6 @@ def _object(content: DatasetContent) -> dict[str, Any]:
         "relevance": labels,
     }
     data |= {name: part for name in _OTHERS if (part := getattr(content, name))}
-    if content.mode != "text":
-        data["mode"] = content.mode
     if content.notes:
         data["notes"] = content.notes
     return data

@@ -76,7 +76,7 @@ def _open(source: Any, fields: Fields) -> Source:
         raise _unknown(f"this {type(source).__name__}", "it holds results, not questions")
     queries, examples = (getattr(source, name, None) for name in ("queries", "examples"))
     if isinstance(queries, Mapping):
-        names = ("queries", "corpus", "relevant_docs", "mode")
+        names = ("queries", "corpus", "relevant_docs")
         source = {name: getattr(source, name) for name in names if hasattr(source, name)}
     elif isinstance(examples, (list, tuple)):
         source = examples

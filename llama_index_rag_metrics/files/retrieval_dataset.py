@@ -42,7 +42,6 @@ class RetrievalDataset(DatasetContent):
         titles: document id to title; what is indexed is the title, then the text.
         document_metadata: document id to {key: value}.
         name: what to call the dataset; two datasets may be equal under different names.
-        mode: "text" or "image", as in LlamaIndex's old dataset.
         notes: what a user of the dataset should know, such as how it came about.
         relevant_docs: the old name of `relevance`.
 
@@ -74,7 +73,6 @@ class RetrievalDataset(DatasetContent):
         titles: Mapping[str, str | None] | None = None,
         document_metadata: Mapping[str, arguments.Metadata | None] | None = None,
         name: str = "",
-        mode: str = "text",
         notes: Iterable[str] = (),
         relevant_docs: Mapping[str, RelevanceLike | None] | None = None,
     ) -> None:
@@ -91,7 +89,6 @@ class RetrievalDataset(DatasetContent):
             titles=arguments.read_titles(titles or {}),
             document_metadata=arguments.read_metadata("document_metadata", document_metadata or {}),
             name=name,
-            mode=mode,
             notes=list(notes),
         )
         for part in OF_QUERIES:
@@ -147,9 +144,12 @@ class RetrievalDataset(DatasetContent):
         """Write all of it to one file: .json, or .jsonl with one question or document per line.
 
         Raises:
-            InvalidInput: the path has another ending, or the mode isn't text, which JSON holds.
+            InvalidInput: the path has another ending.
         """
         write_dataset(self, Path(path))
+
+    mode = "text"
+    """What LlamaIndex's evaluators ask of a dataset."""
 
     @property
     def relevant_docs(self) -> dict[str, Relevance]:

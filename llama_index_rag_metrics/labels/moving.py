@@ -188,7 +188,7 @@ def _relabelled(
         else {}
         for key in passages.texts
     }
-    about: dict[str, Any] = {"name": dataset.name, "mode": dataset.mode}
+    about: dict[str, Any] = {"name": dataset.name}
     about |= {"document_metadata": metadata, "notes": [*dataset.notes, *notes]}
     labels = dataset.queries, relevance, passages.texts, dataset.metadata
     return RetrievalDataset(*labels, **about)

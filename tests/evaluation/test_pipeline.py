@@ -30,7 +30,7 @@ from llama_index_rag_metrics import metrics as resolve
 from llama_index_rag_metrics.cli.retriever_results import depth
 from llama_index_rag_metrics.evaluation.source import retrieval_depth
 from llama_index_rag_metrics.metrics.base import BinaryMetric
-from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput
+from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(13)}
 DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d"] for query_id in QUERIES})
@@ -269,13 +269,6 @@ class TestNothingIsLost:
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": {"d": 0}})
         with pytest.raises(ValueError, match=next(iter(options)) + "|relevance of question 'q'"):
             evaluate(retriever, dataset, ["mrr"], **options)
-        assert retriever.asked == []
-
-    def test_an_unknown_mode_is_refused_before_anything_is_asked(self) -> None:
-        retriever = Scripted({})
-        dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["d"]}, mode="video")
-        with pytest.raises(InvalidInput, match="'text' or 'image'"):
-            evaluate(retriever, dataset, ["mrr"])
         assert retriever.asked == []
 
     @pytest.mark.parametrize("item", [3, None, ["d"]])

@@ -247,9 +247,7 @@ def test_of_takes_datasets_dicts_lists_and_paths(dataset: RetrievalDataset, tmp_
 
 
 def test_of_takes_objects_by_their_attributes() -> None:
-    old = SimpleNamespace(
-        queries={"q": "?"}, corpus={"d": "t"}, relevant_docs={"q": ["d"]}, mode="text"
-    )
+    old = SimpleNamespace(queries={"q": "?"}, corpus={"d": "t"}, relevant_docs={"q": ["d"]})
     assert RetrievalDataset.load(old) == RetrievalDataset({"q": "?"}, {"q": ["d"]}, {"d": "t"})
     example = SimpleNamespace(
         model_dump=lambda: {"query_id": "q1", "query": "?", "reference_contexts": ["c"]}
