@@ -118,7 +118,7 @@ def test_formats_hold_places_and_facets(tmp_path: Path, name: str) -> None:
         },
     )
     path = tmp_path / name
-    dataset.save(path) if name.endswith(".json") else dataset.to_jsonl(path)
+    dataset.save(path)
     assert RetrievalDataset.load(path).relevance == dataset.relevance
 
 
