@@ -104,8 +104,8 @@ async def asweep(
             configurations, {parameter: value} each. Values are texts, numbers, True, False or None;
             objects have names: {"embed": {"small": model, ...}}. Secrets are refused: `build` reads
             them. Unless `build` takes a `min_score` of its own, it is that of `evaluate`.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes. Labels have to fit every
-            configuration: ids of chunks change with the chunk size, while spans, texts and ids of
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes. Labels have to fit
+            every configuration: ids of chunks change with the size, while spans, texts and ids of
             documents don't.
         metrics: names or metrics. The first one decides.
         confidence: 1 - this is how often, at most, a winner is named though there is none, and how
