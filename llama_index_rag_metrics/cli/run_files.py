@@ -20,8 +20,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Cut, no_common_query
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
-from llama_index_rag_metrics.scores.stories import with_answers
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.answers import with_answers
+from llama_index_rag_metrics.stories.label_view import System
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.runtime.masking import join_first
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.rankings.relevance import Relevance
-    from llama_index_rag_metrics.scores.systems import System
+    from llama_index_rag_metrics.stories.label_view import System
 
 Output: TypeAlias = Literal["table", "markdown"]
 
@@ -61,7 +61,7 @@ def run_show(
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.report.markup import to_markdown
     from llama_index_rag_metrics.report.terminal import print_report
-    from llama_index_rag_metrics.scores.hardest import story_report
+    from llama_index_rag_metrics.stories.worst import story_report
 
     if matcher is not None and dataset is None:
         expected = "--dataset DATASET beside it, which has the labels' texts"
@@ -99,7 +99,7 @@ def _systems(
     from llama_index_rag_metrics.files.dataset_content import PassageTexts
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scores_export import read_json
-    from llama_index_rag_metrics.scores.systems import System
+    from llama_index_rag_metrics.stories.label_view import System
 
     text_of = None if dataset is None else PassageTexts(dataset)
     if path.suffix.lower() == ".json":

@@ -22,9 +22,9 @@ from llama_index_rag_metrics.report.model import Report, Statement
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import print_report
-from llama_index_rag_metrics.scores.first_line import failing, first_lines, with_failures
-from llama_index_rag_metrics.scores.scores_report import queries_report
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.first_line import failing, first_lines, with_failures
+from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.results_report import queries_report
 
 if TYPE_CHECKING:
     from rich.console import Console

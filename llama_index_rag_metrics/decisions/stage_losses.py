@@ -24,8 +24,8 @@ from llama_index_rag_metrics.report.whereabouts import (
     best_place,
     where_found,
 )
-from llama_index_rag_metrics.scores.stories import placed_answers
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.answers import placed_answers
+from llama_index_rag_metrics.stories.label_view import System
 
 OWN_STAGES = (RETRIEVER, CUT, BUDGET)
 """The names that no step of a user has."""

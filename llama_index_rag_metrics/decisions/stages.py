@@ -49,11 +49,11 @@ from llama_index_rag_metrics.report.whereabouts import RETRIEVER
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.first_line import first_lines, with_failures
-from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
-from llama_index_rag_metrics.scores.stories import query_answers
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.answers import query_answers
+from llama_index_rag_metrics.stories.first_line import first_lines, with_failures
+from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.results_report import listed, systems_report
 
 
 class StageResults(Reportable, Mapping[str, EvaluationResults]):

@@ -86,7 +86,7 @@ from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
-from llama_index_rag_metrics.scores.stories import with_answers
+from llama_index_rag_metrics.stories.answers import with_answers
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.mappings import ranking_digest
 from llama_index_rag_metrics.scores.scores import Scores
-from llama_index_rag_metrics.scores.systems import System
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 Runs = Mapping[str, tuple[float, ...]]  # query id to its score in each run that has a value
 
 
-def _runs_of(repeats: Iterable[Scores], metric: str) -> Runs:
+def runs_of(repeats: Iterable[Scores], metric: str) -> Runs:
+    """Each question's score in every run."""
     runs: dict[str, list[float]] = defaultdict(list)
     for scores in repeats:
         for query_id, value in scores.by_query(metric).items():
@@ -36,7 +35,7 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
     if len(parts) < 2:
         raise InvalidInput("repeats", list(parts), "the scores of two runs or more")
     names = dict.fromkeys(name for part in parts for name in part) if metrics is None else metrics
-    values = {name: _means(_runs_of(parts, name)) for name in names}
+    values = {name: _means(runs_of(parts, name)) for name in names}
     query_ids = [*dict.fromkeys(query_id for part in parts for query_id in part.query_ids)]
     excluded, failed = _first(parts, "excluded"), _first(parts, "failed")
     counted = {q for part in parts for q in part.query_ids if q not in part.excluded}
@@ -109,38 +108,3 @@ def _notes(parts: Sequence[Scores], asked: Mapping[str, int]) -> Iterator[str]:
             f"all {len(parts)} runs returned the same: they show no spread. If that is a surprise, "
             "an LLM's answers are cached, or its temperature is 0"
         )
-
-
-_MOST_QUESTIONS, _MOST_RUNS = 10, 10
-
-
-def repeats_decision(systems: Sequence[System], metric: str) -> Iterator[m.Statement]:
-    """How many questions differ between their runs, of one system."""
-    repeats = systems[0].scores.repeats
-    if len(systems) > 1 or not any(metric in run for run in repeats[:1]):
-        return
-    runs = _runs_of(repeats, metric)
-    if not runs:
-        return
-    n, times = sum(len({*each}) > 1 for each in runs.values()), len(repeats)
-    often = "" if all(len(each) == times for each in runs.values()) else "up to "
-    differing = f"{f'{n:,}' if n else 'none'} of {questions(len(runs))}"
-    score = "score" if n > 1 else "scores"
-    text = f"{differing} {score} differently from run to run on {metric}"
-    yield m.Statement(f"Asked {often}{times} times each, {text}.")
-
-
-def with_runs(systems: Sequence[System]) -> Sequence[System]:
-    """The means of one system without rankings, and its runs beside them; several as they are."""
-    if len(systems) > 1 or not systems[0].scores.repeats or not systems[0].run:
-        return systems
-    [system] = systems
-    means = system.scores.replace(answers={}, repeats=())
-    return [system._replace(scores=means, run=system.run.replaced({})), *system.repeats]
-
-
-def in_first_run(systems: Sequence[System], text: str) -> str:
-    """A sentence of what is counted in rankings, where these are of the first of several runs."""
-    if not text or not any(system.scores.repeats for system in systems):
-        return text
-    return f"In the first run: {text[0].lower()}{text[1:]}"

@@ -41,7 +41,7 @@ from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mea
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
-    from llama_index_rag_metrics.scores.hardest import HardQuestions
+    from llama_index_rag_metrics.stories.worst import HardQuestions
 
 # why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
@@ -388,8 +388,8 @@ class Scores(Reportable):
         They print with what was asked, wanted and retrieved, as far as the scores keep it;
         `EvaluationResults.worst` knows all of it.
         """
-        from llama_index_rag_metrics.scores.hardest import worst_of
-        from llama_index_rag_metrics.scores.systems import System
+        from llama_index_rag_metrics.stories.label_view import System
+        from llama_index_rag_metrics.stories.worst import worst_of
 
         return worst_of(System.of(self), metric, n)
 
@@ -444,8 +444,8 @@ class Scores(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row per query."""
-        from llama_index_rag_metrics.scores.scores_report import systems_report
-        from llama_index_rag_metrics.scores.systems import System
+        from llama_index_rag_metrics.stories.label_view import System
+        from llama_index_rag_metrics.stories.results_report import systems_report
 
         return systems_report([System.of(self)])
 

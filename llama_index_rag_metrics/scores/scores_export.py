@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from llama_index_rag_metrics.report.reportable import csv_text, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores.scores import Scores
-from llama_index_rag_metrics.scores.systems import System, metrics_of
 
 ENDINGS = (".parquet", ".csv", ".json")
 
@@ -41,24 +39,38 @@ def read_json(path: Path) -> dict[str, Scores]:
 
 
 def means(systems: Sequence[Scores]) -> Records:
-    members = [System.of(scores) for scores in systems]
     names = [scores.name for scores in systems]
-    values = {metric: [member.mean(metric) for member in members] for metric in metrics_of(members)}
+    values = {metric: [_mean(scores, metric) for scores in systems] for metric in _metrics(systems)}
     counts = [asdict(scores.counts) for scores in systems]
     numbers = {name: [count[name] for count in counts] for name in counts[0]}
     return Records({"run": names, **values, **numbers})
 
 
 def per_query(systems: Sequence[Scores]) -> Records:
-    members = [System.of(scores) for scores in systems]
     columns: dict[str, list[Any]] = {
         "run": [scores.name for scores in systems for _ in scores.query_ids],
         "query_id": [query_id for scores in systems for query_id in scores.query_ids],
     }
-    for metric in metrics_of(members):
-        of_each = (map(each.by_query(metric).get, each.scores.query_ids) for each in members)
-        columns[metric] = [*chain.from_iterable(of_each)]
+    for metric in _metrics(systems):
+        column: list[float | None] = []
+        for scores in systems:
+            values = scores.by_query(metric) if _is_measured(scores, metric) else {}
+            column += map(values.get, scores.query_ids)
+        columns[metric] = column
     return Records(columns)
+
+
+def _metrics(systems: Sequence[Scores]) -> list[str]:
+    return list(dict.fromkeys(metric for scores in systems for metric in scores))
+
+
+def _is_measured(scores: Scores, metric: str) -> bool:
+    return scores.is_measured and metric in scores
+
+
+def _mean(scores: Scores, metric: str) -> float | None:
+    is_known = _is_measured(scores, metric) and scores.n(metric)
+    return scores.means[metric] if is_known else None
 
 
 def write_scores(path: Path, systems: Sequence[Scores]) -> None:

@@ -22,7 +22,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.report.html.page import html_page
-from llama_index_rag_metrics.scores.rows import mark_best
+from llama_index_rag_metrics.stories.rows import mark_best
 
 IDS = [f"q{number:02}" for number in range(40)]
 

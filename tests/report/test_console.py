@@ -30,9 +30,9 @@ from llama_index_rag_metrics.report import terminal
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.report.numbers import shown as shown_cell
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
-from llama_index_rag_metrics.scores.rows import latency_rows
-from llama_index_rag_metrics.scores.scores_report import systems_report
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.results_report import systems_report
+from llama_index_rag_metrics.stories.rows import latency_rows
 
 
 def to_text(reported: Any, width: int | None = None) -> str:

@@ -47,8 +47,8 @@ from llama_index_rag_metrics.report.query_lines import (
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.stories import query_answers
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.answers import query_answers
+from llama_index_rag_metrics.stories.label_view import System
 
 RELEVANT = {"a": 1, "b": 1, "c": 1}
 

@@ -27,9 +27,9 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.query_lines import found_line, retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.whereabouts import standings
-from llama_index_rag_metrics.scores.hardest import losses
-from llama_index_rag_metrics.scores.stories import keep_answers, query_answers
-from llama_index_rag_metrics.scores.systems import Labels, Reading, System
+from llama_index_rag_metrics.stories.answers import keep_answers, query_answers
+from llama_index_rag_metrics.stories.label_view import Labels, Reading, System
+from llama_index_rag_metrics.stories.worst import losses
 
 IO = "Io is the most volcanic moon of Jupiter and has hundreds of volcanoes."
 GEYSERS = "Enceladus has geysers which come from an ocean under the ice of it."

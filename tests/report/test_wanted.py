@@ -22,7 +22,7 @@ from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Item, QueryAnswers
 from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.terminal import print_report
-from llama_index_rag_metrics.scores.stories import query_answers
+from llama_index_rag_metrics.stories.answers import query_answers
 
 IO = "Io has volcanoes and lakes of sulphur."
 RHEA = "Rhea is an icy body."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import pytest
@@ -26,8 +27,8 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.query_lines import came_lines, wanted_lines
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.report.wording import why_lines
-from llama_index_rag_metrics.scores.stories import query_answers
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.answers import query_answers
+from llama_index_rag_metrics.stories.label_view import System
 
 POT = "Is soup out of the clay pots all right?"
 GLAZE = "Glazes for tableware\nWhite labels were tested for cups."
@@ -187,7 +188,7 @@ def test_it_stands_under_the_question_everywhere() -> None:
     worst = evaluate(lambda query: ["c1"], dataset, ["recall@5"]).worst("recall@5")
     line = "The relevant passage wasn't retrieved."
     assert f"{POT} {line}" in " ".join(str(worst).split())
-    assert f"<p class=why>{line}</p>" in worst._repr_html_()
+    assert f"<p class=why>{escape(line)}</p>" in worst._repr_html_()
     assert f"- q: {POT}\n  - {line}" in worst.to_markdown()
 
 

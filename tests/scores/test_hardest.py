@@ -106,8 +106,8 @@ def test_bare_scores_have_pairs_alone() -> None:
 
 def test_stored_answers_of_two_systems_dont_mistake_what_the_other_kept() -> None:
     """Each keeps the five needs that it placed last; the ranks of all that it found."""
-    from llama_index_rag_metrics.scores.stories import query_answers
-    from llama_index_rag_metrics.scores.systems import System
+    from llama_index_rag_metrics.stories.answers import query_answers
+    from llama_index_rag_metrics.stories.label_view import System
 
     wanted = {f"d{n}": 1 for n in range(8)}
     dataset = RetrievalDataset({"q": "x?"}, {"q": wanted})

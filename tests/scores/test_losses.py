@@ -9,8 +9,8 @@ from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
 from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
-from llama_index_rag_metrics.scores.hardest import losses, losses_line
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.worst import losses, losses_line
 
 IO = "Io has volcanoes, and lakes of sulphur on its surface."
 

@@ -26,8 +26,8 @@ from llama_index_rag_metrics.runtime.errors import (
     UnknownMetric,
 )
 from llama_index_rag_metrics.scores import Reason
-from llama_index_rag_metrics.scores.rows import slice_rows
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.rows import slice_rows
 
 
 class TestRun:

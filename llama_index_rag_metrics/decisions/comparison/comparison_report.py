@@ -24,11 +24,11 @@ from llama_index_rag_metrics.report.numbers import (
     signed,
     span_of_bar,
 )
-from llama_index_rag_metrics.scores import scores_report
-from llama_index_rag_metrics.scores.first_line import with_failures
-from llama_index_rag_metrics.scores.scores_report import queries_of
-from llama_index_rag_metrics.scores.systems import System, best_first
 from llama_index_rag_metrics.statistics.intervals import HasEnds
+from llama_index_rag_metrics.stories import results_report
+from llama_index_rag_metrics.stories.first_line import with_failures
+from llama_index_rag_metrics.stories.label_view import System, best_first
+from llama_index_rag_metrics.stories.results_report import queries_of
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
@@ -64,11 +64,11 @@ def comparison_report(comparison: Comparison) -> m.Report:
             if metric != primary or len(comparison.others) > _MOST_TABLES
             for statement in _statements(comparison, metric)
         ],
-        about=scores_report.about(systems),
+        about=results_report.about(systems),
         sections=_sections(comparison, systems),
-        failures=scores_report.failures(systems),
-        notes=scores_report.unsaid(_notes(comparison, systems), decision),
-        glossary=scores_report.glossary(metrics),
+        failures=results_report.failures(systems),
+        notes=results_report.unsaid(_notes(comparison, systems), decision),
+        glossary=results_report.glossary(metrics),
         metrics=metrics,
         primary=primary,
         figures=_figures(comparison, systems),
@@ -83,10 +83,10 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
     def interval_of(number: int, metric: str) -> Any:
         return comparison.means[names[number], metric]
 
-    by_turn = scores_report.slice_tables(systems, (), comparison.settings.primary)
+    by_turn = results_report.slice_tables(systems, (), comparison.settings.primary)
     return [
         m.Section("Differences", list(_differences(comparison)), text=settings_of(comparison)),
-        scores_report.summary_section(
+        results_report.summary_section(
             systems,
             comparison.metric_names,
             interval_of,
@@ -102,8 +102,8 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
 def title_of(comparison: Comparison) -> str:
     """Such as "hybrid and lsa against bm25"."""
     short = short_names(comparison.names)
-    others = scores_report.listed([short[name] for name in comparison.others])
-    return f"{others} against {scores_report.listed([short[comparison.baseline]])}"
+    others = results_report.listed([short[name] for name in comparison.others])
+    return f"{others} against {results_report.listed([short[comparison.baseline]])}"
 
 
 def decisions(comparison: Comparison) -> list[m.Statement]:
@@ -153,12 +153,12 @@ def settings_of(comparison: Comparison) -> str:
 
 
 def _notes(comparison: Comparison, systems: list[System]) -> list[str]:
-    notes = scores_report.gathered(
+    notes = results_report.gathered(
         (difference.note, f"{difference.metric} of {difference.system}")
         for difference in comparison
     )
     own = list(comparison.notes)
-    return [*own, *notes, *(note for note in scores_report.remarks(systems) if note not in own)]
+    return [*own, *notes, *(note for note in results_report.remarks(systems) if note not in own)]
 
 
 def _differences(comparison: Comparison) -> Iterator[m.Table]:
@@ -239,7 +239,7 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
         return comparison.metric_names if name is None else [name]
 
     return {
-        "means": lambda name: scores_report.means_figure(
+        "means": lambda name: results_report.means_figure(
             systems, chosen(name), interval_of, compared=True
         ),
         "differences": lambda name: _difference_figure(comparison, chosen(name)),

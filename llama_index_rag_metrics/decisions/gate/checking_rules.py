@@ -24,8 +24,8 @@ from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.first_line import nothing_measured
-from llama_index_rag_metrics.scores.stories import query_answers
+from llama_index_rag_metrics.stories.answers import query_answers
+from llama_index_rag_metrics.stories.first_line import nothing_measured
 
 from .baseline import BaselineLike, baseline_scores, check_same_questions
 from .deciding import decide

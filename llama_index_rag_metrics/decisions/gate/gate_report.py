@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.numbers import counted, digits_apart, digits_for
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
-from llama_index_rag_metrics.scores.scores_report import listed
+from llama_index_rag_metrics.stories.results_report import listed
 
 from .verdict import MOST_ITEMS, Outcome, Verdict, WorstQuestion
 

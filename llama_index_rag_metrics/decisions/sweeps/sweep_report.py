@@ -20,8 +20,8 @@ from llama_index_rag_metrics.report.numbers import (
     score,
     seconds,
 )
-from llama_index_rag_metrics.scores.scores_report import failures, glossary, remarks
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.results_report import failures, glossary, remarks
 
 from .configuration import Configuration
 

@@ -27,18 +27,18 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.hardest import HardQuestions, worst_of
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
-from llama_index_rag_metrics.scores.scores_report import systems_report
 from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
-from llama_index_rag_metrics.scores.systems import (
+from llama_index_rag_metrics.stories.label_view import (
     System,
     TextOf,
     best_first,
     metrics_of,
     shown_name,
 )
+from llama_index_rag_metrics.stories.results_report import systems_report
+from llama_index_rag_metrics.stories.worst import HardQuestions, worst_of
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation import RetrievalEvalResult

@@ -18,11 +18,11 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.report.whereabouts import BELOW, NEVER
-from llama_index_rag_metrics.scores.hardest import Losses, losses
-from llama_index_rag_metrics.scores.repeats import in_first_run
 from llama_index_rag_metrics.scores.scores import Counts, Scores
-from llama_index_rag_metrics.scores.systems import Reading, System, metrics_of
 from llama_index_rag_metrics.statistics import intervals
+from llama_index_rag_metrics.stories.label_view import Reading, System, metrics_of
+from llama_index_rag_metrics.stories.runs import in_first_run
+from llama_index_rag_metrics.stories.worst import Losses, losses
 
 _WIDEST = 0.25  # with a wider interval of a score from 0 to 1, the questions are called too few
 NOTHING = "Nothing was measured"  # what such a sentence begins with

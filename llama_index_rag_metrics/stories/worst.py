@@ -18,8 +18,8 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.whereabouts import OTHER_ID
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
-from llama_index_rag_metrics.scores.stories import placed_answers, query_answers
-from llama_index_rag_metrics.scores.systems import System, metrics_of
+from llama_index_rag_metrics.stories.answers import placed_answers, query_answers
+from llama_index_rag_metrics.stories.label_view import System, metrics_of
 
 MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
 

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.report.excerpts import beginning
 from llama_index_rag_metrics.report.numbers import digits_apart, score
 from llama_index_rag_metrics.scores.mappings import LazyMapping
 from llama_index_rag_metrics.scores.scores import Scores
-from llama_index_rag_metrics.scores.systems import PLAIN, Labels, Reading, System, query_text
+from llama_index_rag_metrics.stories.label_view import PLAIN, Labels, Reading, System, query_text
 
 # of how many items the texts are looked at, and how much of each text
 KEPT_ITEMS, KEPT_START = 5, 320

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report.model import Cell, Row, Tone
 from llama_index_rag_metrics.report.numbers import mean_of, shown
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores import Counts, Scores
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.stories.label_view import System
 
 # (position of a system, metric) to its `MeanInterval`; None where there is no mean
 Intervals: TypeAlias = Callable[[int, str], Any]

@@ -25,21 +25,21 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import questions, shown
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores import repeats, rows
-from llama_index_rag_metrics.scores.first_line import MEANS, first_lines, is_unmeasured
-from llama_index_rag_metrics.scores.hardest import (
+from llama_index_rag_metrics.scores.scores import Counts, Scores
+from llama_index_rag_metrics.scores.scores_export import per_query
+from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
+from llama_index_rag_metrics.stories import rows, runs
+from llama_index_rag_metrics.stories.answers import query_answers
+from llama_index_rag_metrics.stories.first_line import MEANS, first_lines, is_unmeasured
+from llama_index_rag_metrics.stories.label_view import System, best_first, check_systems, metrics_of
+from llama_index_rag_metrics.stories.rows import facet_remarks
+from llama_index_rag_metrics.stories.worst import (
     Losses,
     hardest,
     listing_title,
     losses,
     losses_line,
 )
-from llama_index_rag_metrics.scores.rows import facet_remarks
-from llama_index_rag_metrics.scores.scores import Counts, Scores
-from llama_index_rag_metrics.scores.scores_export import per_query
-from llama_index_rag_metrics.scores.stories import query_answers
-from llama_index_rag_metrics.scores.systems import System, best_first, check_systems, metrics_of
-from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
 
 
 def means_figure(
@@ -118,11 +118,11 @@ def systems_report(
     if names != ["score"]:
         title = f"Retrieval of {listed([*short_names(names).values()])}"
     metrics = metrics_of(systems)
-    beside = repeats.with_runs(systems)
+    beside = runs.with_runs(systems)
     chosen = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
     lost = losses(systems, chosen, stages=stages) if chosen else []
-    of_runs = repeats.repeats_decision(systems, chosen)
+    of_runs = runs.repeats_decision(systems, chosen)
     said = [*first_lines(systems, chosen, lost), *of_runs] if decision is None else decision
     return m.Report(
         title=title,
@@ -298,7 +298,7 @@ def _hardest(
         for story in hardest(systems, metric, worst if is_valid else min(worst, 1), stages=stages)
     ]
     remark = "on average" if len(systems) > 1 else ""
-    lead = repeats.in_first_run(systems, losses_line(lost)) if queries and is_valid else ""
+    lead = runs.in_first_run(systems, losses_line(lost)) if queries and is_valid else ""
     return m.Listing(listing_title(metric), queries, remark, on_request=True, lead=lead)
 
 
