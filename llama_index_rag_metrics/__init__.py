@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
     from llama_index_rag_metrics.labels.review.reviewers import agreement
     from llama_index_rag_metrics.labels.review.reviews import read_judgements, write_review_page
-    from llama_index_rag_metrics.runtime.cache.fetching import Cache
+    from llama_index_rag_metrics.runtime.cache import Cache
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
     from llama_index_rag_metrics.scores.scoring.score_tables import score_schema, score_table
@@ -169,7 +169,7 @@ _LAZY = {
     "labels.question_generation": ("generate_question_context_pairs",),
     "labels.review.reviews": ("read_judgements", "write_review_page"),
     "labels.review.reviewers": ("agreement",),
-    "runtime.cache.fetching": ("Cache",),
+    "runtime.cache": ("Cache",),
     "scores": ("Scores",),
     "scores.scoring.score_rankings": ("score_rankings",),
     "scores.scoring.score_tables": ("score_schema", "score_table"),

@@ -1,1 +1,1 @@
-"""Clusters: stored rankings and live retrieval on many machines, to the bits of one."""
+"""Clusters: live retrieval on many machines, with the numbers of one."""

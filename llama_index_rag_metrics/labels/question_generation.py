@@ -17,8 +17,7 @@ from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
-from llama_index_rag_metrics.runtime.cache.fetching import Cache
-from llama_index_rag_metrics.runtime.digests import Request
+from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.runtime.llms import without_reasoning
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
@@ -159,9 +158,9 @@ async def _ask(
             async def asked(_: list[int]) -> list[str]:
                 return [await retried(refusal.ask, complete)]
 
-            request = Request("questions", model, text=prompts[node_id])
+            key = cache_key("questions", model, text=prompts[node_id])
             try:
-                fetched = await cache.fetch([request], asked)
+                fetched = await cache.fetch([key], asked)
             except Exception as error:  # noqa: BLE001 - recorded by node
                 failures[node_id] = describe_error(error)
                 if on_failure == "fail":

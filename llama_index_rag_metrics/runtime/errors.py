@@ -8,7 +8,7 @@ RagMetricsError
 ├── FileFormatError, UnknownFormat                             a file can't be read
 ├── JournalMismatch, JournalDamaged, JournalBusy
 ├── RetrievalFailed, QueryTimeout, StrayError, CaptureDamaged, WorkersFailed
-├── ScorerFailed ─ BadAnswer, GenerationFailed, NoQuestions    a service or a model
+├── ScorerFailed, GenerationFailed, NoQuestions    a service or a model
 └── BaselineMismatch, GateFailed
 UserWarning
 ├── RowsDropped, CacheWarning
@@ -373,10 +373,6 @@ class ScorerFailed(RagMetricsError):
         self.request_id, self.status = request_id, status
         request = f" (request {request_id})" if request_id else ""
         super().__init__(f"{scorer}: {reason}{request}")
-
-
-class BadAnswer(ScorerFailed):
-    """A service or a model returned something other than scores of the texts."""
 
 
 class GenerationFailed(RagMetricsError):

@@ -46,6 +46,10 @@ _CREDENTIALS = (
         re.I,
     ),
     re.compile(
+        r"(?P<kept>[?&](?:[\w.-]*(?:token|key|secret|signature|password)|code|sig|auth)=)[^\s\"'&#]+",
+        re.I,
+    ),
+    re.compile(
         r"(?P<kept>)\b(?:sk|pk|rk|gsk|xai|hf|gh[pousr]|github_pat|glpat|pplx|r8|nvapi|pcsk|jina"
         r"|xox[abps])[-_][\w*-]{12,}"
     ),

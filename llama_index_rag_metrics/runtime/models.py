@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,14 +13,21 @@ import numpy as np
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.digests import Request, settings_of
-from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
-from llama_index_rag_metrics.runtime.sync import in_thread
+from .arrays import FloatArray
+from .cache import Cache, cache_key
+from .errors import InvalidInput, ScorerFailed
+from .masking import mask, names_secret
+from .sync import in_thread
+from .usage import Usage
 
 if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding
+
+_WITHOUT_EFFECT = frozenset(
+    {"embed_batch_size", "num_workers", "timeout", "max_retries", "reuse_client", "verbose"}
+    | {"show_progress_bar", "top_n"}
+)
+"""Fields of LlamaIndex's components that bear on no answer."""
 
 
 def instance_of(module: str, name: str) -> Any:
@@ -34,66 +42,85 @@ def instance_of(module: str, name: str) -> Any:
     return Annotated[Any, AfterValidator(check)]
 
 
+def settings_of(component: object) -> dict[str, Any]:
+    """The class of a LlamaIndex component and its fields that are texts, numbers or mappings.
+
+    What is called a secret is left out. Private attributes and objects aren't seen: a metric's
+    `label` tells such settings apart.
+    """
+    kind = type(component)
+    settings: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
+    for name in getattr(kind, "model_fields", {}):
+        if name not in _WITHOUT_EFFECT:
+            settings |= _plain({name: getattr(component, name)})
+    return settings
+
+
+def _plain(values: dict[Any, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            plain[str(name)] = value
+        elif names_secret(str(name)):
+            continue
+        elif isinstance(value, str):
+            plain[str(name)] = mask(value)
+        elif isinstance(value, dict):
+            plain[str(name)] = _plain(value)
+    return plain
+
+
 class Embedder:
-    """An embedding model behind a cache."""
+    """An embedding model behind a cache; `usage` counts what it is asked for."""
 
     def __init__(self, model: BaseEmbedding, cache: Cache, scorer: str, label: str = "") -> None:
         self.model = model
         self.scorer = scorer
-        self.tally = Tally(Usage(label or model.model_name))
+        self.usage = Usage(label or model.model_name)
         self._cache = cache
         self._settings = settings_of(model)
 
-    async def embed(
-        self, texts: Iterable[str] = (), queries: Iterable[str] = ()
-    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
-        """The embeddings of texts, and of queries, which many models embed otherwise."""
-        model = self.model
-        of_queries = await self._fetch(
-            "embedding of a question",
-            queries,
-            lambda batch: [model.get_query_embedding(text) for text in batch],
-            batch_size=1,
-        )
-        of_texts = await self._fetch(
-            "embedding", texts, model.get_text_embedding_batch, model.embed_batch_size
-        )
-        lengths = {len(vector) for vectors in (of_queries, of_texts) for vector in vectors.values()}
-        if len(lengths) > 1:
-            raise BadAnswer(self.scorer, "the embeddings have different lengths")
-        return of_texts, of_queries
+    async def query(self, query: str) -> FloatArray:
+        """(dimensions,) the embedding of a question, which many models embed otherwise."""
+
+        def embed(queries: list[str]) -> list[list[float]]:
+            return [self.model.get_query_embedding(text) for text in queries]
+
+        (vector,) = await self._fetch("embedding of a question", [query], embed, 1)
+        return vector
+
+    async def texts(self, texts: Sequence[str]) -> list[FloatArray]:
+        """(dimensions,) of each text its embedding."""
+        embed = self.model.get_text_embedding_batch
+        return await self._fetch("embedding", texts, embed, self.model.embed_batch_size)
 
     async def _fetch(
         self,
         kind: str,
-        texts: Iterable[str],
+        texts: Sequence[str],
         embed: Callable[[list[str]], Sequence[Sequence[float]]],
         batch_size: int,
-    ) -> dict[str, FloatArray]:
-        asked = list(dict.fromkeys(texts))
-        requests = [
-            Request(kind, self.tally.usage.model, parameters=self._settings, text=text)
-            for text in asked
-        ]
+    ) -> list[FloatArray]:
+        model = self.usage.model
+        keys = [cache_key(kind, model, parameters=self._settings, text=text) for text in texts]
 
         async def ask(positions: list[int]) -> list[str]:
-            self.tally.usage += Usage(requests=1, fresh=len(positions))
-            embedded = await in_thread(embed, [asked[position] for position in positions])
-            if len(embedded) != len(positions):
-                reason = f"{len(embedded)} embeddings for {len(positions)} texts"
-                raise BadAnswer(self.scorer, reason)
-            return [self._packed(vector) for vector in embedded]
+            self.usage += Usage(requests=1, fresh=len(positions))
+            embeddings = await in_thread(embed, [texts[position] for position in positions])
+            if len(embeddings) != len(positions):
+                reason = f"{len(embeddings)} embeddings for {len(positions)} texts"
+                raise ScorerFailed(self.scorer, reason)
+            return [self._packed(vector) for vector in embeddings]
 
-        fetched = await self._cache.fetch(requests, ask, batch_size=batch_size, is_valid=_is_packed)
-        self.tally.usage += Usage(cached=fetched.cached)
-        vectors = [np.frombuffer(base64.b64decode(value), "<f8") for value in fetched.values]
-        return dict(zip(asked, vectors, strict=True))
+        fetched = await self._cache.fetch(keys, ask, batch_size=batch_size, is_valid=_is_packed)
+        self.usage += Usage(cached=fetched.cached)
+        return [np.frombuffer(base64.b64decode(value), "<f8") for value in fetched.values]
 
     def _packed(self, vector: Sequence[float]) -> str:
         """An embedding for the cache: 64-bit floats in base64."""
         numbers = np.asarray(vector, "<f8")
         if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
-            raise BadAnswer(self.scorer, "an embedding isn't a list of finite numbers")
+            raise ScorerFailed(self.scorer, "an embedding isn't a list of finite numbers")
         return base64.b64encode(numbers.tobytes()).decode()
 
 
@@ -112,9 +139,10 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
     try:
         return getattr(Settings, kind)
     except (ImportError, ValueError) as error:
-        lines = (line for line in str(error).splitlines() if re.search(r"\w", line))
-        reason = " ".join(next(lines, type(error).__name__).split()).rstrip(".:")
-        model = "an LLM" if kind == "llm" else "an embedding model"
+        lines = [line for line in str(error).splitlines() if re.search(r"\w", line)]
+        line = lines[0] if lines else type(error).__name__
+        reason = " ".join(line.split()).rstrip(".:")
+        model = {"llm": "an LLM", "embed_model": "an embedding model"}[kind]
         raise InvalidInput(
             f"{kind} of {wanted_by}",
             None,
@@ -122,20 +150,3 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
             remedy=f"Pass {kind}=..., or set Settings.{kind}.",
             lacks=kind,
         ) from error
-
-
-def embed_model_or_default(embed_model: BaseEmbedding | None) -> BaseEmbedding:
-    if embed_model is None:
-        embed_model = model_of_settings("embed_model", "comparing embeddings")
-    return embed_model
-
-
-def dots(vector: FloatArray, others: FloatArray) -> FloatArray:
-    """(others,) the dot product with each row, row by row: a product of matrices has other bits."""
-    return np.asarray((others * vector).sum(axis=1))
-
-
-def cosines(vector: FloatArray, others: FloatArray) -> FloatArray:
-    """(others,) the cosine of a vector with each row, in [-1, 1]; 0 where one has no direction."""
-    norms = np.sqrt(dots(vector, vector[None]) * (others * others).sum(axis=1))
-    return np.clip(dots(vector, others) / np.where(norms > 0, norms, np.inf), -1.0, 1.0)

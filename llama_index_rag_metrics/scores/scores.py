@@ -25,9 +25,9 @@ from llama_index_rag_metrics.report.numbers import estimate, questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
-from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.usage import Usage
 from llama_index_rag_metrics.scores.mappings import (
     ByMetric,
     LazyMapping,

@@ -20,12 +20,10 @@ import pytest
 from support.cohere_server import cohere_server
 from support.paths import TESTS
 from support.processes import start
-from support.ray_retrievers import Factory, NotingEmbedding, node_id, note, notes, told
-from support.ray_workflow import LooksTwice
+from support.ray_retrievers import Factory, NotingEmbedding, notes, tenants_index, told
 
 from llama_index_rag_metrics import (
     BM25Similarity,
-    Cache,
     CohereRerankRelevancy,
     EmbeddingSimilarity,
     EvaluationResults,
@@ -33,7 +31,7 @@ from llama_index_rag_metrics import (
     evaluate,
     score_table,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed, WorkersFailed
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, RetrievalFailed
 
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -150,129 +148,21 @@ def journal_ids(path: Path) -> list[str]:
     return [json.loads(line)["query_id"] for line in path.read_text().splitlines()[1:]]
 
 
-# Stored rankings
-
-
-def stored(n: int, seed: int = 5) -> pa.Table:
-    rng = random.Random(seed)
+def test_stored_rankings_are_scored_in_batches_of_arrow(cluster: Cluster) -> None:
+    chance = random.Random(5)
     ids = [f"d{number}" for number in range(30)]
-    expected = [
-        rng.sample(ids, rng.randint(0, 6)) if rng.random() < 0.9 else None for _ in range(n)
-    ]
-    return pa.table(
+    table = pa.table(
         {
-            "query_id": [f"q{number}" for number in range(n)],
-            "retrieved_ids": [rng.sample(ids, rng.randint(0, 12)) for _ in range(n)],
-            "expected_ids": pa.array(expected, pa.list_(pa.string())),
-            "grades": pa.array(
-                [
-                    items and [rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0]) for _ in items]  # type: ignore[misc]
-                    for items in expected
-                ],
-                pa.list_(pa.float64()),
-            ),
-            "error": pa.array([rng.choice([None] * 9 + ["lost"]) for _ in range(n)], pa.string()),
+            "query_id": [f"q{number}" for number in range(500)],
+            "retrieved_ids": [chance.sample(ids, chance.randint(0, 12)) for _ in range(500)],
+            "expected_ids": [chance.sample(ids, chance.randint(0, 6)) for _ in range(500)],
         }
     )
-
-
-STORED_METRICS = ["mrr", "ndcg@20", "ap(min_grade=2)", "infap", "rbp(p=0.95)"]
-
-
-@pytest.mark.parametrize(
-    ("postprocessors", "words"),
-    [
-        (3, r"got <class 'int'>\. Write \[postprocessor\]"),
-        ([print], "expected a list of LlamaIndex's postprocessors, got <class 'builtin_"),
-    ],
-)
-def test_what_is_no_postprocessor_is_refused_before_there_is_a_cluster(
-    dataset: RetrievalDataset, log: Path, postprocessors: Any, words: str
-) -> None:
-    with pytest.raises(InvalidInput, match=words):
-        distributed.evaluate(dataset, Factory(log), NAMES, node_postprocessors=postprocessors)
-    assert not ray.is_initialized()
-
-
-def test_scores_of_each_query_stay_on_the_cluster_until_they_are_wanted(cluster: Cluster) -> None:
-    table = stored(500)
-    blocks = ray.data.from_arrow(table).repartition(3)
-    options: Any = {"no_relevant": "zero", "failed": "exclude"}
-    ours = distributed.score_dataset(blocks, STORED_METRICS, **options)
-    assert isinstance(ours, ray.data.Dataset)
-    rows = sorted(ours.take_all(), key=lambda row: int(row["query_id"][1:]))
-    assert rows == score_table(table, STORED_METRICS, **options).to_pylist()
-
-
-def test_a_threshold_on_the_score_is_that_of_one_machine(cluster: Cluster) -> None:
-    table, chance = stored(300), random.Random(8)
-    lengths = [len(ids) for ids in table["retrieved_ids"].to_pylist()]
-    scores = [sorted((chance.random() for _ in range(n)), reverse=True) for n in lengths]
-    scored = table.append_column("scores", pa.array(scores, pa.list_(pa.float64())))
-    rows = ray.data.from_arrow(scored).repartition(3)
-    metrics = ["mrr", "abstained", "returned@5"]
-    ours = distributed.score_dataset(rows, metrics, min_score=0.4).materialize()
-    by_query = sorted(ours.take_all(), key=lambda row: int(row["query_id"][1:]))
-    assert by_query == score_table(scored, metrics, min_score=0.4).to_pylist()
-    uncut = distributed.score_dataset(rows, metrics)
-    assert ours.mean("abstained") > uncut.mean("abstained")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("not a dataset", "mrr"), "dataset: expected a ray.data.Dataset"),
-        ((None, BM25Similarity(corpus=["a"])), "metrics of rankings"),
-    ],
-)
-def test_arguments_are_checked_before_any_work(arguments: Any, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
-        distributed.score_dataset(*arguments)
-
-
-def test_an_error_in_a_row_is_that_of_score_table(cluster: Cluster) -> None:
-    table = pa.table({"query_id": ["q1"], "retrieved_ids": [["a"]], "expected_ids": [[""]]})
-    rows = ray.data.from_arrow(table.drop_columns(["expected_ids"]))
-    with pytest.raises(Exception, match="expected_ids"):
-        distributed.score_dataset(rows, "mrr").materialize()
-
-
-def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: Path) -> None:
-    # from the 16th of 40 blocks on, all wait for the loss: at most eight work at once, so that it
-    # comes after 16 to 24 of them, however busy the machine is
-    n_blocks, n_free, table = 40, 16, stored(2_400)
-    lost = log.with_name("lost")
-
-    def slow(block: pa.Table) -> pa.Table:
-        note(log, node_id())
-        while len(notes(log)) >= n_free and not lost.exists():
-            time.sleep(0.02)
-        return block
-
-    rows = ray.data.from_arrow(table).repartition(n_blocks).materialize()
-    slowed = rows.map_batches(
-        slow, batch_format="pyarrow", batch_size=None, scheduling_strategy="SPREAD"
-    )
-    lost_at: list[int] = []
-
-    def lose() -> None:
-        try:
-            soon(lambda: [second.node_id] in notes(log)[n_free - 1 :])  # it waits there
-            lost_at.append(len(notes(log)))
-            cluster.remove_node(second, allow_graceful=False)
-        finally:
-            lost.touch()
-
-    thread = threading.Thread(target=lose)
-    thread.start()
-    scores = distributed.score_dataset(slowed, STORED_METRICS).take_all()
-    thread.join()
-    assert 0.3 * n_blocks <= lost_at[0] <= 0.7 * n_blocks
-    scores.sort(key=lambda row: int(row["query_id"][1:]))
-    assert scores == score_table(table, STORED_METRICS).to_pylist()
-
-
-# Live retrieval
+    rows = ray.data.from_arrow(table).repartition(3)
+    metrics = {"metrics": ["mrr", "ndcg@20"]}
+    scored = rows.map_batches(score_table, fn_kwargs=metrics, batch_format="pyarrow")
+    by_query = sorted(scored.take_all(), key=lambda row: int(row["query_id"][1:]))
+    assert by_query == score_table(table, **metrics).to_pylist()
 
 
 def test_the_same_as_in_one_process(
@@ -284,7 +174,7 @@ def test_the_same_as_in_one_process(
         EmbeddingSimilarity(embed_model=NotingEmbedding(log=tmp_path / "embedded")),
         BM25Similarity(k=2),
     ]
-    ours = distributed.evaluate(dataset, factory, metrics, workers=2, concurrency=3, name="one")  # type: ignore[arg-type]
+    ours = distributed.evaluate(factory, dataset, metrics, workers=2, concurrency=3, name="one")  # type: ignore[arg-type]
     assert Counter(factory.asked) == Counter(range(N))
     assert 1 <= len(notes(log.with_suffix(".built"))) <= 2
     theirs = evaluate(factory(), dataset, metrics, name="one")  # type: ignore[arg-type]
@@ -294,46 +184,19 @@ def test_the_same_as_in_one_process(
     assert ours.scores.usage[fresh].fresh == theirs.scores.usage[fresh].fresh
 
 
-def test_the_calls_of_a_workflow_are_kept(cluster: Cluster, log: Path, tmp_path: Path) -> None:
-    factory = partial(LooksTwice, Factory(log, fails=frozenset({5})))
-    few, metrics = questions(12), ["recall"]
-    ours = distributed.evaluate(few, factory, metrics, workers=2, concurrency=3)
-    theirs = evaluate(factory(), few, metrics)
-    assert same(ours, theirs)
-    assert set(ours.scores.failed) == {"q4", "q5"}  # each of which asks for 5
-    for query_id, calls in theirs.run.calls.items():
-        there = ours.run.calls[query_id]
-        assert [(call.query, call.asked_by, call.ids, call.scores) for call in there] == [
-            (call.query, call.asked_by, call.ids, call.scores) for call in calls
-        ]
-        assert all(call.latency is not None for call in there if call.error is None)
-    assert [call.query for call in ours.sessions.of("q1")] == ["what is 1", "what is 2"]
-    journal = tmp_path / "journal.jsonl"
-    there = evaluate_there(few, factory, ["recall"], journal=journal)
-    kept = evaluate(factory(), few, ["recall"], journal=journal)
-    assert kept.run["q1"] == there.run["q1"]
-
-
 def test_items_matched_by_text_and_failures_left_out(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     factory = Factory(log, fails=frozenset({4}))
     options: Any = {"matcher": "text", "failed": "exclude", "no_relevant": "zero"}
-    ours = distributed.evaluate(dataset, factory, NAMES, **options)
+    ours = distributed.evaluate(factory, dataset, NAMES, **options)
     assert same(ours, evaluate(factory(), dataset, NAMES, **options))
-
-
-BY_NUMBER = {"q2": ["d6"], "q3": ["d9", "d4"], "q5": ["d0"]}
-
-
-def below_six(question: dict[str, Any], node: Any) -> bool:
-    return int(node.metadata["doc"]) < 6
 
 
 def test_a_threshold_on_what_workers_retrieved(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
-    ours = evaluate_there(dataset, Factory(log), ["recall@5"], min_score=0.3)
+    ours = evaluate_there(Factory(log), dataset, ["recall@5"], min_score=0.3)
     theirs = evaluate(Factory(log)(), dataset, ["recall@5"], min_score=0.3)
     assert same(ours, theirs)
     assert any(len(ranking.ids) < 5 for ranking in ours.run.values())
@@ -352,20 +215,20 @@ def test_two_askers_of_one_question(
         )
 
     journal: Any = {"journal": tmp_path / "run.jsonl", "run": "ours"}
-    ours = evaluate_there(asked_by("acme", "blue"), factory, NAMES, **journal, **options)
+    ours = evaluate_there(factory, asked_by("acme", "blue"), NAMES, **journal, **options)
     theirs = evaluate(factory(), asked_by("acme", "blue"), NAMES, **options)
     assert same(ours, theirs)
     assert [ours.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "blue 0"]
     if not options:  # what a question is told is part of it
-        again = evaluate_there(asked_by("acme", "acme"), factory, NAMES, **journal)
+        again = evaluate_there(factory, asked_by("acme", "acme"), NAMES, **journal)
         assert [again.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "acme 0"]
 
 
 def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: Path) -> None:
     dataset = RetrievalDataset({"q": "what is 2"}, {"q": ["6", "3"]})
     with pytest.warns(UserWarning, match="use match_on='doc'"):
-        evaluate_there(dataset, Factory(log), "mrr")
-    ours = evaluate_there(dataset, Factory(log), "mrr", match_on="doc")
+        evaluate_there(Factory(log), dataset, "mrr")
+    ours = evaluate_there(Factory(log), dataset, "mrr", match_on="doc")
     assert ours.scores.means["mrr"] == 1.0
 
 
@@ -387,8 +250,8 @@ def test_a_node_that_is_lost_at_work(
     thread = threading.Thread(target=lose)
     thread.start()
     ours = distributed.evaluate(
-        dataset,
         factory,
+        dataset,
         NAMES,
         workers=2,
         concurrency=2,
@@ -408,7 +271,7 @@ def test_a_worker_that_is_killed_at_work(
 ) -> None:
     factory = Factory(log, kills_once=frozenset({20, 40}))
     journal = tmp_path / "journal.jsonl"
-    ours = distributed.evaluate(dataset, factory, NAMES, workers=2, concurrency=4, journal=journal)
+    ours = distributed.evaluate(factory, dataset, NAMES, workers=2, concurrency=4, journal=journal)
     asked = Counter(factory.asked)
     assert set(asked) == set(range(N))
     assert asked[20] == asked[40] == 2
@@ -420,9 +283,11 @@ def test_a_query_that_kills_every_worker_fails_alone(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     factory = Factory(log, kills_always=frozenset({17}))
-    ours = distributed.evaluate(dataset, factory, NAMES, workers=2, concurrency=4)
+    ours = distributed.evaluate(factory, dataset, NAMES, workers=2, concurrency=4)
     assert set(ours.scores.failed) == {"q17"}
-    assert ours.scores.failed["q17"].startswith("WorkerLost: the worker was lost each of 3 times")
+    assert ours.scores.failed["q17"].startswith(
+        "RagMetricsError: the worker was lost each of 3 times"
+    )
     assert Counter(factory.asked)[17] == 3
     rest = RetrievalDataset(
         {query_id: query for query_id, query in dataset.queries.items() if query_id != "q17"},
@@ -442,36 +307,24 @@ def test_what_cannot_be_pickled_is_a_clear_error(
     cluster: Cluster, dataset: RetrievalDataset
 ) -> None:
     lock = threading.Lock()
-    with pytest.raises(InvalidInput, match=r"that can be pickled, got .*lock.*in the factory"):
-        evaluate_there(dataset, lambda: lock, NAMES)  # type: ignore[arg-type, return-value]
+    with pytest.raises(InvalidInput, match="build: expected a function that can be pickled"):
+        evaluate_there(lambda: lock, dataset, NAMES)
 
 
 def test_raise_on_error_ends_at_the_first_failure(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     with pytest.raises(RetrievalFailed, match=r"'q5'.*ConnectionError: no answer to 5"):
-        evaluate_there(dataset, Factory(log, fails=frozenset({5})), NAMES, raise_on_error=True)
+        evaluate_there(Factory(log, fails=frozenset({5})), dataset, NAMES, raise_on_error=True)
 
 
 def test_a_factory_that_fails_is_a_clear_error(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
-    with pytest.raises(WorkersFailed, match="FileNotFoundError: the index isn't here"):
-        distributed.evaluate(dataset, Factory(log, broken=True), NAMES, workers=2)
-    with pytest.raises(InvalidInput, match="retriever_factory"):
-        evaluate_there(dataset, "bm25", NAMES)  # type: ignore[arg-type]
-
-
-def test_a_factory_that_kills_its_worker_is_tried_three_times(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path
-) -> None:
-    def factory() -> Any:
-        note(log, "building")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    with pytest.raises(WorkersFailed, match="the worker was lost while building"):
-        distributed.evaluate(dataset, factory, NAMES, workers=1)
-    assert len(notes(log)) == 3
+    with pytest.raises(RagMetricsError, match="FileNotFoundError: the index isn't here"):
+        distributed.evaluate(Factory(log, broken=True), dataset, NAMES, workers=2)
+    with pytest.raises(InvalidInput, match="build: expected a function"):
+        evaluate_there("bm25", dataset, NAMES)  # type: ignore[arg-type]
 
 
 def test_a_journal_goes_on_here_and_there(
@@ -480,10 +333,10 @@ def test_a_journal_goes_on_here_and_there(
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     bad = Factory(log, fails=frozenset(range(0, N, 2)))
     evaluate(bad(), dataset, NAMES, journal=first)
-    distributed.evaluate(dataset, bad, NAMES, workers=2, journal=second)
+    distributed.evaluate(bad, dataset, NAMES, workers=2, journal=second)
     log.unlink()
     good = Factory(log)
-    ours = distributed.evaluate(dataset, good, NAMES, workers=2, journal=first)
+    ours = distributed.evaluate(good, dataset, NAMES, workers=2, journal=first)
     assert sorted(good.asked) == list(range(0, N, 2))
     theirs = evaluate(good(), dataset, NAMES, journal=second)
     assert sorted(good.asked) == sorted([*range(0, N, 2)] * 2)
@@ -495,13 +348,13 @@ def test_every_question_is_asked_several_times(
 ) -> None:
     factory, names = Factory(log), [*NAMES]
     options: dict[str, Any] = {"repeats": 3, "journal": tmp_path / "run.jsonl"}
-    ours = distributed.evaluate(dataset, factory, names, workers=2, **options)
+    ours = distributed.evaluate(factory, dataset, names, workers=2, **options)
     asked = Counter(int(number) for number, *_ in notes(log))
     assert asked == dict.fromkeys(range(N), 3)
     theirs = evaluate(Factory(tmp_path / "here.log")(), dataset, names, repeats=3)
     assert same(ours, theirs)
     assert [run.means for run in ours.repeats] == [run.means for run in theirs.repeats]
-    again = evaluate_there(dataset, factory, names, **options)
+    again = evaluate_there(factory, dataset, names, **options)
     assert len(notes(log)) == 3 * N
     assert same(again, theirs)
 
@@ -517,7 +370,7 @@ def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Pa
         from test_ray import questions
         from llama_index_rag_metrics.distributed.ray import evaluate
         ray.init(address={cluster.address!r}, log_to_driver=False)
-        evaluate(questions({N}), Factory(Path({str(log)!r}), seconds=0.1), "mrr",
+        evaluate(Factory(Path({str(log)!r}), seconds=0.1), questions({N}), "mrr",
                  workers=2, concurrency=2, journal={str(journal)!r}, run="noting")
     """
     process = start([sys.executable, "-c", textwrap.dedent(code)])
@@ -537,144 +390,33 @@ def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Pa
 # What workers share
 
 
-def test_a_text_is_embedded_once_on_the_whole_cluster(
+@pytest.mark.cohere
+def test_what_is_paid_is_asked_by_the_driver(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
 ) -> None:
-    embedded, path = tmp_path / "embedded", tmp_path / "cache.sqlite"
-    metric = EmbeddingSimilarity(embed_model=NotingEmbedding(log=embedded, seconds=0.005))
-    options: Any = {"workers": 3, "concurrency": 4}
-    factory = Factory(log, together=3)
-    ours = evaluate_there(dataset, factory, [metric], cache=path, **options)
-    times = Counter(words[0] for words in notes(embedded))
-    assert set(times.values()) == {1}
-    assert len(times) == 11 + N  # documents, queries
-    assert len(notes(log.with_suffix(".built"))) == 3
-    again = evaluate_there(dataset, Factory(log), [metric], cache=path, **options)
-    here = evaluate(Factory(log)(), dataset, [metric], cache=path)
-    assert len(notes(embedded)) == 11 + N
-    assert same(ours, again)
-    assert same(ours, here)
-
-
-def test_a_worker_that_dies_leaves_nobody_waiting_for_what_it_asked(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
-) -> None:
-    embedded = tmp_path / "embedded"
-
-    model = NotingEmbedding(log=embedded, kills_once="text of document 7")
-    metric = EmbeddingSimilarity(embed_model=model)
-    ours = distributed.evaluate(dataset, Factory(log), [metric], workers=2, concurrency=4)
-    assert Counter(Factory(log).asked) == Counter(range(N))  # retrieval isn't paid for again
-    assert same(ours, evaluate(Factory(log)(), dataset, [metric]))
-
-
-@pytest.mark.parametrize("kind", ["memory", "file"])
-def test_caches_of_every_kind(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path, kind: str
-) -> None:
-    embedded, path = tmp_path / "embedded", tmp_path / "cache.sqlite"
-    cache: Any = Cache() if kind == "memory" else path
-    metric = EmbeddingSimilarity(embed_model=NotingEmbedding(log=embedded))
-    distributed.evaluate(dataset, Factory(log), [metric], workers=2, cache=cache)
-    evaluate(Factory(log)(), dataset, [metric], cache=cache if kind == "memory" else path)
-    assert len(notes(embedded)) == 11 + N
-
-
-class Gate:
-    """A rate limiter of the driver that admits so many requests, and more when it is opened."""
-
-    def __init__(self, admits: int) -> None:
-        self.admits = admits
-        self.admitted = 0
-        self.lock = threading.Lock()  # can't be pickled
-        self.opened = threading.Event()
-
-    def acquire(self) -> None:
-        with self.lock:
-            self.admitted += 1
-            waits = self.admitted > self.admits
-        if waits:
-            self.opened.wait()
-
-
-def test_what_holds_no_limiter_starts_no_actor_for_it() -> None:
-    limiters = distributed.sharing.Limiters()
-    limiters.pack([str, "mrr"])
-    assert limiters.actor is None
-
-
-def test_a_rate_limit_is_one_for_the_whole_cluster(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate, seen = Gate(admits=5), []
+    pytest.importorskip("cohere", reason="needs the cohere extra")
+    cache = tmp_path / "cache.sqlite"
     with cohere_server() as server:
-        metric = CohereRerankRelevancy(base_url=server.base_url, rate_limiter=gate)
-
-        def watch() -> None:
-            try:
-                soon(lambda: gate.admitted >= 5 + 4)  # four wait
-                soon(lambda: len(server.requests) >= 5)
-                time.sleep(0.3)
-                seen.append(len(server.requests))
-            finally:
-                gate.opened.set()
-
-        thread = threading.Thread(target=watch)
-        thread.start()
-        environment = {"runtime_env": {"env_vars": {"CO_API_KEY": "for the workers"}}}
-        results = distributed.evaluate(
-            dataset, Factory(log), [metric], workers=2, concurrency=2, actor_options=environment
-        )
-        thread.join()
-        assert seen == [5]
-        assert gate.admitted == len(server.requests) == N
-        assert {*server.keys} == {"Bearer for the workers"}
-        monkeypatch.setenv("CO_API_KEY", "for the driver")
-        here = CohereRerankRelevancy(base_url=server.base_url)
-        assert same(results, evaluate(Factory(log)(), dataset, [here]))
+        scorer = CohereRerankRelevancy(api_key="only-here-0123", base_url=server.base_url)
+        ours = evaluate_there(Factory(log), dataset, [scorer], cache=cache)
+        assert {*server.keys} == {"Bearer only-here-0123"}
+        n_requests = len(server.requests)
+        theirs = evaluate(Factory(log)(), dataset, [scorer], cache=cache)
+        assert len(server.requests) == n_requests  # one cache, here and there
+    assert ours.scores.means == theirs.scores.means
 
 
-def test_a_key_does_not_travel(cluster: Cluster, dataset: RetrievalDataset, log: Path) -> None:
-    metric = CohereRerankRelevancy(api_key="secret", base_url="http://127.0.0.1:9")
-    with pytest.raises(WorkersFailed, match=r"MissingKey.*CO_API_KEY") as caught:
-        evaluate_there(dataset, Factory(log), [metric])
-    assert "secret" not in str(caught.value)
+@pytest.mark.parametrize("build", [tenants_index, lambda: tenants_index().as_query_engine()])
+def test_an_index_and_a_query_engine(cluster: Cluster, build: Callable[[], Any]) -> None:
+    dataset = RetrievalDataset({"q": "pay?"}, {"q": ["acme 0"]})
+    ours = evaluate_there(build, dataset, ["recall@6"])
+    theirs = evaluate(build(), dataset, ["recall@6"])
+    assert ours.run["q"].ids == theirs.run["q"].ids
 
 
-def test_retrieval_is_rate_limited_too(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path
-) -> None:
-    gate = Gate(admits=N)
-    distributed.evaluate(dataset, Factory(log), NAMES, workers=2, rate_limiter=gate)
-    assert gate.admitted == N
+def test_an_asynchronous_function(cluster: Cluster) -> None:
+    async def search(query: str) -> list[str]:
+        return [query]
 
-
-def test_a_rate_limiter_that_fails_is_an_error_of_the_metric(cluster: Cluster, log: Path) -> None:
-    class Broken:
-        def acquire(self) -> None:
-            raise PermissionError("over budget")
-
-    metric = CohereRerankRelevancy(base_url="http://127.0.0.1:9", rate_limiter=Broken())
-    environment = {"runtime_env": {"env_vars": {"CO_API_KEY": "for the workers"}}}
-    results = evaluate_there(questions(3), Factory(log), [metric], actor_options=environment)
-    assert any("PermissionError: over budget" in note for note in results.scores.notes)
-
-
-def test_a_worker_uses_the_cpus_that_it_was_given(cluster: Cluster) -> None:
-    def threads() -> Any:
-        import polars as pl
-
-        return lambda query: [str(pl.thread_pool_size())]
-
-    dataset = RetrievalDataset({"q": "?"}, {"q": ["2"]})
-    results = distributed.evaluate(dataset, threads, "mrr", workers=1, num_cpus=2)
-    assert list(results.run["q"].ids) == ["2"]
-
-    def count(block: pa.Table) -> pa.Table:
-        import polars as pl
-
-        return pa.table({"n": [pl.thread_pool_size()]})
-
-    options = distributed.sharing.worker_options(3, {})
-    rows = ray.data.from_arrow(stored(2)).map_batches(count, batch_format="pyarrow", **options)
-    assert rows.take_all() == [{"n": 3}]
+    dataset = RetrievalDataset({"q": "d1"}, {"q": ["d1"]})
+    assert evaluate_there(lambda: search, dataset, "mrr").scores.means == {"mrr": 1.0}

@@ -35,7 +35,7 @@ KEPT = re.compile(
 """Ids, LlamaIndex's engines, what an agent writes, the statistics' imagined scores, and code."""
 
 ELSEWHERE = {
-    "metrics/texts/llm_judge.py": "a prompt",
+    "metrics/texts/llm_relevancy.py": "a prompt",
     "docs/architecture.md": "for those who change the code",
     "docs/speed.md": "written by the benchmarks, like the table in the README",
 }

@@ -16,7 +16,6 @@ import pytest
 
 import llama_index_rag_metrics as package
 from llama_index_rag_metrics.decisions.sweeps.sweeping import SweepOptions
-from llama_index_rag_metrics.distributed.ray import ray_evaluating
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
     RunOptions,
@@ -69,8 +68,6 @@ FUNCTIONS: dict[Callable[..., Any], Any] = {
     package.aevaluate_stages: StageOptions,
     package.sweep: SweepOptions,
     package.asweep: SweepOptions,
-    ray_evaluating.evaluate: EvaluateOptions,
-    ray_evaluating.aevaluate: EvaluateOptions,
 }
 each_function = pytest.mark.parametrize(
     "function", FUNCTIONS, ids=lambda function: f"{function.__module__}.{function.__qualname__}"

@@ -98,7 +98,7 @@ class TestPool:
 
 class TestScales:
     def test_the_default_is_the_rubric_of_the_judge(self) -> None:
-        from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
+        from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
 
         choices = RELEVANCE.choices
         assert [choice.grade for choice in choices] == [3, 2, 1, 0]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 import warnings
-from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from llama_index.core.embeddings import MockEmbedding
 from support.processes import Forked
 
 from llama_index_rag_metrics import Cache, EmbeddingSimilarity
-from llama_index_rag_metrics.runtime.cache.stores import MemoryStore, SQLiteStore
-from llama_index_rag_metrics.runtime.digests import Request, settings_of, without_credentials
+from llama_index_rag_metrics.runtime.cache import CacheFile, cache_key
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
+from llama_index_rag_metrics.runtime.models import settings_of
 
 
 class Service:
@@ -29,7 +28,7 @@ class Service:
         self.asked: list[list[str]] = []
 
     async def get(self, *texts: str, batch_size: int | None = None, **key: Any) -> list[Any]:
-        requests = [Request("capitals", "model", text=text, **key) for text in texts]
+        keys = [cache_key("capitals", "model", text=text, **key) for text in texts]
 
         async def ask(positions: list[int]) -> list[str]:
             some = [texts[position] for position in positions]
@@ -39,7 +38,7 @@ class Service:
                 raise RuntimeError(f"no answer to {some}")
             return [text.upper() for text in some]
 
-        return (await self.cache.fetch(requests, ask, batch_size=batch_size)).values
+        return (await self.cache.fetch(keys, ask, batch_size=batch_size)).values
 
 
 def test_the_same_is_asked_once_and_only_what_is_new() -> None:
@@ -97,35 +96,18 @@ def test_what_earlier_batches_gave_is_kept() -> None:
     assert service.asked == [["a", "b"], ["c", "d"], ["c", "d"]]
 
 
-@pytest.mark.parametrize("where", ["memory", "file"])
-def test_what_asking_gave_none_for_is_asked_again(where: str, tmp_path: Path) -> None:
-    cache = Cache(None if where == "memory" else tmp_path / "cache.sqlite")
-    requests = [Request("letters", "some model", text=text) for text in "ab"]
-    asked: list[list[int]] = []
+def test_threads_with_loops_of_their_own_ask_once(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    services = [Service(Cache(path)) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda service: asyncio.run(service.get("a")), services))
+    assert answers == [["A"]] * 4
+    assert [asked for service in services for asked in service.asked] == [["a"]]
 
-    async def first(positions: list[int]) -> list[str | None]:
-        asked.append(positions)
-        await asyncio.sleep(0.01)
-        return ["A", None][: len(positions)]
 
-    async def second(positions: list[int]) -> list[str]:
-        asked.append(positions)
-        return ["B" for _ in positions]
-
-    async def main() -> tuple[Any, ...]:
-        return await asyncio.gather(  # whoever waits for what there is none of asks itself
-            cache.fetch(requests, first), cache.fetch(requests[1:], second)
-        )
-
-    began, waited = asyncio.run(main())
-    assert (began.values, began.fresh, began.cached) == (["A", None], 1, 0)
-    assert (waited.values, waited.fresh, waited.cached) == (["B"], 1, 0)
-    assert asked == [[0, 1], [0]]
-    assert asyncio.run(cache.known([*requests, Request("letters", "another")])) == [
-        True,
-        True,
-        False,
-    ]
+def key_of(fields: dict[str, Any]) -> str:
+    parts = dict(fields)
+    return cache_key(parts.pop("kind"), parts.pop("model"), **parts)
 
 
 @pytest.mark.parametrize(
@@ -150,79 +132,53 @@ def test_the_key_covers_everything(other: dict[str, Any]) -> None:
         "query": "q",
         "text": "t",
     }
-    assert Request(**fields).key != Request(**{**fields, **other}).key
-    assert Request(**fields).key == Request(**fields).key
+    assert key_of(fields) != key_of({**fields, **other})
+    assert key_of(fields) == key_of(dict(fields))
 
 
 def test_parts_of_a_key_are_not_run_together() -> None:
-    assert (
-        Request("k", "m", query="ab", text="c").key != Request("k", "m", query="a", text="bc").key
-    )
-    assert len(Request("k", "m", text="a lone surrogate \ud800").key) == 64
+    assert cache_key("k", "m", query="ab", text="c") != cache_key("k", "m", query="a", text="bc")
+    assert len(cache_key("k", "m", text="a lone surrogate \ud800")) == 64
 
 
-def test_credentials_in_a_url_are_not_part_of_the_key() -> None:
-    assert without_credentials("https://me:pw@host:1/v1?key=s#f") == "https://host:1/v1"
+def test_credentials_in_an_address_are_not_part_of_the_key() -> None:
+    def key(endpoint: str) -> str:
+        return cache_key("k", "m", endpoint=endpoint)
+
+    assert key("https://me:pw@host/v1?key=sss") == key("https://you:pass@host/v1?key=ttt")
     # which deployment is asked bears on the answer
-    other = "https://host/v1?deployment=b&api-key=s"
-    assert without_credentials(other) == "https://host/v1?deployment=b"
-    with_them = Request("k", "m", "https://me:pw@host/v1").key
-    assert with_them == Request("k", "m", "https://host/v1").key
+    assert key("https://host/v1?deployment=a") != key("https://host/v1?deployment=b")
 
 
 def test_the_settings_of_a_component_are_known_and_no_secret() -> None:
-    class Service(MockEmbedding):
+    class Remote(MockEmbedding):
         api_key: str = "the secret"
         api_base: str = "https://me:pw@host/v1"
         dimensions: int = 8
-        model_kwargs: dict[str, Any] = {"top_p": 0.5, "extra": [{"api_key": "confidential"}, None]}
+        model_kwargs: dict[str, Any] = {"top_p": 0.5, "login": {"client_secret": "confidential"}}
 
-    described = settings_of(Service(embed_dim=4, embed_batch_size=7))
-    assert described["dimensions"] == 8
-    assert described["api_base"] == "https://host/v1"
-    assert described["model_kwargs"] == {"top_p": 0.5, "extra": [{}, None]}
-    assert "embed_batch_size" not in described
+    settings = settings_of(Remote(embed_dim=4, embed_batch_size=7))
+    assert settings["dimensions"] == 8
+    assert settings["api_base"] == "https://***@host/v1"
+    assert settings["model_kwargs"] == {"top_p": 0.5, "login": {}}
+    assert "embed_batch_size" not in settings
     for secret in ("the secret", "confidential", "pw"):
-        assert secret not in json.dumps(described)
-    assert settings_of(Service(embed_dim=4, dimensions=9)) != described
+        assert secret not in json.dumps(settings)
+    assert settings_of(Remote(embed_dim=4, dimensions=9)) != settings
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("key", "azure_key", "apiKey", "subscription-key", "private_key_pem", "hf_token"),
-        *("accessToken", "client_secret", "db_password", "passwd", "aws_credentials"),
-        *("Authorization", "headers"),
-    ],
-)
-def test_settings_that_are_secrets_are_left_out(name: str) -> None:
-    class Service(MockEmbedding):
-        model_kwargs: dict[str, Any] = {}
-
-    service = Service(embed_dim=4, model_kwargs={name: "confidential", "top_p": 0.5})
-    assert settings_of(service)["model_kwargs"] == {"top_p": 0.5}
-    assert without_credentials(f"https://host/v1?{name}=s&page=2") == "https://host/v1?page=2"
-
-
-class TestSQLite:
+class TestFile:
     def test_keeps_values(self, tmp_path: Path) -> None:
-        store = SQLiteStore(tmp_path / "deep" / "down" / "store.sqlite")
-        asyncio.run(store.write({"a": "ö\ud800", "b": [1.5, None], "c": {}}))
-        assert asyncio.run(store.read(["a", "x"])) == {"a": "ö\ud800"}
-        store.close()
-        assert asyncio.run(store.read("bc")) == {"b": [1.5, None], "c": {}}
+        file = CacheFile(tmp_path / "deep" / "down" / "cache.sqlite")
+        file.write({"a": "ö\ud800", "b": [1.5, None], "c": {}})
+        assert file.read(["a", "x"]) == {"a": "ö\ud800"}
+        file.close()
+        assert file.read("bc") == {"b": [1.5, None], "c": {}}
 
     def test_more_keys_than_a_statement_takes(self, tmp_path: Path) -> None:
-        store = SQLiteStore(tmp_path / "store.sqlite")
-        asyncio.run(store.write({str(n): n for n in range(5_000)}))
-        assert len(asyncio.run(store.read(str(n) for n in range(5_001)))) == 5_000
-
-    def test_a_pickle_opens_the_same_file(self, tmp_path: Path) -> None:
-        service = Service(Cache(tmp_path / "cache.sqlite"))
-        asyncio.run(service.get("a"))
-        other = Service(pickle.loads(pickle.dumps(service.cache)))
-        assert asyncio.run(other.get("a")) == ["A"]
-        assert other.asked == []
+        file = CacheFile(tmp_path / "cache.sqlite")
+        file.write({str(n): n for n in range(5_000)})
+        assert len(file.read(str(n) for n in range(5_001))) == 5_000
 
     def test_holds_json_and_no_text(self, tmp_path: Path) -> None:
         path = tmp_path / "cache.sqlite"
@@ -235,16 +191,13 @@ class TestSQLite:
 
 
 WRITER = """
-import asyncio, sys
-from llama_index_rag_metrics.runtime.cache.stores import SQLiteStore
+import pathlib, sys
+from llama_index_rag_metrics.runtime.cache import CacheFile
 
-async def write():
-    store = SQLiteStore(sys.argv[1])
-    for number in range(int(sys.argv[3])):
-        await store.write({f"{sys.argv[2]}{number}": number})
-        print(number, flush=True)
-
-asyncio.run(write())
+file = CacheFile(pathlib.Path(sys.argv[1]))
+for number in range(int(sys.argv[3])):
+    file.write({f"{sys.argv[2]}{number}": number})
+    print(number, flush=True)
 """
 
 
@@ -258,11 +211,11 @@ def test_survives_kill_9(tmp_path: Path) -> None:
     written = [int(writer.stdout.readline()) for _ in range(50)]
     writer.kill()
     written += [int(line) for line in writer.communicate()[0].splitlines() if line.strip()]
-    store = SQLiteStore(path)
-    values = asyncio.run(store.read(f"k{number}" for number in written))
+    file = CacheFile(path)
+    values = file.read(f"k{number}" for number in written)
     assert values == {f"k{number}": number for number in written}
-    asyncio.run(store.write({"after": 1}))
-    assert asyncio.run(store.read(["after"])) == {"after": 1}
+    file.write({"after": 1})
+    assert file.read(["after"]) == {"after": 1}
 
 
 def test_two_processes_at_once(tmp_path: Path) -> None:
@@ -272,11 +225,11 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
         writer.communicate()
         assert writer.wait() == 0
     keys = [f"{name}{number}" for name in "abc" for number in range(200)]
-    assert len(asyncio.run(SQLiteStore(path).read(keys))) == 600
+    assert len(CacheFile(path).read(keys)) == 600
 
 
-class TestFailingStore:
-    @pytest.mark.parametrize("what", ["a folder", "not a database", "read-only"])
+class TestFailingFile:
+    @pytest.mark.parametrize("what", ["a folder", "not a database"])
     def test_warns_once_and_goes_on(self, tmp_path: Path, what: str) -> None:
         path = tmp_path / "cache.sqlite"
         if what == "a folder":
@@ -284,7 +237,7 @@ class TestFailingStore:
         elif what == "not a database":
             path.write_text("something of the user's, and long enough to look at" * 100)
         before = path.read_bytes() if path.is_file() else b""
-        cache = Cache.on(ReadOnly()) if what == "read-only" else Cache(path)
+        cache = Cache(path)
         service = Service(cache)
         with pytest.warns(CacheWarning, match="the cache fails, and the run goes on") as caught:
             assert asyncio.run(service.get("a", "b")) == ["A", "B"]
@@ -294,13 +247,6 @@ class TestFailingStore:
             assert asyncio.run(service.get("b", "c")) == ["B", "C"]
         assert service.asked == [["a", "b"], ["c"]]  # memory stands in
         assert (path.read_bytes() if path.is_file() else b"") == before
-
-
-class ReadOnly(MemoryStore):
-    """Takes nothing."""
-
-    async def write(self, values: Mapping[str, Any]) -> None:
-        raise OSError("read-only")
 
 
 def test_one_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
@@ -318,6 +264,6 @@ def test_one_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
     assert sorted(asked) == ["one", "three"]
 
 
-def test_what_is_no_store_is_refused() -> None:
+def test_what_is_no_path_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cache: expected a path, a Cache"):
         Cache.of(5)  # type: ignore[arg-type]

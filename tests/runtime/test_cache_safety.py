@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics.runtime.cache.fetching import Cache
-from llama_index_rag_metrics.runtime.cache.stores import SQLiteStore
-from llama_index_rag_metrics.runtime.digests import Request
+from llama_index_rag_metrics.runtime.cache import Cache, CacheFile, cache_key
 
-REQUEST = Request("rerank", "some model", query="who?", text="she did")
+KEY = cache_key("rerank", "some model", query="who?", text="she did")
 
 
 async def ask(positions: list[int]) -> list[float]:
@@ -29,15 +27,15 @@ def is_share(value: Any) -> bool:
 
 
 def kept(path: Path) -> None:
-    asyncio.run(Cache(path).fetch([REQUEST], ask))
+    asyncio.run(Cache(path).fetch([KEY], ask))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes as POSIX has them")
 def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
-    store = SQLiteStore(tmp_path / "cache.sqlite")
-    asyncio.run(store.write({"a": 1}))
+    file = CacheFile(tmp_path / "cache.sqlite")
+    file.write({"a": 1})
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
-    store.close()
+    file.close()
 
 
 @pytest.mark.parametrize("value", ["7.0", '"0.5"', '{"other": 1}', "[1]", "{"])
@@ -48,9 +46,9 @@ def test_a_value_that_cant_be_one_is_asked_for_again(value: str, tmp_path: Path)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE entries SET value = ?", (value,))
     connection.close()
-    fetched = asyncio.run(Cache(path).fetch([REQUEST], ask, is_valid=is_share))
+    fetched = asyncio.run(Cache(path).fetch([KEY], ask, is_valid=is_share))
     assert (fetched.values, fetched.fresh) == ([0.5], 1)
-    again = asyncio.run(Cache(path).fetch([REQUEST], ask, is_valid=is_share))
+    again = asyncio.run(Cache(path).fetch([KEY], ask, is_valid=is_share))
     assert (again.values, again.fresh) == ([0.5], 0)
 
 

@@ -24,7 +24,6 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.runtime import errors as package_errors
 from llama_index_rag_metrics.runtime.errors import (
-    BadAnswer,
     BaselineMismatch,
     CaptureDamaged,
     DuplicateMetric,
@@ -81,7 +80,6 @@ ONE_OF_EACH = [
     NoQuestions(3, ["'n1': 'Sure.'"]),
     MissingKey("cohere_rerank_relevancy", ["CO_API_KEY"]),
     ScorerFailed("reranker", "timeout", "request-1"),
-    BadAnswer("reranker", "no scores"),
     RetrievalFailed("q1", "timeout"),
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
     JournalDamaged("run.jsonl", 1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import stat
@@ -18,7 +17,7 @@ from support.processes import Forked
 from llama_index_rag_metrics import compare, score_rankings, write_qrels, write_run
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.runtime.atomic_files import open_private, whole_file, write_text
-from llama_index_rag_metrics.runtime.cache.stores import SQLiteStore
+from llama_index_rag_metrics.runtime.cache import CacheFile
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.scores import Scores
@@ -199,9 +198,9 @@ def open_journal(path: Path) -> None:
 
 
 def open_cache(path: Path) -> None:
-    store = SQLiteStore(path)
-    asyncio.run(store.write({"a": 1}))
-    store.close()
+    file = CacheFile(path)
+    file.write({"a": 1})
+    file.close()
 
 
 private = pytest.mark.parametrize("open_file", [open_journal, open_cache])

@@ -38,7 +38,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
-from llama_index_rag_metrics.runtime.cache.fetching import Cache
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     JournalBusy,

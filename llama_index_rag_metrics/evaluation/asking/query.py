@@ -32,12 +32,13 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import item_ids, names
 from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
-from llama_index_rag_metrics.runtime.cache.fetching import Cache, Usage
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.retries import http_status
 from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.runtime.threads import Threads, within
+from llama_index_rag_metrics.runtime.usage import Usage
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.evaluator import Plan

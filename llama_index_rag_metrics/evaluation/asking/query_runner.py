@@ -25,12 +25,12 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Labe
 from llama_index_rag_metrics.rankings.matching.matched import Matched, expected_texts, match_run
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import whole_seconds
-from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, RetrievalFailed
 from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.retries import refuses_key
 from llama_index_rag_metrics.runtime.sync import in_thread, loop_watched, out_of_reach
+from llama_index_rag_metrics.runtime.usage import Usage
 from llama_index_rag_metrics.scores.scoring.batches import Cut
 
 if TYPE_CHECKING:

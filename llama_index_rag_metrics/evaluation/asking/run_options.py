@@ -14,7 +14,7 @@ from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import check_min_score
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
-from llama_index_rag_metrics.runtime.cache.fetching import Cache
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
 from llama_index_rag_metrics.scores.scoring.batches import Failed, NoRelevant, ScoringOptions
 

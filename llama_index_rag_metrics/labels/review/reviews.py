@@ -18,7 +18,7 @@ from llama_index_rag_metrics.files.lines import Location, from_json, read_lines,
 from llama_index_rag_metrics.files.records import Qrels, read_grade, read_id
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.pooling import Pool
-from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
+from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.html.assets import asset, carriers, packed, script_source

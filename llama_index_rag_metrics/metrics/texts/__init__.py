@@ -1,17 +1,11 @@
 """The metrics of texts: how well what was retrieved fits the query, without any labels."""
 
-from llama_index_rag_metrics.metrics.texts import (
-    cohere_rerank,
-    llm_relevancy,
-    rerank,
-    semantic,
-    text_metric,
-)
-from llama_index_rag_metrics.metrics.texts.cohere_rerank import *
-from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
-from llama_index_rag_metrics.metrics.texts.rerank import *
-from llama_index_rag_metrics.metrics.texts.semantic import *
-from llama_index_rag_metrics.metrics.texts.text_metric import *
+from . import cohere_rerank, llm_relevancy, rerank, semantic, text_metric
+from .cohere_rerank import *
+from .llm_relevancy import *
+from .rerank import *
+from .semantic import *
+from .text_metric import *
 
 __all__: list[str] = []
 __all__ += cohere_rerank.__all__

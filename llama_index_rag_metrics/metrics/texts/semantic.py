@@ -9,26 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PrivateAttr, field_validator
+from typing_extensions import Self
 
-from llama_index_rag_metrics.metrics.texts.text_metric import (
-    Aggregation,
-    HasCorpus,
-    TextMetric,
-    TextScores,
-    service,
-)
 from llama_index_rag_metrics.rankings.matching.normalisation import words
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.cache.fetching import Cache
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.models import (
-    Embedder,
-    cosines,
-    dots,
-    embed_model_or_default,
-    instance_of,
-)
+from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed
+from llama_index_rag_metrics.runtime.models import Embedder, instance_of, model_of_settings
 from llama_index_rag_metrics.runtime.sync import in_thread
+
+from .text_metric import Aggregation, HasCorpus, TextMetric, service
 
 if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -48,13 +38,10 @@ class EmbeddingSimilarity(TextMetric):
         embed_model: an embedding model of LlamaIndex; by default `Settings.embed_model`, as it is
             when it is first needed.
         mode: how two embeddings are compared.
-        of: what the retrieved texts are compared with: the "query", or the "expected" texts of the
-            query, of which the nearest counts; a dataset has them as expected_texts, or in its
-            corpus under the relevant ids.
         label: tells the metrics of several models apart; part of the name and of the cache's key.
 
     Raises:
-        BadAnswer: the model gave embeddings that aren't finite, or of different lengths.
+        ScorerFailed: the model gave embeddings that aren't finite, or of different lengths.
 
     Examples:
         >>> from llama_index.core.embeddings import MockEmbedding
@@ -70,46 +57,28 @@ class EmbeddingSimilarity(TextMetric):
     mode: Literal["cosine", "dot", "euclidean"] = Field(
         default="cosine", description="the comparison"
     )
-    of: Literal["query", "expected"] = Field(
-        default="query", description="compare with the question or with expected texts"
-    )
     embed_model: BaseEmbedding | None = service("model")
     label: str = Field(default="", description="tells several models apart")
 
-    def prepare(self, dataset: HasCorpus, cache: Cache) -> EmbeddingSimilarity:
-        embed_model_or_default(self.embed_model)
+    def prepare(self, dataset: HasCorpus, cache: Cache) -> Self:
+        self._embedding_model()
         return super().prepare(dataset, cache)
 
-    def portable(self) -> EmbeddingSimilarity:
-        return self.model_copy(update={"embed_model": embed_model_or_default(self.embed_model)})
-
-    async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
-        return await self._compare([query], texts, as_query=True)
-
-    async def _ascore(
-        self, query: str | None, expected_texts: Sequence[str] | None, texts: Sequence[str]
-    ) -> TextScores:
-        if self.of == "query":
-            return await super()._ascore(query, expected_texts, texts)
-        anchors = list(dict.fromkeys(text for text in expected_texts or () if text.strip()))
-        if not anchors:
-            remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
-            raise InvalidInput("expected_texts", expected_texts, "at least one text", remedy)
-        return await self._compare(anchors, texts, as_query=False)
-
-    async def _compare(
-        self, anchors: Sequence[str], texts: Sequence[str], *, as_query: bool
-    ) -> TextScores:
-        """Each text's similarity to the nearest anchor."""
-        model = await in_thread(embed_model_or_default, self.embed_model)
+    async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
+        model = await in_thread(self._embedding_model)
         embedder = Embedder(model, self._cache, self.metric_name, self.label)
-        asked = (texts, anchors) if as_query else ([*anchors, *texts],)
-        with self._counting(embedder.tally):
-            vectors, of_queries = await embedder.embed(*asked)
-        near = of_queries if as_query else vectors
-        matrix = np.stack([vectors[text] for text in texts])
-        similarities = [_similarity(self.mode, near[anchor], matrix) for anchor in anchors]
-        return TextScores(np.stack(similarities).max(axis=0).tolist(), embedder.tally.usage)
+        try:
+            vector = await embedder.query(query)
+            vectors = await embedder.texts(texts)
+        finally:
+            self._usage += embedder.usage
+        if {len(vector)} != {*map(len, vectors)}:
+            raise ScorerFailed(self.metric_name, "the embeddings have different lengths")
+        similarities: list[float] = _similarity(self.mode, vector, np.stack(vectors)).tolist()
+        return similarities
+
+    def _embedding_model(self) -> BaseEmbedding:
+        return self.embed_model or model_of_settings("embed_model", "comparing embeddings")
 
 
 class BM25Similarity(TextMetric):
@@ -158,39 +127,39 @@ class BM25Similarity(TextMetric):
             return None
         if isinstance(corpus, str) or not isinstance(corpus, Iterable):
             raise InvalidInput("corpus", corpus, "texts, or {id: text}")
-        texts = dict(corpus if isinstance(corpus, Mapping) else enumerate(corpus))
+        pairs = corpus.items() if isinstance(corpus, Mapping) else enumerate(corpus)
+        texts = dict(pairs)
         for key, text in texts.items():
             if not isinstance(text, str):
-                raise InvalidInput(
-                    f"corpus[{key!r}]", text, "a text", "Leave it out, or give its text."
-                )
+                remedy = "Leave it out, or give its text."
+                raise InvalidInput(f"corpus[{key!r}]", text, "a text", remedy)
         return list(texts.values())
 
-    def prepare(self, dataset: HasCorpus, cache: Cache) -> BM25Similarity:
+    def prepare(self, dataset: HasCorpus, cache: Cache) -> Self:
         prepared = super().prepare(dataset, cache)
         if prepared._statistics is None:
             prepared._statistics = CorpusStatistics(map(dataset.indexed_text, dataset.corpus))
         return prepared
 
-    async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
-        return TextScores(await in_thread(self._scores, query, texts))
-
-    def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        corpus = self._statistics
-        if corpus is None:
+    async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
+        if self._statistics is None:
             raise _no_corpus()
-        weights = {word: n * corpus.idf(word) for word, n in Counter(words(query)).items()}
+        return await in_thread(self._scores, self._statistics, query, texts)
 
-        def score(text: Sequence[str]) -> float:
-            tf = Counter(text)
-            saturation = self.k1 * (1 - self.b + self.b * len(text) / corpus.average_length)
-            return math.fsum(
+    def _scores(self, corpus: CorpusStatistics, query: str, texts: Sequence[str]) -> list[float]:
+        weights = {word: n * corpus.idf(word) for word, n in Counter(words(query)).items()}
+        scores = []
+        for text in texts:
+            tokens = words(text)
+            tf = Counter(tokens)
+            saturation = self.k1 * (1 - self.b + self.b * len(tokens) / corpus.average_length)
+            terms = [
                 weight * tf[word] * (self.k1 + 1) / (tf[word] + saturation)
                 for word, weight in weights.items()
                 if tf[word]
-            )
-
-        return [score(words(text)) for text in texts]
+            ]
+            scores.append(math.fsum(terms))
+        return scores
 
 
 class CorpusStatistics:
@@ -216,9 +185,16 @@ def _no_corpus() -> InvalidInput:
     return InvalidInput("corpus", None, "texts to take the statistics of", remedy)
 
 
-def _similarity(mode: str, anchor: FloatArray, matrix: FloatArray) -> FloatArray:
+def _similarity(mode: str, vector: FloatArray, matrix: FloatArray) -> FloatArray:
+    """(texts,) of each row, row by row: a product of matrices would have other bits."""
     if mode == "euclidean":
-        apart = matrix - anchor
-        distances: FloatArray = np.sqrt((apart * apart).sum(axis=1))
+        difference = matrix - vector
+        distances: FloatArray = np.sqrt((difference * difference).sum(axis=1))
         return 1 / (1 + distances)
-    return dots(anchor, matrix) if mode == "dot" else cosines(anchor, matrix)
+    products: FloatArray = (matrix * vector).sum(axis=1)
+    if mode == "dot":
+        return products
+    norm = np.asarray((vector[None] * vector).sum(axis=1))
+    norms = np.sqrt(norm * (matrix * matrix).sum(axis=1))
+    # an embedding without a direction is like nothing
+    return np.clip(products / np.where(norms > 0, norms, np.inf), -1.0, 1.0)

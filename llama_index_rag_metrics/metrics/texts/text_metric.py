@@ -1,4 +1,4 @@
-"""What every metric of texts shares: the texts it sees, aggregation, the cache, metadata.
+"""What every metric of texts shares: the texts it sees, aggregation, the cache, counts.
 
 A metric is a subclass with a `name` and one asynchronous method, `ascore`, that gives each text a
 score. Which texts those are, and what becomes of the scores, is decided here.
@@ -6,7 +6,6 @@ score. Which texts those are, and what becomes of the scores, is decided here.
 The parameters that all of them take:
 
 * `k`: only the first k retrieved texts count; None takes all.
-* `tokens`, in names `@2000tokens`: only the texts that fit into this many tokens.
 * `agg`: "max", "mean" or "median" of the scores of the retrieved texts.
 """
 
@@ -15,27 +14,24 @@ from __future__ import annotations
 import math
 import statistics
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 from pydantic import Field, PrivateAttr
+from typing_extensions import Self
 
-from llama_index_rag_metrics.metrics.base import CutMetric, unknown_argument
+from llama_index_rag_metrics.metrics.base import NamedMetric, unknown_argument
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import has_order
-from llama_index_rag_metrics.rankings.tokens import TokenCounter, n_fitting
-from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NoRetrieval
 from llama_index_rag_metrics.runtime.sync import run_sync
+from llama_index_rag_metrics.runtime.usage import Usage
 
 __all__ = ["TextMetric"]
 
 Aggregation: TypeAlias = Literal["max", "mean", "median"]
-
-AnyTextMetric = TypeVar("AnyTextMetric", bound="TextMetric")
 
 _AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": max,
@@ -59,24 +55,7 @@ class HasCorpus(Protocol):
         """The title and the text of a document."""
 
 
-@dataclass(frozen=True)
-class TextScores:
-    """The scores of some texts, and what was asked for; usage is None if nothing ever is."""
-
-    scores: Sequence[float]
-    usage: Usage | None = None
-
-    def metadata(self) -> dict[str, Any]:
-        usage = self.usage
-        if usage is None:
-            return {}
-        summary: dict[str, Any] = {"model": usage.model} if usage.model else {}
-        summary |= {"requests": usage.requests, "fresh": usage.fresh, "cached": usage.cached}
-        extra = {name: getattr(usage, name) for name in ("units", "tokens_in", "tokens_out")}
-        return summary | {name: number for name, number in extra.items() if number}
-
-
-class TextMetric(CutMetric):
+class TextMetric(NamedMetric):
     """A metric of the retrieved texts themselves; it needs no labels.
 
     Attributes:
@@ -91,12 +70,15 @@ class TextMetric(CutMetric):
 
     needs_relevance: ClassVar[bool] = False
     scores_nothing: ClassVar[bool] = True
+    k: int | None = Field(
+        default=None, gt=0, strict=True, description="cutoff; None: the whole ranking"
+    )
     agg: Aggregation = Field(default="max", description="max, mean or median over the texts")
     _cache: Cache = PrivateAttr(default_factory=Cache)
-    _usage: Usage | None = PrivateAttr(None)
+    _usage: Usage = PrivateAttr(default_factory=Usage)
 
     @abstractmethod
-    async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
+    async def ascore(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """The score of each text for the query.
 
         Args:
@@ -104,28 +86,32 @@ class TextMetric(CutMetric):
             texts: at least one text; distinct, none blank.
         """
 
-    def prepare(self: AnyTextMetric, dataset: HasCorpus, cache: Cache) -> AnyTextMetric:
+    @property
+    def cutoff(self) -> int | None:
+        return self.k
+
+    @property
+    def graded_by(self) -> str:
+        """The name of the LLM whose grades the scores are; "" for all other metrics."""
+        return ""
+
+    def prepare(self, dataset: HasCorpus, cache: Cache) -> Self:
         """A copy of the metric for one run, which knows the dataset and uses the run's cache.
 
         What the metric lacks (a key, a model, a corpus) is an error here, before anything is asked.
         """
         prepared = self.model_copy()
-        prepared._cache, prepared._usage = cache, None
+        prepared._cache, prepared._usage = cache, Usage()
         return prepared
 
-    @property
-    def usage(self) -> Usage | None:
-        """What was asked for so far, including failures; None if nothing was."""
-        return self._usage
-
     def take_usage(self) -> Usage | None:
-        """What was asked for so far; then counting starts again, so that nothing counts twice."""
-        usage, self._usage = self._usage, None
-        return usage
+        """What was asked for so far, failures included; then counting starts again."""
+        usage, self._usage = self._usage, Usage()
+        return None if usage == Usage() else usage
 
-    def portable(self: AnyTextMetric) -> AnyTextMetric:
-        """A copy of the metric for another process, where LlamaIndex's `Settings` may differ."""
-        return self
+    def spend(self, model: str = "", **counts: float) -> None:
+        """Count what is asked for: requests, fresh and cached texts, units, tokens."""
+        self._usage += Usage(model, **counts)  # type: ignore[arg-type]
 
     async def acompute(
         self,
@@ -135,8 +121,6 @@ class TextMetric(CutMetric):
         expected_texts: Sequence[str] | None = None,
         retrieved_texts: Sequence[str] | None = None,
         agg: Aggregation | None = None,
-        *,
-        retrieved_tokens: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """Score one query.
@@ -147,11 +131,9 @@ class TextMetric(CutMetric):
             query: the query.
             expected_ids: not used.
             retrieved_ids: not used.
-            expected_texts: the texts that belong to expected_ids; only few metrics use them.
+            expected_texts: not used.
             retrieved_texts: what was retrieved, best first.
             agg: instead of the metric's own.
-            retrieved_tokens: for a cutoff by tokens, the length of each retrieved text; counted by
-                LlamaIndex's `get_tokenizer()` unless given.
 
         Returns:
             The score; in `metadata` the score of each retrieved text, and what it took: model,
@@ -164,28 +146,28 @@ class TextMetric(CutMetric):
         """
         if kwargs:
             raise unknown_argument(kwargs, type(self))
-        chosen = self.agg if agg is None else agg
-        if chosen not in _AGGREGATIONS:
-            raise InvalidInput("agg", chosen, "'max', 'mean' or 'median'")
-        if retrieved_texts is None:
-            raise NoRetrieval("retrieved_texts")
-        if not has_order(retrieved_texts):
-            raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts")
-        texts = self._within_cutoff(list(retrieved_texts), retrieved_tokens)
+        aggregation = self.agg if agg is None else agg
+        texts = self._checked(query, retrieved_texts, aggregation)
         if not texts:
-            empty = {} if self.scores_nothing else {"empty": True}
-            return RetrievalMetricResult(score=0.0, metadata={"agg": chosen, "scores": []} | empty)
-        if others := [text for text in texts if not isinstance(text, str)]:
-            raise InvalidInput("retrieved_texts", others[0], "texts")
+            metadata: dict[str, Any] = {"agg": aggregation, "scores": []}
+            if not self.scores_nothing:
+                metadata["empty"] = True
+            return RetrievalMetricResult(score=0.0, metadata=metadata)
         distinct = list(dict.fromkeys(text for text in texts if text.strip()))
-        scored = await self._ascore(query, expected_texts, distinct) if distinct else TextScores([])
-        self._count(scored.usage)
-        by_text = dict(zip(distinct, scored.scores, strict=True))
+        call = self.model_copy()  # it counts what this query takes
+        call._usage = Usage()
+        by_text: dict[str, float] = {}
+        try:
+            if distinct:
+                scores_of_distinct = await call.ascore(str(query), distinct)
+                by_text = dict(zip(distinct, scores_of_distinct, strict=True))
+        finally:
+            self._usage += call._usage
         scores = [by_text.get(text, 0.0) for text in texts]
         low, high = self.bounds
         return RetrievalMetricResult(
-            score=min(max(_AGGREGATIONS[chosen](scores), low), high),
-            metadata={"agg": chosen, "scores": scores} | scored.metadata(),
+            score=min(max(_AGGREGATIONS[aggregation](scores), low), high),
+            metadata={"agg": aggregation, "scores": scores, **_counts(call._usage)},
         )
 
     def compute(
@@ -196,41 +178,37 @@ class TextMetric(CutMetric):
         expected_texts: Sequence[str] | None = None,
         retrieved_texts: Sequence[str] | None = None,
         agg: Aggregation | None = None,
-        *,
-        retrieved_tokens: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """The synchronous twin of `acompute`; works in notebooks, too."""
-        given = (query, expected_ids, retrieved_ids, expected_texts, retrieved_texts, agg)
-        return run_sync(self.acompute(*given, retrieved_tokens=retrieved_tokens, **kwargs))
+        arguments = (query, expected_ids, retrieved_ids, expected_texts, retrieved_texts, agg)
+        return run_sync(self.acompute(*arguments, **kwargs))
 
-    def _within_cutoff(self, texts: list[str], tokens: Sequence[int] | None) -> list[str]:
-        if self.tokens is None:
-            return texts[: self.k]
-        if tokens is None:
-            tokens = TokenCounter().count(texts)
-        elif len(tokens) != len(texts):
-            expected = f"one for each of the {len(texts)} texts"
-            raise InvalidInput("retrieved_tokens", len(tokens), expected)
-        return texts[: n_fitting(tokens, self.tokens)]
-
-    async def _ascore(
-        self, query: str | None, expected_texts: Sequence[str] | None, texts: Sequence[str]
-    ) -> TextScores:
-        """`ascore`, for whatever the metric compares the texts with."""
-        if not isinstance(query, str) or not query.strip():
+    def _checked(self, query: object, texts: Sequence[str] | None, aggregation: str) -> list[str]:
+        """The texts that count."""
+        if aggregation not in _AGGREGATIONS:
+            raise InvalidInput("agg", aggregation, "'max', 'mean' or 'median'")
+        if texts is None:
+            raise NoRetrieval("retrieved_texts")
+        if not has_order(texts):
+            raise InvalidInput("retrieved_texts", texts, "a list of texts")
+        counting = list(texts)[: self.k]
+        for text in counting:
+            if not isinstance(text, str):
+                raise InvalidInput("retrieved_texts", text, "texts")
+        is_query = isinstance(query, str) and query.strip()
+        if not is_query and any(map(str.strip, counting)):
             raise InvalidInput("query", query, "a text that isn't blank")
-        return await self.ascore(query, texts)
+        return counting
 
-    @contextmanager
-    def _counting(self, tally: Tally) -> Iterator[None]:
-        """Count what was asked for, even if the scores never arrive."""
-        try:
-            yield
-        except BaseException:
-            self._count(tally.usage)
-            raise
 
-    def _count(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self._usage = usage if self._usage is None else self._usage + usage
+def _counts(usage: Usage) -> dict[str, Any]:
+    """What it took to score a query, as a result says it; nothing where nothing was asked for."""
+    if usage == Usage():
+        return {}
+    counts: dict[str, Any] = {"model": usage.model} if usage.model else {}
+    counts |= {"requests": usage.requests, "fresh": usage.fresh, "cached": usage.cached}
+    for name in ("units", "tokens_in", "tokens_out"):
+        if number := getattr(usage, name):
+            counts[name] = number
+    return counts

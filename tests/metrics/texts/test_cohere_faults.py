@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import logging
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +15,7 @@ from support.cohere_server import REQUEST_ID, CohereServer, Fault, cohere_server
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import CohereRerankRelevancy, RetrievalDataset, evaluate
-from llama_index_rag_metrics.metrics.texts.cohere_rerank import MOST_BYTES, OpenConnection
-from llama_index_rag_metrics.runtime.errors import BadAnswer, RagMetricsError, ScorerFailed
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, ScorerFailed
 
 pytestmark = pytest.mark.cohere
 
@@ -165,10 +162,11 @@ class TestFaults:
     ) -> None:
         server.faults = [Fault(change=lambda answer: answer | {"results": []})]
         scorer = of(server)
-        with pytest.raises(BadAnswer):
+        with pytest.raises(ScorerFailed):
             scorer.compute(QUERY, retrieved_texts=TEXTS)
-        assert scorer.usage is not None
-        assert (scorer.usage.requests, scorer.usage.units) == (1, 1)
+        usage = scorer.take_usage()
+        assert usage is not None
+        assert (usage.requests, usage.units) == (1, 1)
 
     def test_retry_after_is_obeyed(self, server: CohereServer) -> None:
         server.faults = [Fault(429, headers={"retry-after": "1"})]
@@ -192,9 +190,9 @@ class TestFaults:
         with pytest.raises(ScorerFailed, match="the connection failed: ConnectError"):
             scorer.compute(QUERY, retrieved_texts=TEXTS)
 
-    def test_a_bad_answer_has_its_own_class_and_the_request_id(self, server: CohereServer) -> None:
+    def test_a_bad_answer_has_the_request_id(self, server: CohereServer) -> None:
         server.faults = [LASTING["NaN"][0]]
-        with pytest.raises(BadAnswer) as caught:
+        with pytest.raises(ScorerFailed) as caught:
             of(server).compute(QUERY, retrieved_texts=TEXTS)
         assert caught.value.request_id == REQUEST_ID
         assert isinstance(caught.value, RagMetricsError)
@@ -219,7 +217,7 @@ class TestEnemies:
     ) -> None:
         server.fault_of[QUERY] = Fault(change=change)
         scorer = of(server)
-        with pytest.raises(BadAnswer) as caught:
+        with pytest.raises(ScorerFailed) as caught:
             scorer.compute(QUERY, retrieved_texts=TEXTS)
         dataset = RetrievalDataset({"q": QUERY})
         results = evaluate(Scripted({QUERY: nodes(*TEXTS)}), dataset, [scorer])
@@ -243,66 +241,22 @@ class TestEnemies:
     @pytest.mark.parametrize("body", ["null", "[]", '"text"', "{}", "3"])
     def test_a_body_that_is_no_answer(self, server: CohereServer, body: str) -> None:
         server.faults = [Fault(200, body)]
-        with pytest.raises(BadAnswer):
+        with pytest.raises(ScorerFailed):
             of(server).compute(QUERY, retrieved_texts=TEXTS)
 
-    def test_a_redirect_to_another_host_is_refused(self, server: CohereServer) -> None:
+    def test_a_redirect_is_not_followed(self, server: CohereServer) -> None:
         with cohere_server() as other:
             server.faults = [Fault(307, "", {"location": f"{other.base_url}/v2/rerank"})]
-            with pytest.raises(ScorerFailed, match=r"a redirect to http://127\.0\.0\.1"):
+            with pytest.raises(ScorerFailed, match="status 307"):
                 of(server).compute(QUERY, retrieved_texts=TEXTS)
             assert other.requests == []
         assert len(server.requests) == 1
 
-    def test_a_redirect_within_the_host_is_followed(self, server: CohereServer) -> None:
-        server.faults = [Fault(307, "", {"location": f"{server.base_url}/v2/rerank"})]
-        assert of(server).compute(QUERY, retrieved_texts=TEXTS).score > 0
-        assert len(server.requests) == 2
-
-    def test_a_huge_answer_is_refused(self, server: CohereServer) -> None:
-        server.faults = [Fault(200, " " * (MOST_BYTES + 1))]
-        with pytest.raises(BadAnswer, match="refused: an answer of more than 16 MB"):
-            of(server).compute(QUERY, retrieved_texts=TEXTS)
-        assert len(server.requests) == 1
-
-    def test_a_zipped_bomb_is_refused(self, server: CohereServer) -> None:
-        bomb = gzip.compress(b" " * (8 * MOST_BYTES)).decode("latin-1")
-        server.faults = [Fault(200, bomb, {"content-encoding": "gzip"})]
-        with pytest.raises(BadAnswer, match="refused: an answer of more than 16 MB"):
-            of(server).compute(QUERY, retrieved_texts=TEXTS)
-
-    def test_a_zipped_answer_is_read(self, server: CohereServer) -> None:
-        answer = {"results": [{"index": n, "relevance_score": 0.5} for n in range(len(TEXTS))]}
-        zipped = gzip.compress(json.dumps(answer).encode()).decode("latin-1")
-        server.faults = [Fault(200, zipped, {"content-encoding": "gzip"})]
-        assert of(server).compute(QUERY, retrieved_texts=TEXTS).score == 0.5
-
     @pytest.mark.parametrize(
-        "broken",
-        ["not zipped", gzip.compress(b"{}", mtime=0)[:9].decode("latin-1")],
-        ids=["not zipped", "cut short"],
+        "base_url", ["http://me:hunter2pass@127.0.0.1:9", "http://[::1", "cohere.com", "ftp://x"]
     )
-    def test_an_answer_that_cant_be_unzipped(self, server: CohereServer, broken: str) -> None:
-        server.faults = [Fault(200, broken, {"content-encoding": "gzip"})]
-        with pytest.raises(BadAnswer):
-            of(server).compute(QUERY, retrieved_texts=TEXTS)
-
-    def test_a_key_over_plain_http_is_warned_of(self) -> None:
-        scorer = CohereRerankRelevancy(api_key=KEY, base_url="http://cohere.invalid", max_retries=0)
-        with (
-            pytest.warns(OpenConnection, match="cohere.invalid over plain http"),
-            pytest.raises(ScorerFailed),
-        ):
+    def test_an_address_that_cant_be_asked(self, base_url: str) -> None:
+        scorer = CohereRerankRelevancy(api_key=KEY, base_url=base_url)
+        with pytest.raises(InvalidInput, match="base_url: expected an address such as") as caught:
             scorer.compute(QUERY, retrieved_texts=TEXTS)
-
-    def test_a_password_in_the_url_is_sent_and_never_shown(
-        self, server: CohereServer, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        caplog.set_level(logging.DEBUG)
-        url = server.base_url.replace("://", "://somebody:hunter2pass@")
-        scorer = CohereRerankRelevancy(api_key=KEY, base_url=url)
-        scorer.compute(QUERY, retrieved_texts=TEXTS)
-        # base64 of somebody:hunter2pass, as RFC 7617 has it
-        assert server.keys == ["Basic c29tZWJvZHk6aHVudGVyMnBhc3M="]
-        assert "hunter2pass" not in caplog.text + repr(scorer) + str(scorer.model_dump())
-        assert "127.0.0.1" in caplog.text
+        assert "hunter2pass" not in str(caught.value)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from llama_index_rag_metrics.metrics.texts.llm_judge import Grades, read_grade, read_grades
+from llama_index_rag_metrics.metrics.texts.grades import read_grade
 
 UNDERSTOOD = [
     # UMBRELA's own form (https://arxiv.org/abs/2406.06519), with and without its steps
@@ -45,6 +45,16 @@ UNDERSTOOD = [
     ("The passage is on the subject.\n\nGrade: 1.", 1),
     ("Based on [1], the relevance score is 3", 3),
     ("Rating:\n2", 2),
+    # with a reason that holds a number, or out of 3
+    ("Grade: 3 - it says the kiln fires at 1240 degrees.", 3),
+    ("Relevance: 2 (on a scale of 0-3)", 2),
+    ("Grade: 2, since it names 3 kilns.", 2),
+    ("Grade: 2/3", 2),
+    ("Grade: 2 out of 3", 2),
+    ("I would rate this 2 out of 3.", 2),
+    ("I'd give this passage a 1/3.", 1),
+    ("2/3", 2),
+    ("0 out of 3", 0),
     # and plain
     ("2", 2),
     (" 2.\n", 2),
@@ -62,9 +72,14 @@ REFUSED = [
     "Grade: 2 or 3",
     "Grade: 2-3",
     "Grade: 2 - 3",
-    "2/3",
-    "Grade: 2/3",
-    "Grade: 2 out of 3",
+    "Grade: 2/30",
+    "Grade: 2 out of 10",
+    "Grade: 2/5",
+    "Grade: 2, 3",
+    "I would rate this 2 out of 10.",
+    "2/3 of the passage are about kilns.",
+    "3 out of 3 words are in it.",
+    "I'd give it 2 out of 3 or 3 out of 3.",
     "2 or 3",
     "2-3",
     "1.5",
@@ -106,7 +121,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "grade"), UNDERSTOOD)
 def test_a_clear_grade(text: str, grade: int) -> None:
-    assert read_grade(text).grade == grade
+    assert read_grade(text) == grade
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -115,88 +130,12 @@ def test_no_grade_is_guessed(text: str) -> None:
         read_grade(text)
 
 
-GRADED = [(1, 3), (2, 0), (3, 1)]
-
-
 @pytest.mark.parametrize(
-    "text",
-    [
-        '{"grades": [{"passage": 1, "grade": 3}, {"passage": 2, "grade": 0},'
-        ' {"passage": 3, "grade": 1}]}',
-        '```json\n[{"passage": 1, "O": 3}, {"passage": 2, "O": 0}, {"passage": 3, "O": 1}]\n```',
-        '{"passage": 1, "grade": 3}\n{"passage": 2, "grade": 0}\n{"passage": 3, "grade": 1}',
-        'Sure: {"1": 3, "2": 0, "3": 1}',
-        '{"grades": {"1": 3, "2": 0, "3": 1}}',
-        '{"grades": [3, 0, 1]}',
-        "[3, 0, 1]",
-        "Grades: [3, 0, 1]",
-        "The final relevance scores:\n```json\n[3, 0, 1]\n```\n",
-        '{"Grades": {"scores": [3, 0, 1]}}',
-        "1: 3\n2: 0\n3: 1",
-        "Here are the grades:\n\nPassage 1: 3\n**Passage 2:** 0\n- Passage 3: Grade: 1\n",
-        "1 - 3\n2 – 0\n3 -- **1**",
-        '{"grades": [3, 0, 1]}\n\n1: 3\n2: 0\n3: 1',
-        "1. ##final score: 3\n2. ##final score: 0\n3. ##final score: 1",
-    ],
-)
-def test_grades_of_several(text: str) -> None:
-    assert [
-        (numbered.passage, numbered.grade) for numbered in read_grades(text, 3).grades
-    ] == GRADED
-
-
-@pytest.mark.parametrize(
-    ("text", "graded"),
-    [('{"1": 3, "3": 1}', {1: 3, 3: 1}), ("1: 3\n2: 1 or 2\n3: 1", {1: 3, 3: 1})],
-)
-def test_some_may_be_missing(text: str, graded: dict[int, int]) -> None:
-    assert read_grades(text, 3).by_number(3) == graded
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("[3, 0]", "2 grades for 3 passages"),
-        ("[3, 0, 1, 1]", "4 grades for 3 passages"),
-        ('{"1": 3, "4": 0}', "there is no passage 4"),
-        ("1: 3\n1: 3\n2: 0", "passage 1 is graded twice"),
-        ('{"1": 3, "1": 2}', "'1' is given twice"),
-        ('{"1": 4}', "4 isn't a grade"),
-        ('{"1": "high"}', "isn't a whole number"),
-        ('{"1": 3, "2": 0} or {"1": 3, "2": 1}', "differ"),
-        ('{"grades": []}', "no grades of passages 1 to 3"),
-        ("All of them are fine.", "no grades of passages 1 to 3"),
-        ("", "no grades of passages 1 to 3"),
-        ("See [3, 2, 1].\n1: 3\n2: 0\n3: 1", "differ"),
-        ('{"1": 3, "2": 0}\n1: 2\n2: 0', "differ"),
-        ("1: -1\n2: 0", "-1 isn't a grade"),
-        ("1-3\n2-3", "no grades of passages 1 to 3"),
-        ("1.2\n2.3", "no grades of passages 1 to 3"),
-        ("None of the passages [1, 2, 3] answers it, so I give all of them 0.", "amid other words"),
-        ("I looked at passages [1, 2, 3]. Passage 3 is best.", "amid other words"),
-        ('Of {"n": 3} passages, [1, 2, 3] are best.', "amid other words"),
-        ('Those that help: {"relevant_passages": [1, 2, 3]}', "no grades of passages 1 to 3"),
-        ('{"answer": [1, 2, 3]}', "no grades of passages 1 to 3"),
-        ("<think>\n1: 3\n2: 0\n3: 1\nor rather", "no grades of passages 1 to 3"),
-        ("0: 3", r"passage\n  Input should be greater"),
-    ],
-)
-def test_several_are_not_guessed_either(text: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        read_grades(text, 3).by_number(3)
-
-
-def test_an_empty_list_is_no_answer() -> None:
-    with pytest.raises(ValueError, match="no passage is graded"):
-        Grades(grades=[]).by_number(2)
-
-
-@pytest.mark.parametrize(
-    "part", ["grade: ", "score ", "*", "1: ", "O: ", " \n", '"2', "-", "grade"]
+    "part",
+    ["grade: ", "score ", "*", "1: ", "O: ", " \n", '"2', "-", "grade", "{", '{"a":', "rate "],
 )
 def test_hostile_answers_take_no_time(part: str) -> None:
     began = time.thread_time()
-    for read in (read_grade, lambda text: read_grades(text, 3)):
-        with pytest.raises(ValueError, match="grade"):
-            read(part * 20_000)
+    with pytest.raises(ValueError, match="grade"):
+        read_grade(part * 20_000)
     assert time.thread_time() - began < 3

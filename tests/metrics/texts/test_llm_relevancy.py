@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
-from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 
 class Judge(CustomLLM):
@@ -121,13 +121,13 @@ def test_two_bad_answers_fail_the_query_and_keep_the_rest(tmp_path: Path) -> Non
     llm = judge(answer)
     retriever = Scripted({"of text": ["d1", "bad", "d2"], "of what": ["d1", "d3"]})
     dataset = RetrievalDataset({"q1": "of text", "q2": "of what"})
-    with pytest.raises(BadAnswer, match="llm_relevancy: no usable answer in two tries: "):
+    with pytest.raises(match="llm_relevancy: no usable answer in two tries: "):
         LLMRelevancy(llm=llm).compute("q", retrieved_texts=["text of bad"])
     llm.asked.clear()
     cache = tmp_path / "cache.sqlite"
     results = evaluate(retriever, dataset, [LLMRelevancy(llm=llm)], cache=cache)
     assert results.scores.by_query("llm_relevancy") == {"q2": 1}
-    assert any("'q1': BadAnswer" in note for note in results.scores.notes)
+    assert any("'q1': ScorerFailed" in note for note in results.scores.notes)
     assert len(llm.asked) == 2 + 2 + 2  # the bad one twice
     usage = results.scores.usage["llm_relevancy"]
     assert (usage.requests, usage.fresh, usage.cached) == (6, 5, 0)

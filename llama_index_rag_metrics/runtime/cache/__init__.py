@@ -1,1 +1,0 @@
-"""The cache: nothing paid is asked twice."""
