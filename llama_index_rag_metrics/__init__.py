@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.gate_report import GateReport
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
-    from llama_index_rag_metrics.decisions.stage_losses import StageChange
     from llama_index_rag_metrics.decisions.stages import (
         StageResults,
         aevaluate_stages,
@@ -95,7 +94,6 @@ __all__ = [
     "Run",
     "Scores",
     "Span",
-    "StageChange",
     "StageOptions",
     "StageResults",
     "Sweep",
@@ -149,7 +147,6 @@ _LAZY = {
     "decisions.gate.gate_report": ("GateReport",),
     "decisions.gate.rules": ("Rule",),
     "decisions.side_by_side": ("print_results", "write_html"),
-    "decisions.stage_losses": ("StageChange",),
     "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),
     "decisions.sweeps.configuration": ("Configuration",),
     "decisions.sweeps.sweep_result": ("Sweep",),

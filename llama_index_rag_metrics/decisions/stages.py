@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,15 +10,7 @@ from typing import Any
 from typing_extensions import Unpack
 
 from llama_index_rag_metrics.decisions.stage_asking import Postprocessors, StageAsker, named_stages
-from llama_index_rag_metrics.decisions.stage_losses import (
-    Change,
-    StageChange,
-    StageFlow,
-    StageLosses,
-    grouped_losses,
-    losses_section,
-    losses_statement,
-)
+from llama_index_rag_metrics.decisions.stage_losses import LostPassage, StageFlow, StageLosses
 from llama_index_rag_metrics.evaluation.asking.query import LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.asking.query_runner import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_options import (
@@ -40,7 +31,6 @@ from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
-from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.query_lines import wanted_item
@@ -91,34 +81,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return len(self._results)
 
     @property
-    def stage_latency(self) -> dict[str, Latency | None]:
-        """Stage to the percentiles of the seconds that it took alone, without those before it."""
-        latencies = {}
-        for stage, seconds in self.seconds.items():
-            run = self[stage].run
-            alone = {
-                query_id: Ranking(latency=latency, concurrency=run[query_id].concurrency)
-                for query_id, latency in seconds.items()
-            }
-            latencies[stage] = Run(alone).latency
-        return latencies
-
-    @cached_property
-    def _losses(self) -> StageLosses:
-        systems = [system_of(results, stage) for stage, results in self.items()]
-        ranking = (metric for metric in self[RETRIEVER].scores if ranking_metric(metric))
-        return StageLosses(systems, next(ranking, self._metric))
-
-    @property
-    def changes(self) -> tuple[StageChange, ...]:
-        """Changes of relevant items' ranks from one scored stage to the next, query by query.
-
-        They are of queries that neither stage failed on.
-        """
-        return tuple(self._losses.changes)
-
-    @property
-    def losses(self) -> tuple[StageChange, ...]:
+    def losses(self) -> tuple[LostPassage, ...]:
         """Every relevant item that is missing at the end, with the one stage that lost it.
 
         That is the first stage after the last one that had it; where the first metric has a cutoff,
@@ -131,56 +94,42 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         """What each stage kept and lost, in order."""
         return self._losses.flow
 
-    def lost(self, stage: str) -> list[StageChange]:
+    def lost(self, stage: str) -> list[LostPassage]:
         """The relevant items that a stage lost for good, the best placed first.
 
         Raises:
             InvalidInput: there is no such stage.
         """
-        if stage not in (known := self._losses.stages):
-            raise InvalidInput("stage", stage, " or ".join(map(repr, known)))
-        return dict(grouped_losses(self._losses)).get(stage, [])
-
-    def gained(self, stage: str) -> list[StageChange]:
-        """The relevant items that a stage brought in, the best placed first.
-
-        Raises:
-            InvalidInput: there is no such stage.
-        """
-        if stage not in self._results:
-            raise InvalidInput("stage", stage, " or ".join(map(repr, self)))
-        own = (change for change in self.changes if change.stage == stage)
-        brought = (change for change in own if change.kind == "gained")
-        return sorted(brought, key=lambda change: change.after or 0)
-
-    def __repr__(self) -> str:
-        return f"<StageResults of {' → '.join(self)}>"
+        stages = self._losses.stages
+        if stage not in stages:
+            raise InvalidInput("stage", stage, " or ".join(map(repr, stages)))
+        return self._losses.lost(stage)
 
     def report(self, *, full: bool = False) -> m.Report:
         """Where relevant items were lost, and each stage's scores and latency."""
-        systems = [system_of(results, stage) for stage, results in self.items()]
         losses = self._losses
         report = systems_report(
-            systems, figures=curve_figures(systems), stages=True, decision=self._decisions
+            self._systems,
+            figures=curve_figures(self._systems),
+            stages=True,
+            decision=self._decision(),
         )
-        summary, *sections = report.sections
-        first, *others = summary.tables
-        own = [_change_rows(self), _latency_rows(self)]
-        if first.head == list(self):
-            first = replace(first, parts=[*first.parts, *own])
-        else:  # of many systems, tables have a row for each
-            others.append(m.Table("Each stage", list(self), own, by_system=True))
+        means, *others = report.sections
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
             primary=self._metric,
             notes=[*report.notes, *losses.notes],
-            sections=[replace(summary, tables=[first, *others]), losses_section(losses), *sections],
-            listings=[
-                _listing(systems, losses.metric, stage, lost)
-                for stage, lost in grouped_losses(losses)
-            ],
+            sections=[means, losses.section(), *others],
+            listings=[self._listing(stage) for stage in losses.stages],
         )
+
+    def __repr__(self) -> str:
+        return f"<StageResults of {' → '.join(self)}>"
+
+    @cached_property
+    def _systems(self) -> list[System]:
+        return [system_of(results, stage) for stage, results in self.items()]
 
     @property
     def _metric(self) -> str:
@@ -188,59 +137,44 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return next(iter(self[RETRIEVER].scores), "")
 
     @cached_property
-    def _decisions(self) -> list[m.Statement]:
+    def _losses(self) -> StageLosses:
+        metrics = [metric for metric in self[RETRIEVER].scores if ranking_metric(metric)]
+        return StageLosses(self._systems, metrics[0] if metrics else self._metric)
+
+    def _decision(self) -> list[m.Statement]:
         """Where passages were lost, and what failed."""
-        systems = [system_of(results, stage) for stage, results in self.items()]
-        lost = losses_statement(self._losses)
-        if len(systems) == 1 or not lost:
-            return [*lost, *first_lines(systems, self._metric, [])]
-        distinct = {tuple(system.scores.failed): system for system in reversed(systems)}
-        of_each = [*reversed(distinct.values())]
-        return with_failures(lost, of_each, self._metric)
+        lost = self._losses.statements()
+        if len(self) == 1 or not lost:
+            return [*lost, *first_lines(self._systems, self._metric, [])]
+        # what failed at one stage has failed at those after it
+        failed: dict[tuple[str, ...], System] = {}
+        for system in self._systems:
+            failed.setdefault(tuple(system.scores.failed), system)
+        return with_failures(lost, [*failed.values()], self._metric)
 
-
-_MOVES: dict[Change, str] = {"raised": "relevant, moved up", "lowered": "relevant, moved down"}
-_LISTED_LOSSES = 5
-
-
-def _change_rows(stages: StageResults) -> list[m.Row]:
-    counts = Counter((change.stage, change.kind) for change in stages.changes)
-    rows = []
-    for kind, label in _MOVES.items():
-        numbers = [m.Cell.of(counts[stage, kind], "count") for stage in list(stages)[1:]]
-        if numbers:
-            rows.append(m.Row(label, [m.Cell(None, tone="quiet"), *numbers]))
-    return rows
-
-
-def _latency_rows(stages: StageResults) -> list[m.Row]:
-    alone = stages.stage_latency.values()
-    return [
-        m.Row(
-            f"this stage {name}",
-            [m.Cell.of(getattr(latency, name, None), "seconds") for latency in alone],
-        )
-        for name in ("p50", "p95")
-    ]
-
-
-def _listing(
-    systems: Sequence[System], metric: str, stage: str, lost: Sequence[StageChange]
-) -> m.Listing:
-    shown, queries = lost[:_LISTED_LOSSES], []
-    for query_id in dict.fromkeys(change.query_id for change in shown):
-        story = query_answers(query_id, systems, metric, stages=True)
-        items = {item.id: item for need in story.wanted for item in need}
-        remarks = [
+    def _listing(self, stage: str) -> m.Listing:
+        """What a stage lost, by question, with where each passage was before."""
+        lost = self._losses.lost(stage)
+        shown = lost[:_LISTED_LOSSES]
+        remarks: dict[str, tuple[str, list[str]]] = {}
+        for loss in shown:
+            story = query_answers(loss.query_id, self._systems, self._losses.metric, stages=True)
+            items = {item.id: item for need in story.wanted for item in need}
             # what failed has no story
-            plain(str(change))
-            if story.answers[-1].error
-            else wanted_item(story, items[change.item], len(systems) - 1)
-            for change in shown
-            if change.query_id == query_id
+            text = plain(str(loss))
+            if not story.answers[-1].error:
+                text = wanted_item(story, items[loss.item], len(self) - 1)
+            _, texts = remarks.setdefault(loss.query_id, (story.text, []))
+            texts.append(text)
+        questions = [
+            m.QueryAnswers(query_id, text, remarks=texts)
+            for query_id, (text, texts) in remarks.items()
         ]
-        queries.append(m.QueryAnswers(query_id, story.text, remarks=remarks))
-    return m.Listing(f"Lost at {stage}: {len(lost):,}", queries, more=len(lost) - len(shown))
+        title = f"Lost at {stage}: {len(lost):,}"
+        return m.Listing(title, questions, more=len(lost) - len(shown))
+
+
+_LISTED_LOSSES = 5
 
 
 @shows(StageOptions)
@@ -286,7 +220,7 @@ async def aevaluate_stages(
         [0.5, 0.0]
         >>> print(stages.lost("cutoff")[0])
         d2: relevant, retrieved at 2, dropped by cutoff
-        >>> [(stage.stage, stage.kept, stage.lost) for stage in stages.flow]
+        >>> [tuple(stage) for stage in stages.flow]
         [('retriever', 1, 0), ('cutoff', 0, 1)]
     """
     check_known(aevaluate_stages, options)

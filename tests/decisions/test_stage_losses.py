@@ -158,7 +158,7 @@ def test_a_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
         ("a", "rerank", True), ("y", "rerank", True), ("c", "retriever", False),
         ("z", "retriever", False), ("n", "retriever", False),
     }  # fmt: skip
-    assert tuple(stages.flow[-1]) == ("rerank", 1, 2, 0)
+    assert tuple(stages.flow[-1]) == ("rerank", 1, 2)
     without = evaluate_stages(
         two()[0], {"rerank": Failing()}, DATASET, ["recall"], failed="exclude"
     )

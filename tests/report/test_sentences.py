@@ -56,7 +56,7 @@ def results() -> dict[str, Any]:
         "a configuration": sweep(lambda k: lambda query: ["io"][:k], {"k": [1]}, DATASET, ["mrr"])[
             0
         ],
-        "a change by a stage": stages.changes[0],
+        "a loss of a stage": stages.losses[0],
         "a ranking": GOOD.run["q1"],
         "results": GOOD,
         "scores": BAD.scores,
