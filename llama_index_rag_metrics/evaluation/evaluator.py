@@ -85,6 +85,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.graders import graders_of_metrics, with_graders
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.stories.answers import with_answers
 
@@ -236,6 +237,8 @@ async def run_evaluation(
         results.scores = with_label_notes(results.scores, fit)
     for matched in results.matched.values():
         results.scores = with_label_notes(results.scores, [fit_of_texts(matched, first.run)])
+    graders = graders_of_metrics(plan.computed)
+    results.scores = with_graders(results.scores, graders)
     results.about = describe(plan, results.run, info.name, results.matched)
     results.scores = with_answers(system_of(results))
     return results

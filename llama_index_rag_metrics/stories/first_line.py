@@ -18,6 +18,7 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.report.whereabouts import BELOW, NEVER
+from llama_index_rag_metrics.scores.graders import GRADED
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.statistics import intervals
 from llama_index_rag_metrics.stories.label_view import Reading, System, metrics_of
@@ -102,12 +103,16 @@ def _of_one(
     mean = scores.replace(columns={metric: scores.column(metric)}).intervals()[metric]
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
     few = ", too few for an interval" if mean.n == 1 else ""
+    graders = [note for note in scores.label_notes if note.startswith(GRADED)]
+    for sentence in graders:
+        yield Statement(f"{sentence}.", "alarm")
     measured = f"{value} on {questions(mean.n)}{few}"
     parts = [measured, *_unanswered(scores, metric)]
     tone: Tone = "open" if len(parts) > 1 else "normal"
     yield Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
     for note in scores.label_notes:
-        yield Statement(f"{note}.", "alarm")
+        if note not in graders:
+            yield Statement(f"{note}.", "alarm")
     yield from _lost(system, metric, lost)
     conversations = conversations_of([*scores.by_query(metric)], scores.metadata)
     for remark in _uncertain(mean, limits_of(metric), len({*(conversations or ())})):
@@ -136,7 +141,7 @@ def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterat
         deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
         if below := lost.by_loss.get(BELOW):
             text += f". A reranker could lift {below:,} of them"
-        elif system.scores.label_notes:
+        elif any(not note.startswith(GRADED) for note in system.scores.label_notes):
             pass  # what isn't there can't be retrieved
         elif lost.min_score is not None or NEVER not in lost.by_loss:
             pass  # what lies deeper would be left out

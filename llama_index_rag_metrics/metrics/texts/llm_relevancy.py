@@ -49,6 +49,17 @@ _TRIES = 2
 _MOST_CHARACTERS = 200  # of a problem that a repair question or an error quotes
 
 
+class GradedRelevance(Relevance):
+    """Relevance by an LLM's grades, which reports then say; copies and pickles are plain.
+
+    Attributes:
+        graded_by: the LLM's name.
+    """
+
+    __slots__ = ("graded_by",)
+    graded_by: str
+
+
 class LLMRelevancy(TextMetric):
     """Relevance of the retrieved texts to the question as graded by an LLM, mean over the texts.
 
@@ -167,7 +178,9 @@ class LLMRelevancy(TextMetric):
         grades: dict[str, float] = {}
         for item, grade in zip(ranking.ids, result.metadata["scores"], strict=False):
             grades[item] = max(grade, grades.get(item, 0))
-        return Relevance(grades)
+        relevance = GradedRelevance(grades)
+        relevance.graded_by = self.graded_by
+        return relevance
 
     @property
     def graded_by(self) -> str:

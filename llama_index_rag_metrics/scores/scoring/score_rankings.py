@@ -25,6 +25,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.graders import graders_of_labels, with_graders
 from llama_index_rag_metrics.scores.label_fit import NO_STOCK, Asked, Stock, fit_notes
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import (
@@ -174,7 +175,7 @@ def score_with(
         scored.remarks = replace(scored.remarks, fit=tuple(fit))
     if deepest is not None:
         scored.remarks = replace(scored.remarks, deepest=deepest)
-    return collect(
+    scores = collect(
         [(query_ids, errors, scored)],
         list(scored.columns),
         getattr(retrieved, "notes", ()),
@@ -191,6 +192,7 @@ def score_with(
         max_retrieved=options.selection.max_retrieved,
         judged_only=options.selection.judged_only,
     )
+    return with_graders(scores, graders_of_labels(judged.values()))
 
 
 def _asked(

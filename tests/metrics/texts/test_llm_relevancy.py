@@ -19,6 +19,7 @@ from llama_index_rag_metrics import (
     Relevance,
     RetrievalDataset,
     Run,
+    compare,
     evaluate,
     metric,
     score_rankings,
@@ -162,6 +163,22 @@ class TestGradesAsRelevance:
         scores = score_rankings(relevance, self.RUN, ["ndcg@2", "recall"])
         assert scores.by_query("ndcg@2") == {"q1": 1}
         assert scores.counts.no_relevant == 2
+
+    def test_reports_begin_with_who_graded(self) -> None:
+        said = "Graded by judge, not by people; only retrieved passages were graded, so recall is"
+        relevance = LLMRelevancy(llm=judge()).grade(self.QUERIES, self.RUN)
+        scores = score_rankings(relevance, self.RUN, ["ndcg@2", "recall"])
+        labelled = RetrievalDataset(self.QUERIES, relevance)
+        better = score_rankings(labelled, self.RUN, ["ndcg@2"], name="b")
+        for result in (scores, better, compare({"a": scores, "b": better}, baseline="a")):
+            shown = " ".join(str(result).split())
+            assert shown.index(said) < shown.index("ndcg@2")
+        results = evaluate(
+            Scripted({"a b": ["a"]}), RetrievalDataset({"q": "a b"}), [LLMRelevancy(llm=judge())]
+        )
+        shown = " ".join(str(results).split())
+        scale = "Graded by judge, not by people: llm_relevancy is from 0 to 3. llm_relevancy is 2"
+        assert scale in shown
 
     def test_what_can_not_be_graded_is_left_out_with_a_warning(self) -> None:
         llm = judge(lambda query, passage, again: "?" if passage == "x" else '{"grade": 1}')
