@@ -222,7 +222,7 @@ def test_the_trade_off_names_what_is_recommended() -> None:
     (points,) = figure.series
     assert list(points.x) == [10, 30, 10, 30]
     assert list(points.y) == [configuration.mean("recall@3") for configuration in swept]
-    assert list(points.labels) == ["", "", "9, 1", ""]
+    assert list(points.labels) == ["", "", "share=9, top_k=1", ""]
 
 
 def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,16 @@ from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.scores.scores import listed_means
+
+Cost: TypeAlias = Literal["tokens", "p95"]
+
+SAVINGS: Mapping[Cost, float] = {"tokens": 0.05, "p95": 0.5}
+"""The least share of a cost that counts as saved: a p95 differs much from run to run."""
+
+
+def saves(cost: Cost, more: float, less: float) -> bool:
+    """Whether one cost is lower than another by a share that counts."""
+    return less < more * (1 - SAVINGS[cost])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,23 +60,30 @@ class Configuration(Sentence):
     depth: int | TokenBudget | None = None
 
     def __str__(self) -> str:
-        means = "" if self.results is None else listed_means(self.results.scores.means)
-        return f"{self.name}: {'; '.join(part for part in (means, self.error) if part)}"
+        parts = [self.error] if self.error else []
+        if self.results is not None:
+            parts.insert(0, listed_means(self.results.scores.means))
+        return f"{self.name}: {'; '.join(parts)}"
 
     def mean(self, metric: str) -> float | None:
         """The mean on a metric; None where there is none."""
-        return None if self.results is None else system_of(self.results).mean(metric)
+        if self.results is None:
+            return None
+        return system_of(self.results).mean(metric)
 
     @cached_property
     def tokens(self) -> float | None:
         """The mean tokens of a question, as deep as the metric reads; None if not counted."""
-        return None if self.results is None else mean_tokens(self.results.run, self.depth)
+        if self.results is None:
+            return None
+        return mean_tokens(self.results.run, self.depth)
 
     @cached_property
     def p95(self) -> float | None:
         """The seconds in which 95 % of the questions were answered; None if they weren't timed."""
-        latency = None if self.results is None else self.results.run.latency
-        return None if latency is None else latency.p95
+        if self.results is None or self.results.run.latency is None:
+            return None
+        return self.results.run.latency.p95
 
 
 def mean_tokens(run: Run, depth: int | TokenBudget | None) -> float | None:

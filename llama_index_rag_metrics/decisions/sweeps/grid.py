@@ -59,11 +59,13 @@ class GridPoint(dict[str, GridValue]):
 
     def run_name(self, run: str) -> str:
         """The name of its run in a journal, where texts stand in quotes: 3 isn't "3"."""
-        parts = [run] if run else []
+        parts = [run]
         for name, value in self.items():
-            is_text = isinstance(value.content, str) and not value.is_named
-            parts.append(f"{name}={value.text!r}" if is_text else f"{name}={value.text}")
-        return ", ".join(parts)
+            text = value.text
+            if isinstance(value.content, str) and not value.is_named:
+                text = repr(text)
+            parts.append(f"{name}={text}")
+        return ", ".join(filter(None, parts))
 
 
 def grid_points(grid: Grid) -> dict[str, GridPoint]:
@@ -116,7 +118,8 @@ def _column(parameter: str, values: Any) -> list[GridValue]:
 
 def _plain_value(parameter: str, content: Any) -> GridValue:
     """A value without a name, whose text says all of it."""
-    content = content.item() if isinstance(content, np.generic) else content
+    if isinstance(content, np.generic):
+        content = content.item()
     if _is_secret(parameter, content):
         sentence = f"grid[{parameter!r}] looks like a secret, and grids are shown."
         remedy = 'Let build read it, such as from os.environ, or name it: {"mine": value}.'

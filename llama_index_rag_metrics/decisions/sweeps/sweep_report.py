@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index_rag_metrics.decisions.clusters import clusters_in_words
 from llama_index_rag_metrics.decisions.result_columns import Column, records_of, table_of
@@ -18,15 +18,13 @@ from llama_index_rag_metrics.report.numbers import (
     questions,
     rounded_up,
     score,
-    seconds,
 )
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import failures, glossary, remarks
 
+from .choice import Choice
 from .configuration import Configuration
-
-if TYPE_CHECKING:
-    from .sweep_result import Sweep
+from .sweep_sentences import costs_in_words, decision_in_words
 
 _DIGITS = 3
 _CONFIGURATIONS, _FAILED = "Configurations", "Failed"
@@ -37,36 +35,44 @@ _HOW = (
 _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
 
-def sweep_report(sweep: Sweep) -> m.Report:
-    systems = [
-        system_of(configuration.results, configuration.name)
-        for configuration in sweep
-        if configuration.results is not None
-    ]
-    n_questions = len(_questions(systems, sweep.primary))
-    parameters = _parameters(sweep)
-    tables = [_table(sweep)] if sweep.finished else []
-    how = _HOW.format(metric=sweep.primary, confidence=percent(sweep.confidence))
-    failed = [_failed_table(sweep)] if sweep.failed else []
+def sweep_report(choice: Choice) -> m.Report:
+    """The report of a sweep."""
+    systems = [system_of(results, name) for name, results in choice.all_results.items()]
+    n_questions = len(_questions(systems, choice.primary))
+    parameters = _parameters(choice)
     sizes = [
-        counted(len(sweep), "configuration", "configurations"),
+        counted(len(choice), "configuration", "configurations"),
         questions(n_questions),
-        counted(len(sweep.metric_names), "metric", "metrics"),
+        counted(len(choice.metric_names), "metric", "metrics"),
     ]
     return m.Report(
         title=f"Sweep over {', '.join(parameters) or 'one configuration'}",
         lead=", ".join(sizes),
-        decision=_decision(sweep),
+        decision=_statements(choice),
         about=_about(systems),
-        sections=[m.Section(_CONFIGURATIONS, tables, how), m.Section(_FAILED, failed)],
+        sections=_sections(choice),
         failures=failures(systems),
-        notes=[*_notes(sweep, n_questions), *remarks(systems)],
-        glossary=glossary(sweep.metric_names),
-        metrics=sweep.metric_names,
-        primary=sweep.primary,
-        figures={"tradeoff": lambda metric: _tradeoff_figure(sweep, metric or sweep.primary)},
-        records=records_of(list(sweep), _record_columns(sweep)),
+        notes=[*_notes(choice, n_questions), *remarks(systems)],
+        glossary=glossary(choice.metric_names),
+        metrics=choice.metric_names,
+        primary=choice.primary,
+        figures={"tradeoff": lambda metric: _tradeoff_figure(choice, metric or choice.primary)},
+        records=records_of(list(choice), _record_columns(choice)),
     )
+
+
+def _statements(choice: Choice) -> list[m.Statement]:
+    tone: m.Tone = "open"
+    evidence = _CONFIGURATIONS
+    if choice.failed:
+        tone, evidence = "alarm", _FAILED
+    elif choice.recommended is not None and len(choice.finished) > 1:
+        tone = "best"
+    statements = [m.Statement(decision_in_words(choice), tone, evidence=evidence)]
+    for text in (choice.grading, costs_in_words(choice)):
+        if text:
+            statements.append(m.Statement(text, evidence=_CONFIGURATIONS))
+    return statements
 
 
 def _questions(systems: Sequence[System], metric: str) -> set[str]:
@@ -78,13 +84,13 @@ def _questions(systems: Sequence[System], metric: str) -> set[str]:
     return query_ids
 
 
-def _notes(sweep: Sweep, n_questions: int) -> list[str]:
+def _notes(choice: Choice, n_questions: int) -> list[str]:
     notes = []
-    missing = n_questions - sweep.n_questions if sweep.finished else 0
-    if missing:
-        notes.append(_LEFT_OUT.format(questions=questions(missing)))
-    if sweep.question_clusters is not None:
-        notes.append(f"{clusters_in_words(None, sweep.question_clusters)}, each counted as one")
+    if choice.finished and n_questions > choice.n_questions:
+        missing = questions(n_questions - choice.n_questions)
+        notes.append(_LEFT_OUT.format(questions=missing))
+    if choice.question_clusters is not None:
+        notes.append(f"{clusters_in_words(None, choice.question_clusters)}, each counted as one")
     return notes
 
 
@@ -92,165 +98,136 @@ def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What all configurations have in common."""
     if not systems:
         return []
-    first, *others = [system.about for system in systems]
-    return [pair for pair in first.items() if all(pair in other.items() for other in others)]
+    common = set(systems[0].about.items())
+    for system in systems:
+        common &= system.about.items()
+    return [pair for pair in systems[0].about.items() if pair in common]
 
 
-def _decision(sweep: Sweep) -> list[m.Statement]:
-    tone: m.Tone = "open"
-    if sweep.failed:
-        tone = "alarm"
-    elif sweep.recommended is not None and len(sweep.finished) > 1:
-        tone = "best"
-    evidence = _FAILED if sweep.failed else _CONFIGURATIONS
-    others = [sweep.grading, sweep.costs_in_words, sweep.tied_in_words]
-    statements = [m.Statement(text, evidence=_CONFIGURATIONS) for text in others if text]
-    return [m.Statement(sweep.decision, tone, evidence=evidence), *statements]
+def _sections(choice: Choice) -> list[m.Section]:
+    sections = []
+    if choice.finished:
+        how = _HOW.format(metric=choice.primary, confidence=percent(choice.confidence))
+        sections.append(m.Section(_CONFIGURATIONS, [_table(choice)], how))
+    if choice.failed:
+        error: Column[Configuration] = Column("error", _error_cell)
+        name: Column[Configuration] = Column("configuration", lambda failure: failure.name)
+        title = "Failed configurations"
+        table = table_of(title, choice.failed, [error], label=name, text_columns=1)
+        sections.append(m.Section(_FAILED, [table]))
+    return sections
 
 
-def _table(sweep: Sweep) -> m.Table:
-    """Best mean first."""
-    ranks = {configuration: rank for rank, configuration in enumerate(sweep.ranked, 1)}
-    label: Column[Configuration] = Column("rank", lambda configuration: str(ranks[configuration]))
-    return table_of(
-        f"Configurations on {sweep.primary}",
-        sweep.ranked,
-        _columns(sweep),
-        label=label,
-        text_columns=len(_parameters(sweep)),
-        sortable=True,
-    )
+def _error_cell(configuration: Configuration) -> m.Cell:
+    return m.Cell(configuration.error or "no question has a value")
 
 
-def _columns(sweep: Sweep) -> list[Column[Configuration]]:
-    def text_of(parameter: str) -> Column[Configuration]:
-        def cell(configuration: Configuration) -> m.Cell:
-            is_chosen = configuration is sweep.recommended
-            tone: m.Tone = "best" if is_chosen else "normal"
-            return m.Cell(configuration.texts.get(parameter, ""), tone=tone)
-
-        return Column(parameter, cell)
-
-    def mean_on(metric: str) -> Column[Configuration]:
-        def cell(configuration: Configuration) -> m.Cell:
-            mean = m.Cell.of(configuration.mean(metric), "score")
-            return mean_of(mean, sweep.n_questions, _DIGITS)
-
-        return Column(metric, cell)
+def _table(choice: Choice) -> m.Table:
+    """The configurations, best mean first."""
+    ranks = {configuration: rank for rank, configuration in enumerate(choice.ranked, 1)}
+    rank: Column[Configuration] = Column("rank", lambda each: str(ranks[each]))
+    parameters = [_parameter_column(choice, name) for name in _parameters(choice)]
+    primary, *metrics = [_mean_column(choice, metric) for metric in choice.metric_names]
 
     def bound(configuration: Configuration) -> m.Cell:
-        at_most = _bound(sweep, configuration)
-        shown = None if at_most is None else float(rounded_up(at_most, _DIGITS))
-        return m.Cell.of(shown, "score")._replace(digits=_DIGITS)
+        at_most = _bound(choice, configuration)
+        if at_most is not None:
+            at_most = float(rounded_up(at_most, _DIGITS))
+        return m.Cell.of(at_most, "score")._replace(digits=_DIGITS)
 
     def interval(configuration: Configuration) -> m.Cell:
-        ends = sweep.interval(configuration)
+        ends = choice.interval(configuration)
         return m.Cell("score", "bounds", low=ends.low, high=ends.high, digits=_DIGITS)
 
-    columns = [text_of(parameter) for parameter in _parameters(sweep)]
-    columns += [mean_on(sweep.primary), Column("at most worse by", bound)]
-    if any(configuration.tokens is not None for configuration in sweep.finished):
-        columns.append(
-            Column(
-                "tokens a question", lambda configuration: m.Cell.of(configuration.tokens, "count")
-            )
-        )
-    if any(configuration.p95 is not None for configuration in sweep.finished):
-        columns.append(Column("p95", lambda configuration: m.Cell.of(configuration.p95, "seconds")))
-    columns.append(Column(f"{percent(sweep.confidence)} interval", interval))
-    return columns + [mean_on(metric) for metric in sweep.metric_names[1:]]
+    columns = [*parameters, primary, Column("at most worse by", bound), *_cost_columns(choice)]
+    columns += [Column(f"{percent(choice.confidence)} interval", interval), *metrics]
+    title = f"Configurations on {choice.primary}"
+    n_texts = len(parameters)
+    return table_of(title, choice.ranked, columns, label=rank, text_columns=n_texts, sortable=True)
 
 
-def _failed_table(sweep: Sweep) -> m.Table:
-    return table_of(
-        "Failed configurations",
-        sweep.failed,
-        [Column("error", lambda each: m.Cell(each.error or "no question has a value"))],
-        label=Column("configuration", lambda configuration: configuration.name),
-        text_columns=1,
-    )
+def _parameter_column(choice: Choice, parameter: str) -> Column[Configuration]:
+    def cell(configuration: Configuration) -> m.Cell:
+        text = m.Cell(configuration.texts.get(parameter, ""))
+        if configuration is choice.recommended:
+            return text._replace(tone="best")
+        return text
+
+    return Column(parameter, cell)
 
 
-def _record_columns(sweep: Sweep) -> list[Column[Configuration]]:
+def _mean_column(choice: Choice, metric: str) -> Column[Configuration]:
+    def cell(configuration: Configuration) -> m.Cell:
+        mean = m.Cell.of(configuration.mean(metric), "score")
+        return mean_of(mean, choice.n_questions, _DIGITS)
+
+    return Column(metric, cell)
+
+
+def _cost_columns(choice: Choice) -> list[Column[Configuration]]:
+    """The costs that any configuration has."""
+    columns: list[Column[Configuration]] = []
+    if any(configuration.tokens is not None for configuration in choice.finished):
+        columns.append(Column("tokens a question", lambda row: m.Cell.of(row.tokens, "count")))
+    if any(configuration.p95 is not None for configuration in choice.finished):
+        columns.append(Column("p95", lambda row: m.Cell.of(row.p95, "seconds")))
+    return columns
+
+
+def _record_columns(choice: Choice) -> list[Column[Configuration]]:
     def parameter(name: str) -> Column[Configuration]:
-        return Column(name, lambda configuration: _exported(configuration, name))
+        return Column(name, lambda row: _exported(row, name))
 
     def mean(metric: str) -> Column[Configuration]:
-        return Column(metric, lambda configuration: configuration.mean(metric))
+        return Column(metric, lambda row: row.mean(metric))
 
     return [
-        Column("configuration", lambda configuration: configuration.name),
-        *[parameter(name) for name in _parameters(sweep)],
-        *[mean(metric) for metric in sweep.metric_names],
-        Column("tokens", lambda configuration: configuration.tokens),
-        Column("p95", lambda configuration: configuration.p95),
-        Column("at_most_worse", lambda configuration: _bound(sweep, configuration)),
-        Column("recommended", lambda configuration: configuration is sweep.recommended),
-        Column("not_beaten", lambda configuration: configuration in sweep.not_beaten),
-        Column("error", lambda configuration: configuration.error or None),
+        Column("configuration", lambda row: row.name),
+        *map(parameter, _parameters(choice)),
+        *map(mean, choice.metric_names),
+        Column("tokens", lambda row: row.tokens),
+        Column("p95", lambda row: row.p95),
+        Column("at_most_worse", lambda row: _bound(choice, row)),
+        Column("recommended", lambda row: row is choice.recommended),
+        Column("not_beaten", lambda row: row in choice.not_beaten),
+        Column("error", lambda row: row.error or None),
     ]
 
 
-def _parameters(sweep: Sweep) -> list[str]:
-    return list(dict.fromkeys(name for configuration in sweep for name in configuration.params))
+def _parameters(choice: Choice) -> list[str]:
+    names: dict[str, None] = {}
+    for configuration in choice:
+        names |= dict.fromkeys(configuration.params)
+    return list(names)
 
 
-def _bound(sweep: Sweep, configuration: Configuration) -> float | None:
-    """None for a configuration that failed, and where there is no bound."""
-    if configuration not in sweep.finished:
+def _bound(choice: Choice, configuration: Configuration) -> float | None:
+    """How much worse at most; None for a configuration that failed, and where there is no bound."""
+    if configuration not in choice.finished or math.isinf(choice.at_most_worse(configuration)):
         return None
-    bound = sweep.at_most_worse(configuration)
-    return bound if bound < math.inf else None
+    return choice.at_most_worse(configuration)
 
 
 def _exported(configuration: Configuration, name: str) -> Any:
     """A value of a parameter: a number or None as it is, anything else as a text."""
     value, text = configuration.params.get(name), configuration.texts.get(name)
-    is_plain = value is None or isinstance(value, (int, float))
-    return value if is_plain and text == str(value) else text
+    if isinstance(value, (int, float, type(None))) and text == str(value):
+        return value
+    return text
 
 
-def _tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
+def _tradeoff_figure(choice: Choice, metric: str) -> Figure | None:
     """Every configuration by its tokens and its quality; the recommended one has its name."""
-    shown = [
-        configuration
-        for configuration in sweep.finished
-        if configuration.tokens is not None and configuration.mean(metric) is not None
-    ]
-    if not shown:
+    tokens, means, labels, notes = [], [], [], []
+    for configuration in choice.finished:
+        mean = configuration.mean(metric)
+        if configuration.tokens is not None and mean is not None:
+            tokens.append(configuration.tokens)
+            means.append(mean)
+            is_recommended = configuration is choice.recommended
+            labels.append(configuration.name * is_recommended)
+            notes.append(f"{configuration}; tokens {score(configuration.tokens)}")
+    if not tokens:
         return None
-    names = _varied_parameters(sweep)
-    labels = []
-    for configuration in shown:
-        texts = [configuration.texts.get(name, "") for name in names]
-        labels.append(", ".join(texts) if configuration is sweep.recommended else "")
-    series = Series(
-        "configurations",
-        0,
-        [configuration.tokens or 0.0 for configuration in shown],
-        [configuration.mean(metric) or 0.0 for configuration in shown],
-        remarks=[_remark(configuration, metric) for configuration in shown],
-        labels=labels,
-    )
+    series = Series("configurations", 0, tokens, means, remarks=notes, labels=labels)
     return Figure("marks", Axis("tokens a question"), Axis(metric), [series])
-
-
-def _varied_parameters(sweep: Sweep) -> list[str]:
-    """The parameters that have more than one value."""
-    return [
-        name
-        for name in _parameters(sweep)
-        if len({configuration.texts.get(name) for configuration in sweep}) > 1
-    ]
-
-
-def _remark(configuration: Configuration, metric: str) -> str:
-    mean, tokens, p95 = configuration.mean(metric), configuration.tokens, configuration.p95
-    parts = []
-    if mean is not None:
-        parts.append(f"{metric} {score(mean)}")
-    if tokens is not None:
-        parts.append(f"tokens {score(tokens)}")
-    if p95 is not None:
-        parts.append(f"p95 {seconds(p95)}")
-    return f"{configuration.name}: {', '.join(parts)}"

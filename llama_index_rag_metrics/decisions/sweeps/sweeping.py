@@ -46,6 +46,7 @@ from llama_index_rag_metrics.runtime.errors import (
     JournalMismatch,
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
+from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_options
@@ -210,9 +211,12 @@ def _grading(metric: BaseRetrievalMetric) -> str:
         return ""
     low, high = metric.bounds
     meaning = cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-    kind, model = "limited" if math.isfinite(high - low) else "unlimited", ""
+    kind, model = "unlimited", ""
     if isinstance(metric, LLMRelevancy):
-        kind, model = "LLM", metric.label or metric.chosen_llm().metadata.model_name
+        llm = metric.llm or model_of_settings("llm", metric.name)
+        kind, model = "LLM", metric.label or llm.metadata.model_name
+    elif math.isfinite(high - low):
+        kind = "limited"
     return _GRADINGS[kind].format(
         metric=metric.metric_name, model=model, meaning=meaning, low=low, high=high
     )
@@ -244,12 +248,13 @@ async def _source(
         if answers_to(questions, answers).keys() >= askings:
             told = {answer.told for answer in answers}
             return _never_asked_again(header, next(iter(told), None))
-    built: Any = (
-        build(**params)
-        if inspect.iscoroutinefunction(build)
-        else await in_thread(partial(build, **params))
-    )
-    source: Source = await built if inspect.isawaitable(built) else built
+    if inspect.iscoroutinefunction(build):
+        built: Any = build(**params)
+    else:
+        built = await in_thread(partial(build, **params))
+    if inspect.isawaitable(built):
+        built = await built
+    source: Source = built
     return source
 
 
