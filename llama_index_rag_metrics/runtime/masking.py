@@ -7,7 +7,8 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 from urllib.parse import quote
 
@@ -34,19 +35,24 @@ _SECRET_NAME = re.compile(
     r"|secret|passw(or)?d|credential|authorization|token$",
     re.I,
 )
-_TOKEN = r"[^\s\"',;&)\\]{6,}"
+_HOLDER_NAME = re.compile(r"header|kwargs|auth|^keywords$", re.I)
+_VALUE = r"[^\s\"',;&)\\]{6,}"
 _CREDENTIALS = (
     re.compile(
-        r"(?P<kept>\b(?:bearer|authorization[\"']?\s?[:=]\s?[\"']?basic)\s)[\w.~+/=*-]{8,}", re.I
+        r"(?P<kept>\b(?:bearer|authorization[\"']?\s?[:=]\s?[\"']?(?:basic|apikey|token))\s)"
+        r"[\w.~+/=*:-]{8,}",
+        re.I,
     ),
     re.compile(r"(?P<kept>://)[^/\s@]{1,500}(?=@)"),
+    # in an address: ?token=, &key=, ?code=, &sig=, ?subscription-key=, &X-Amz-Signature=
     re.compile(
-        r"(?P<kept>(?:api[-_]?key|access[-_]?key|access[-_]?token|client[-_]?secret|passw(?:or)?d"
-        r"|authorization)[\"']?\s?(?:=\s?|:\s?(?=[\"']|\S{0,200}\d))[\"']?)(?!bearer\b)" + _TOKEN,
+        r"(?P<kept>[?&][\w.-]{0,40}(?:token|key|secret|signature|password|code|sig)=)[^\s\"'&#]+",
         re.I,
     ),
     re.compile(
-        r"(?P<kept>[?&](?:[\w.-]*(?:token|key|secret|signature|password)|code|sig|auth)=)[^\s\"'&#]+",
+        r"(?P<kept>(?:api[-_]?key|access[-_]?key|account[-_]?key|access[-_]?token|auth[-_]?token"
+        r"|private[-_]?token|client[-_]?secret|passw(?:or)?d|authorization)"
+        r"[\"']?\s?(?:=\s?|:\s?(?=[\"']|\S{0,200}\d))[\"']?)(?!bearer\b)" + _VALUE,
         re.I,
     ),
     re.compile(
@@ -70,9 +76,28 @@ def register_secret(secret: str | SecretStr | None) -> None:
 
 
 def register_secrets_of(*components: object) -> None:
-    """Register what the fields of components, and of the components in them, name as secrets."""
-    for secret in _secrets_in(components):
-        register_secret(secret)
+    """Register what components, and the components in them, name as secrets.
+
+    Of a function that is what it encloses, its defaults, the globals that it reads and what is
+    bound to it; of an object its fields.
+    """
+    level = list(components)
+    seen: set[int] = set()
+    for _ in range(_DEEPEST):
+        below: list[object] = []
+        for component in level:
+            if id(component) in seen or len(seen) > _MOST_OBJECTS:
+                continue
+            seen.add(id(component))
+            for name, value in _fields(component):
+                if isinstance(value, SecretStr):
+                    register_secret(value)
+                elif isinstance(value, str):
+                    if names_secret(name) and not re.search(r"\s", value):
+                        register_secret(value)
+                elif _is_component(name, value):
+                    below.append(value)
+        level = below
 
 
 def names_secret(name: str) -> bool:
@@ -91,7 +116,7 @@ def without_secrets(values: Mapping[str, Any]) -> Mapping[str, Any]:
             masked[name] = without_secrets(value)
         elif isinstance(value, str) and len(value) >= _SHORTEST_SECRET and names_secret(str(name)):
             masked[name] = MASK
-    return {**values, **masked} if masked else values
+    return {**values, **masked}
 
 
 def mask(text: str) -> str:
@@ -111,7 +136,9 @@ def mask_beginning(text: str) -> str:
     if len(text) <= _WINDOW:
         return mask(text)
     # a secret that the window cut in two isn't recognised
-    return mask(text[:_WINDOW])[: -max(map(len, _secrets()), default=0) or None]
+    longest = max(map(len, _secrets()), default=0)
+    masked = mask(text[:_WINDOW])
+    return masked[: len(masked) - longest]
 
 
 def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -151,38 +178,51 @@ def _spellings(secret: str) -> set[str]:
     return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1]}
 
 
-def _secrets_in(components: tuple[object, ...]) -> Iterator[str | SecretStr]:
-    level: list[object] = list(components)
-    seen: set[int] = set()
-    for _ in range(_DEEPEST):
-        below: list[object] = []
-        for component in level:
-            if id(component) in seen or len(seen) > _MOST_OBJECTS:
-                continue
-            seen.add(id(component))
-            for name, value in _fields(component):
-                if isinstance(value, SecretStr):
-                    yield value
-                elif isinstance(value, str):
-                    if names_secret(name) and not re.search(r"\s", value):
-                        yield value
-                elif isinstance(value, Mapping):
-                    if re.search("header|kwargs|auth", name, re.I):
-                        below.append(value)
-                elif hasattr(value, "__dict__") and not isinstance(value, type):
-                    below.append(value)
-        level = below
+def _is_component(name: str, value: object) -> bool:
+    """Whether a field is searched, too."""
+    if isinstance(value, Mapping):
+        return _HOLDER_NAME.search(name) is not None
+    is_object = hasattr(value, "__dict__") or isinstance(value, MethodType)
+    return is_object and not isinstance(value, type)
 
 
 def _fields(component: object) -> Iterator[tuple[str, Any]]:
-    """The fields of an object, read without running its code."""
+    """What an object holds, by name, read without running its code."""
+    if isinstance(component, partial):
+        yield "func", component.func
+        yield from component.keywords.items()
+    if isinstance(component, MethodType):
+        yield "self", component.__self__
+        component = component.__func__
+    if isinstance(component, FunctionType):
+        yield from _fields_of_function(component)
     holders: list[object] = [component]
     for attribute in ("__dict__", "__pydantic_private__"):
-        with suppress(AttributeError):
+        try:
             holders.append(object.__getattribute__(component, attribute))
+        except AttributeError:
+            continue
     for holder in holders:
         if isinstance(holder, Mapping):
-            yield from ((str(name), value) for name, value in list(holder.items())[:100])
+            for name, value in list(holder.items())[:100]:
+                yield str(name), value
+
+
+def _fields_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    code = function.__code__
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # it has no value yet
+            continue
+    defaults = function.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    yield from zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
+    for name in code.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, (str, SecretStr)):
+            yield name, value
 
 
 def truncated(text: str, limit: int = 120) -> str:
@@ -196,5 +236,7 @@ def shorten(value: object) -> str:
 
 def join_first(parts: Sequence[str], most: int = 5) -> str:
     """The first few of many parts, each shortened, and how many more there are."""
-    more = f" and {len(parts) - most:,} more" if len(parts) > most else ""
-    return f"{', '.join(map(truncated, parts[:most]))}{more}"
+    listed = ", ".join(map(truncated, parts[:most]))
+    if len(parts) <= most:
+        return listed
+    return f"{listed} and {len(parts) - most:,} more"

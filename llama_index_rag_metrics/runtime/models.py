@@ -29,6 +29,8 @@ _WITHOUT_EFFECT = frozenset(
 )
 """Fields of LlamaIndex's components that bear on no answer."""
 
+_KEY_OR_HEADER = re.compile(r"(^|[-_])key$|header", re.IGNORECASE)
+
 
 def instance_of(module: str, name: str) -> Any:
     """The type of a pydantic field that takes instances of a class, imported for the first one."""
@@ -61,7 +63,7 @@ def _plain(values: dict[Any, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if isinstance(value, (int, float)) and math.isfinite(value):
             plain[str(name)] = value
-        elif names_secret(str(name)):
+        elif names_secret(str(name)) or _KEY_OR_HEADER.search(str(name)):
             continue
         elif isinstance(value, str):
             plain[str(name)] = mask(value)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -41,6 +44,18 @@ SECRET = 'zq"1/ä-secret-of-a-test'
         "password=abcdefghijkl",
         "eyJabcdefghijkl.eyJabcdefghijkl.abcdefghijkl",
         "AIza" + "abcdefgh" * 4,
+        "GET https://h/s?q=x&token=abcdefghijkl",
+        "GET https://h/s?key=abcdefghijkl&q=x",
+        "GET https://h/s?code=abcdefghijkl",
+        "GET https://h/s?sig=abcdefghijkl",
+        "GET https://h/s?secret=abcdefghijkl",
+        "GET https://h/s?auth_token=abcdefghijkl",
+        "GET https://h/s?private_token=abcdefghijkl",
+        "GET https://h/s?subscription-key=abcdefghijkl",
+        "GET https://h/s?X-Amz-Signature=abcdefghijkl",
+        "Authorization: ApiKey abcdefghijkl",
+        "Authorization: Token abcdefghijkl",
+        "AccountName=me;AccountKey=abcdefghijkl==",
     ],
 )
 def test_what_looks_like_a_credential_is_masked(leak: str) -> None:
@@ -86,6 +101,48 @@ def test_secrets_of_components_in_components_are_registered() -> None:
     assert isinstance(retriever, VectorIndexRetriever)
     register_secrets_of(retriever)
     assert mask("key-of-an-embedding, secret-in-a-header") == "***, ***"
+
+
+OF_A_MODULE_API_KEY = "Zq7kT9pLmN01"
+
+
+def functions() -> Iterator[tuple[Callable[..., Any], str]]:
+    api_key, secret = "Zq7kT9pLmN02", SecretStr("Zq7kT9pLmN03")
+
+    def closing(query: str) -> str:
+        return f"{api_key}{secret.get_secret_value()}"
+
+    def of_module(query: str) -> str:
+        return OF_A_MODULE_API_KEY
+
+    def with_defaults(query: str, api_key: str = "Zq7kT9pLmN04", *, token: str = "Zq7kT9pLmN05"):  # type: ignore[no-untyped-def]
+        return api_key + token
+
+    def bound(query: str, password: str) -> str:
+        return password
+
+    class Client:
+        def __init__(self) -> None:
+            self.api_key = "Zq7kT9pLmN07"
+
+        def search(self, query: str) -> str:
+            return self.api_key
+
+    client = Client()
+    yield closing, "Zq7kT9pLmN02"
+    yield closing, "Zq7kT9pLmN03"
+    yield of_module, OF_A_MODULE_API_KEY
+    yield with_defaults, "Zq7kT9pLmN04"
+    yield with_defaults, "Zq7kT9pLmN05"
+    yield partial(bound, password="Zq7kT9pLmN06"), "Zq7kT9pLmN06"
+    yield client.search, "Zq7kT9pLmN07"
+    yield lambda query: client.search(query)[:3], "Zq7kT9pLmN07"
+
+
+@pytest.mark.parametrize(("function", "secret"), list(functions()))
+def test_keys_of_functions_are_registered(function: Callable[..., Any], secret: str) -> None:
+    register_secrets_of(function)
+    assert mask(f"refused: {secret}") == "refused: ***"
 
 
 def test_masked_first_and_then_cut() -> None:
