@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.files.lines import LacksField
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.sources import kind_of
-from llama_index_rag_metrics.files.traces.containers import is_trace_file
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
+from llama_index_rag_metrics.files.traces.trace_spans import is_trace_file
 from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run

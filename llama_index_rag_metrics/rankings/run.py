@@ -231,6 +231,8 @@ class Run(Mapping[str, Ranking]):
 
     Attributes:
         min_score: the score below which passages are known to be left out; None for none.
+        is_log: whether the run holds what was asked, as traces do: labelled questions that aren't
+            in it weren't asked, and aren't scored.
 
     Examples:
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
@@ -262,6 +264,7 @@ class Run(Mapping[str, Ranking]):
         self.notes = tuple(notes)
         self.repeats = tuple(repeats)
         self.min_score: float | None = None
+        self.is_log = False
         self._rankings: dict[str, Ranking] = {}
         given = self.repeats if rankings is None else [rankings]
         for query_id, ranking in chain.from_iterable(each.items() for each in given):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from support.command_line import run
-from support.telemetry import request, retrieval, write_lines
 
 from llama_index_rag_metrics import (
     Call,
@@ -16,7 +15,6 @@ from llama_index_rag_metrics import (
     Run,
     read_qrels,
     read_run,
-    read_traces,
     score_rankings,
     score_table,
     write_run,
@@ -162,48 +160,6 @@ def test_the_rows_of_repeats_are_not_taken_for_questions(tmp_path: Path, kind: s
     assert len(score_table(once, ["mrr"])) == len(once)
     named = once.with_columns(repeat=pl.lit("weekly"))
     assert len(score_table(named, ["mrr"])) == len(once)
-
-
-class TestTraces:
-    @pytest.fixture
-    def path(self, tmp_path: Path) -> Path:
-        path = tmp_path / "traces.jsonl"
-        write_lines(
-            path,
-            request(retrieval("r3", "Where?", ["x"], trace="t3", begin=3, question_id="q1")),
-            request(retrieval("r1", "Where?", ["a"], trace="t1", begin=1, question_id="q1")),
-            request(retrieval("r2", "When?", ["b"], trace="t2", begin=2, question_id="q2")),
-        )
-        return path
-
-    @pytest.mark.parametrize(
-        "known", [{"questions": {"q1": "Where?", "q2": "When?"}}, {"question_id": "question_id"}]
-    )
-    def test_all_times_are_kept_in_their_order(self, path: Path, known: dict[str, Any]) -> None:
-        asked = read_traces(path, repeats="keep", **known)
-        assert [
-            {query_id: list(ranking.ids) for query_id, ranking in each.items()}
-            for each in asked.repeats
-        ] == [{"q1": ["a"], "q2": ["b"]}, {"q1": ["x"]}]
-        assert not any("several times" in note for note in asked.notes)
-        assert asked.queries == {"q1": "Where?", "q2": "When?"}
-        scores = score_rankings(JUDGED, asked, ["mrr"])
-        assert scores.by_query("mrr") == {"q1": 0.5, "q2": 1.0}
-
-    def test_the_last_time_counts_unless_told(self, path: Path) -> None:
-        asked = read_traces(path, questions={"q1": "Where?", "q2": "When?"})
-        assert list(asked["q1"].ids) == ["x"]
-        assert asked.repeats == ()
-
-    def test_questions_asked_once_are_a_plain_run(self, path: Path) -> None:
-        apart = read_traces(path, repeats="keep")
-        assert apart.repeats == ()  # every trace is a question
-        assert "question_id= or questions= says which" in apart.notes[-1]
-        assert not any("keep" in note for note in read_traces(path).notes)
-
-    def test_a_wrong_word(self, path: Path) -> None:
-        with pytest.raises(InvalidInput, match="'last' or 'keep'"):
-            read_traces(path, repeats="all")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])

@@ -32,30 +32,24 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "traces.jsonl"
 
 
-def test_turns_are_in_the_order_of_time_also_where_nothing_was_retrieved(path: Path) -> None:
+def test_a_session_is_the_conversation_of_its_questions(path: Path) -> None:
     silent = span(
         "agent",
         trace="t0",
         begin=1,
         openinference__span__kind="AGENT",
         input__value=TEXTS["q2"],
-        gen_ai__conversation__id="c",
+        gen_ai__conversation__id="c1",
     )
-    write_lines(path, request(asked("q3", "t3", "c", 5), asked("q1", "t1", "c", 3), silent))
+    again = asked("q1", "t3", "c2", 3)  # the last time counts
+    write_lines(
+        path, request(asked("q3", "t2", "c1", 5), asked("q1", "t1", "c1", 2), silent, again)
+    )
     assert read_traces(path, questions=TEXTS).metadata == {
-        "q2": {"conversation": "c", "turn": 1},
-        "q1": {"conversation": "c", "turn": 2},
-        "q3": {"conversation": "c", "turn": 3},
+        "q3": {"conversation": "c1"},
+        "q1": {"conversation": "c2"},
+        "q2": {"conversation": "c1"},
     }
-
-
-def test_a_question_asked_in_several_sessions_is_of_none(path: Path) -> None:
-    spans = [asked("q1", "t1", "c1", 1), asked("q2", "t2", "c1", 2), asked("q1", "t3", "c2", 3)]
-    write_lines(path, request(*spans))
-    kept = read_traces(path, questions=TEXTS, repeats="keep")
-    assert kept.metadata == {"q2": {"conversation": "c1", "turn": 1}}
-    last = read_traces(path, questions=TEXTS)
-    assert [last.metadata[key]["conversation"] for key in ("q1", "q2")] == ["c2", "c1"]
 
 
 def test_a_session_that_names_the_question_is_no_conversation(path: Path) -> None:
@@ -72,8 +66,8 @@ def test_the_dataset_says_more_of_conversations_than_traces(path: Path) -> None:
     write_lines(path, request(*[asked(key, key, "c", n) for n, key in enumerate(TEXTS)]))
     assert read_traces(path, questions=dataset).metadata == {
         "q1": {"conversation": "mine", "turn": 7},
-        "q2": {"conversation": "c", "turn": 2, "language": "en"},
-        "q3": {"conversation": "c", "turn": 3},
+        "q2": {"conversation": "c", "language": "en"},
+        "q3": {"conversation": "c"},
     }
 
 
@@ -82,7 +76,7 @@ def test_a_recognised_run_keeps_them(path: Path) -> None:
     run = read_traces(path, questions=TEXTS)
     assert run.select(["q1"]).metadata == run.metadata
     scores = score_rankings({"q1": {"d": 1}, "q2": {"e": 1}}, run, ["mrr"])
-    assert scores.metadata["q2"] == {"conversation": "c", "turn": 2}
+    assert scores.metadata["q2"] == {"conversation": "c"}
     # what is given replaces them
     given = score_rankings({"q1": {"d": 1}}, run, ["mrr"], metadata={"q1": {"a": 1}})
     assert given.metadata == {"q1": {"a": 1}}

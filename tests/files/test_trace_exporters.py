@@ -434,15 +434,14 @@ def test_sessions_are_conversations(name: str, tmp_path: Path) -> None:
                 keyword_retriever().retrieve(QUERIES[query_id])
     run = read_traces(source(path), questions=dataset())
     assert run.metadata == {
-        "q2": {"conversation": "c1", "turn": 1},
-        "q3": {"conversation": "c2", "turn": 1},
-        "q1": {"conversation": "c1", "turn": 2},
+        "q2": {"conversation": "c1"},
+        "q3": {"conversation": "c2"},
+        "q1": {"conversation": "c1"},
     }
-    # a conversation is one cluster, and the metric is shown by turn
+    # a conversation is one cluster
     scores = score_rankings({key: RELEVANT[key] for key in ("q1", "q2", "q3")}, run, METRICS)
     assert scores.conversations == [
         ("conversation", "c1"),
         ("conversation", "c1"),
         ("conversation", "c2"),
     ]
-    assert "ndcg@10 by turn" in str(scores)

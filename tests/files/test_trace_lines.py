@@ -1,10 +1,11 @@
-"""Lines of OTLP/JSON that are decoded at once, and lines that are looked through part by part."""
+"""Lines of OTLP/JSON with something odd in them: a run, or an error that names the line."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.telemetry import request, retrieval, span
 
-from llama_index_rag_metrics import read_traces
-from llama_index_rag_metrics.files.lines import Location
-from llama_index_rag_metrics.files.traces import containers
-from llama_index_rag_metrics.files.traces.containers import spans_of_line
+from llama_index_rag_metrics import read_run, read_traces
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 EVENTS = [
@@ -70,43 +68,35 @@ def lines(draw: st.DrawFn) -> str:
     return line.replace(f'"{repeated}":', f'"{repeated}": 5, "{repeated}":', 1)
 
 
-def read(path: Path, line: str) -> list[str]:
-    """All that comes of reading a line."""
-    path.write_text(f"{line}\n", encoding="utf-8")
-    try:
-        run = read_traces(path)
-    except FileFormatError as error:
-        return [str(error)]
-    return [repr(dict(run)), repr(run.queries), repr(run.notes)]
-
-
 @pytest.mark.slow
 @given(line=lines())
 @settings(examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_both_ways_read_the_same(tmp_path: Path, line: str) -> None:
+def test_an_odd_line_is_read_or_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "traces.jsonl"
-    outcome = read(path, line)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(containers, "spans_of_line", lambda *_: None)
-        assert read(path, line) == outcome
+    path.write_text(f"{line}\n", encoding="utf-8")
+    with suppress(FileFormatError):
+        read_traces(path)
 
 
-def test_what_the_specification_writes_is_decoded_at_once() -> None:
-    line = json.dumps(request(*SPANS)).encode()
-    spans = list(spans_of_line(line, Location("x", 1)) or ())
-    assert [decoded.span_id for decoded in spans] == ["r1", "k1", "failed", "r2", "root"]
-    assert [decoded.parent_id for decoded in spans] == ["root", "root", "root", "root", None]
+def test_what_console_span_exporter_prints_is_read(tmp_path: Path) -> None:
+    trace = pytest.importorskip("opentelemetry.sdk.trace", reason="the exporter that is tested")
+    from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"resourceSpans": [{"scope_spans": []}]}',
-        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": 7, "spanId": "s"}]}]}]}',
-        b'{"resourceSpans": [], "further": "\xff"}',
-        b'{"resourceSpans": [' + b"[" * 5000,
-        b'{"info": {}, "data": {"spans": []}}',
-    ],
-)
-def test_anything_else_is_looked_through(line: bytes) -> None:
-    assert spans_of_line(line, Location("x", 1)) is None
+    path = tmp_path / "spans.json"
+    with path.open("w", encoding="utf-8") as file:
+        provider = trace.TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=file)))
+        tracer = provider.get_tracer("test")
+        with tracer.start_as_current_span("program") as program:
+            program.set_attribute("question_id", "q1")
+            for number, item in enumerate(["a", "b"]):
+                with tracer.start_as_current_span("retrieve") as retrieve:
+                    retrieve.set_attribute("openinference.span.kind", "RETRIEVER")
+                    retrieve.set_attribute("input.value", f"search {number}")
+                    retrieve.set_attribute("retrieval.documents.0.document.id", item)
+    for run in (read_traces(path, question_id="question_id"), read_run(path)):
+        (ranking,) = run.values()
+        assert (ranking.ids, [call.query for call in ranking.calls or ()]) == (
+            ["a", "b"],
+            ["search 0", "search 1"],
+        )

@@ -92,8 +92,8 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
     if isinstance(source, Run):
         return source.replaced(source, name=name, repeats=source.repeats)
     if isinstance(source, (str, os.PathLike)):
-        from llama_index_rag_metrics.files.traces.containers import is_trace_file
         from llama_index_rag_metrics.files.traces.trace_reading import read_traces
+        from llama_index_rag_metrics.files.traces.trace_spans import is_trace_file
 
         if is_trace_file(Path(source)):
             if columns:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, get_args
+from typing import Any, Protocol, TypeAlias
 
-from llama_index_rag_metrics.files.conversations import CONVERSATION, HISTORY, with_turns
+from llama_index_rag_metrics.files.conversations import CONVERSATION, HISTORY
 from llama_index_rag_metrics.files.lines import name_of
-from llama_index_rag_metrics.files.traces.containers import spans_in
-from llama_index_rag_metrics.files.traces.trace_sessions import (
-    Remark,
-    Remarks,
-    Repeats,
-    SpanCollector,
-    TraceSession,
-    comparable,
-    conversations,
-    rankings,
-    sessions,
-)
-from llama_index_rag_metrics.files.traces.trace_spans import DocumentReader
-from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.runtime.amounts import check_choice
+from llama_index_rag_metrics.files.records import comparable
+from llama_index_rag_metrics.files.traces.trace_sessions import Session, Sessions
+from llama_index_rag_metrics.files.traces.trace_spans import spans_in
+from llama_index_rag_metrics.rankings.run import Ranking, Run, combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 
@@ -42,8 +32,6 @@ def read_traces(
     question_id: str | None = None,
     questions: Questions | None = None,
     match_on: str = "node_id",
-    texts: bool = True,
-    repeats: Repeats = "last",
     name: str = "",
 ) -> Run:
     """Read what was retrieved from the traces of a program, in production or in a test.
@@ -54,30 +42,28 @@ def read_traces(
     retrieval, in its own words, the rankings are plain ones.
 
     Spans are recognised by the attributes of OpenInference, of OpenTelemetry's `gen_ai.retrieval`
-    and of MLflow, and by the events of `llama-index-observability-otel`. Files are streamed.
+    and of MLflow, and by the events of `llama-index-observability-otel`.
 
     Args:
-        source: a path to OTLP/JSON, to MLflow's traces as JSON or to Phoenix's spans as JSON; or
-            in memory what `mlflow.search_traces()` or Phoenix's `get_spans_dataframe()` returns.
+        source: a path to OTLP/JSON, to what ConsoleSpanExporter prints, to MLflow's traces as JSON
+            or to Phoenix's spans as JSON or Parquet; or in memory what `mlflow.search_traces()` or
+            Phoenix's `get_spans_dataframe()` returns.
         question_id: the attribute that holds the id of the question, on the retrieval's span or on
             one that it is part of: "question_id" (also of `instrument_tags`, which LlamaIndex's
             exporter writes as "llamaindex.question_id"), "session.id", or "metadata.question_id"
             for a key of a JSON attribute. Calls with the same id are one session, in whatever
             traces they are.
         questions: the questions by id, or a dataset: then a question is known by its text. If it
-            was asked several times, the last time counts; see `repeats`. Without `question_id` and
-            `questions` each trace is a question, and its id the trace's.
+            was asked several times, the last time counts. Without `question_id` and `questions`
+            each trace is a question, and its id the trace's.
         match_on: which id of a document counts: "node_id", "ref_doc_id" or a key of its metadata.
-        texts: whether the texts of documents are kept. Without them a run of millions of spans
-            takes less memory.
-        repeats: what to make of a question that was asked several times: "last" takes the last
-            session, "keep" all, as `run.repeats`. With `question_id` each trace is then a session.
         name: what to call the run; by default the file's name.
 
     Returns:
-        The run. `run.queries` has the texts of the questions, where they are known,
-        `run.metadata` the conversation and the turn of each one, where the spans name a session or
-        the dataset does, and `run.notes` says how many retrievals couldn't be used, and why.
+        The run. `run.is_log` says that it holds what was asked, so that labelled questions that
+        nobody asked aren't scored. `run.queries` has the texts of the questions, where they are
+        known, `run.metadata` the conversation of each, where the spans or the dataset name one, and
+        `run.notes` says how many retrievals couldn't be used, and why.
 
     Raises:
         FileFormatError: a line or a span can't be read; says where and why.
@@ -106,83 +92,65 @@ def read_traces(
         >>> run["q1"].ids, run.queries
         (['d3'], {'q1': 'Who wrote Hamlet?'})
     """
-    return read_sessions(source, question_id, questions, match_on, texts, repeats, name).run
-
-
-_ALL_APART = (
-    'each trace is a question of its own, of which repeats="keep" finds no second run: '
-    "question_id= or questions= says which traces ask the same"
-)
-
-
-class ReadSessions(NamedTuple):
-    """The run, and query id to its session, for each time of asking."""
-
-    run: Run
-    times: Sequence[Mapping[str, TraceSession]]
-
-
-def read_sessions(
-    source: Any,
-    question_id: str | None,
-    questions: Questions | None,
-    match_on: str,
-    texts: bool = True,
-    repeats: Repeats = "last",
-    name: str = "",
-) -> ReadSessions:
-    check_choice("repeats", repeats, get_args(Repeats))
     if question_id is not None and (not isinstance(question_id, str) or not question_id):
         raise InvalidInput("question_id", question_id, "the name of an attribute")
-    known = question_texts(questions)
-    by_text = queries_by_text(known)
-    columns, remarks = DocumentReader(match_on, texts=texts), Remarks()
-    collector = SpanCollector(columns, question_id, by_text)
+    texts = _question_texts(questions)
+    collected = Sessions(match_on, question_id, _queries_by_text(texts))
     with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
         for span in spans_in(source):
-            collector.add(span)
-        n_retrievals = sum(len(trace.retrievals) for trace in collector.traces.values())
-        of_times = sessions(
-            collector.traces,
-            by_text,
-            by_attribute=question_id is not None,
-            remarks=remarks,
-            repeats=repeats,
-        )
-        by_time = rankings(of_times)
-    made = of_times[0]
-    remarks[Remark.NAMELESS] += columns.nameless
-    remarks[Remark.REPEATED] += collector.n_repeated
-    if n_retrievals and not made and not remarks.left_out:
-        raise _no_question(question_id, known, collector)
-    asked = ((key, known.get(key) or session.question) for key, session in made.items())
-    queries = {query_id: text for query_id, text in asked if text}
-    nothing = [] if n_retrievals else [f"none of {collector.n_spans:,} spans is a retrieval"]
-    metadata = _with_conversations(getattr(questions, "metadata", {}), conversations(of_times))
+            collected.add(span)
+        sessions = collected.finish()
+    if collected.n_retrievals and not sessions and not collected.left_out:
+        raise _no_question(question_id, texts, collected)
+    queries = {key: texts.get(key) or session.text for key, session in sessions.items()}
+    notes = collected.notes()
+    if not notes and not collected.n_retrievals:
+        notes = [f"none of {collected.n_spans:,} spans is a retrieval"]
     if isinstance(source, (str, os.PathLike)):
         name = name or name_of(Path(source))
-    about: Any = {"name": name, "queries": queries, "metadata": metadata}
-    again = [Run(each, **about) for each in by_time] if len(by_time) > 1 else ()
-    apart = [] if repeats == "last" or question_id or known else [_ALL_APART]
-    about |= {"notes": [*(remarks.notes() or nothing), *apart]}
-    return ReadSessions(Run(by_time[0], **about, repeats=again), of_times)
+    run = Run(
+        _rankings(sessions),
+        name=name,
+        queries={query_id: text for query_id, text in queries.items() if text},
+        metadata=_metadata(getattr(questions, "metadata", {}), sessions),
+        notes=notes,
+    )
+    run.is_log = True
+    return run
 
 
-def _with_conversations(
-    known: Mapping[str, Mapping[str, Any]], asked: Mapping[str, str]
+def _rankings(sessions: Mapping[str, Session]) -> dict[str, Ranking]:
+    """Rankings by query id; without calls if every question has exactly one retrieval."""
+    calls = {query_id: session.ordered_calls for query_id, session in sessions.items()}
+    is_plain = all(
+        len(calls[query_id]) == 1 and calls[query_id][0].query in ("", session.text or "")
+        for query_id, session in sessions.items()
+    )
+    rankings = {}
+    for query_id, session in sessions.items():
+        context, made = session.context, calls[query_id]
+        if is_plain:
+            rankings[query_id] = replace(made[0].ranking, context=context)
+        elif made and all(call.error is not None for call in made):
+            rankings[query_id] = Ranking(error=made[-1].error, calls=tuple(made))
+        else:
+            rankings[query_id] = combine_calls(made, context if made or context else Ranking())
+    return rankings
+
+
+def _metadata(
+    of_dataset: Mapping[str, Mapping[str, Any]], sessions: Mapping[str, Session]
 ) -> dict[str, Mapping[str, Any]]:
-    """The dataset's metadata; where they name no conversation, with that of the traces."""
-    of_traces = {key: {CONVERSATION: name} for key, name in asked.items()}
-    turns = with_turns(dict.fromkeys(asked, ""), of_traces)
-    rows = dict(known)
-    for query_id, turn in turns.items():
+    """The dataset's metadata; where it names no conversation, with that of the traces."""
+    rows = dict(of_dataset)
+    for query_id, session in sessions.items():
         row = rows.get(query_id, {})
-        if not row.keys() & {CONVERSATION, HISTORY}:
-            rows[query_id] = {**turn, **row}
+        if session.conversation is not None and not row.keys() & {CONVERSATION, HISTORY}:
+            rows[query_id] = {CONVERSATION: session.conversation, **row}
     return rows
 
 
-def queries_by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
+def _queries_by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
     """The ids of the questions that have a text, as `comparable` makes it."""
     by_text: dict[str, list[str]] = {}
     for query_id, text in texts.items():
@@ -190,7 +158,7 @@ def queries_by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
     return by_text
 
 
-def question_texts(questions: Questions | None) -> Mapping[str, str]:
+def _question_texts(questions: Questions | None) -> Mapping[str, str]:
     texts: Any = {} if questions is None else getattr(questions, "queries", questions)
     if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
         raise InvalidInput("questions", questions, "a dataset, or a mapping of query id to text")
@@ -198,12 +166,16 @@ def question_texts(questions: Questions | None) -> Mapping[str, str]:
 
 
 def _no_question(
-    question_id: str | None, known: Mapping[str, str], collector: SpanCollector
+    question_id: str | None, texts: Mapping[str, str], collected: Sessions
 ) -> InvalidInput:
     if question_id is not None:
-        held = ", ".join(sorted(collector.attributes))
-        expected = f"an attribute of the spans, which have {held}"
-        return InvalidInput("question_id", question_id, expected)
-    remedy = f"Among those asked is {collector.example!r}." if collector.example else ""
+        expected = (
+            f"an attribute of the spans, which have {', '.join(sorted(collected.attributes))}"
+        )
+        remedy = ""
+        if collected.hint:
+            remedy = f"It is in the JSON of metadata: write question_id={collected.hint!r}."
+        return InvalidInput("question_id", question_id, expected, remedy)
+    remedy = f"Among those asked is {collected.example!r}." if collected.example else ""
     expected = "texts of questions as they were asked"
-    return InvalidInput("questions", next(iter(known.values()), ""), expected, remedy)
+    return InvalidInput("questions", next(iter(texts.values()), ""), expected, remedy)
