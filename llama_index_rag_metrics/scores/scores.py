@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.stories.worst import HardQuestions
 
 # why a query is left out of the means
-Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
+Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed", "not asked"]
 FORMAT = "llama-index-rag-metrics scores, version 1"
 _BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings", "labels")
 
@@ -64,6 +64,7 @@ class Counts(Total):
         empty: nothing was retrieved, without an error; scored 0. Of several runs, in any of them.
         no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
         unjudged: without any relevance given; left out.
+        not_asked: labelled, but not in the log that is scored, as traces are; left out.
     """
 
     queries: int = 0
@@ -72,18 +73,23 @@ class Counts(Total):
     empty: int = 0
     no_relevant: int = 0
     unjudged: int = 0
+    not_asked: int = 0
 
     @property
     def left_out(self) -> list[str]:
         """How many are left out of the means, and why, in words."""
-        why = {"without labels": self.unjudged, "without a relevant label": self.no_relevant}
+        why = {
+            "not asked": self.not_asked,
+            "without labels": self.unjudged,
+            "without a relevant label": self.no_relevant,
+        }
         return [f"{n:,} {what}" for what, n in why.items() if n]
 
     @property
     def notes(self) -> list[str]:
         if self.scored:
             return []
-        n_failed = self.queries - self.unjudged - self.no_relevant
+        n_failed = self.queries - self.unjudged - self.no_relevant - self.not_asked
         parts = [*self.left_out, *([f"{n_failed:,} failed"] if n_failed else [])]
         listed = f"of {questions(self.queries)}, {' and '.join(parts)}" if parts else "no questions"
         return [f"no ranking metric has a value: {listed}"]
@@ -298,6 +304,7 @@ class Scores(Reportable):
             empty=len({query_id for run in runs for query_id in run.empty}),
             no_relevant=len(self.unanswerable),
             unjudged=reasons.count("unjudged"),
+            not_asked=reasons.count("not asked"),
         )
 
     @cached_property

@@ -22,6 +22,7 @@ _COUNTS = {
     "scored": "scored",
     "no relevant label": "no_relevant",
     "without labels": "unjudged",
+    "not asked": "not_asked",
     "nothing retrieved": "empty",
     "failed": "failed",
 }
@@ -116,6 +117,8 @@ def mark_best(
 
 def count_rows(counts: Sequence[Counts], *, of_runs: bool = False) -> Iterator[Row]:
     for label, name in _COUNTS.items():
+        if name == "not_asked" and not any(of_system.not_asked for of_system in counts):
+            continue
         is_of_answers = name in ("empty", "failed")
         tone: Tone = "alarm" if is_of_answers else "normal"
         cells = [Cell.of(getattr(of_system, name), "count", tone) for of_system in counts]

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
-from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores import Reason, Scores
 from llama_index_rag_metrics.scores.graders import graders_of_labels, with_graders
 from llama_index_rag_metrics.scores.label_fit import NO_STOCK, Asked, Stock, fit_notes
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
@@ -39,6 +39,7 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     score_batch,
 )
 
+_NOT_ASKED = "{missing:,} of {labelled:,} labelled questions weren't asked, and aren't scored"
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
 
@@ -118,6 +119,10 @@ def score_rankings(
     )
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
+    if run.is_log and isinstance(expected, Mapping):
+        asked = {query_id: labels for query_id, labels in expected.items() if query_id in run}
+        if asked:
+            return _with_not_asked(score(asked, retrieved, options), expected)
     if not run.repeats or not isinstance(expected, Mapping):
         return score(expected, retrieved, options)
     # a query that was asked less often than others isn't one that nothing was retrieved for
@@ -131,6 +136,21 @@ def score_rankings(
         of_each.append(score(labels, each, checked))
     scores = Scores.of_repeats(of_each, [metric.metric_name for metric in chosen])
     return scores.replace(name=name or run.name)
+
+
+def _with_not_asked(scores: Scores, expected: Mapping[str, RelevanceLike | None]) -> Scores:
+    """The scores of a log: labelled questions that nobody asked are counted, and not scored."""
+    scored = {*scores.query_ids, *scores.excluded}
+    labelled = [query_id for query_id, labels in expected.items() if labels is not None]
+    excluded: dict[str, Reason] = dict(scores.excluded)
+    for query_id in labelled:
+        if query_id not in scored:
+            excluded[query_id] = "not asked"
+    n_missing = len(excluded) - len(scores.excluded)
+    if not n_missing:
+        return scores
+    note = _NOT_ASKED.format(missing=n_missing, labelled=len(labelled))
+    return scores.replace(excluded=excluded, notes=[note, *scores.notes])
 
 
 @collection_paused()
