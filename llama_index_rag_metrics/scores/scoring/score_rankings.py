@@ -120,9 +120,9 @@ def score_rankings(
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
     if run.is_log and isinstance(expected, Mapping):
-        asked = {query_id: labels for query_id, labels in expected.items() if query_id in run}
-        if asked:
-            return _with_not_asked(score(asked, retrieved, options), expected)
+        in_log = {query_id: labels for query_id, labels in expected.items() if query_id in run}
+        if in_log:
+            return _with_not_asked(score(in_log, retrieved, options), expected)
     if not run.repeats or not isinstance(expected, Mapping):
         return score(expected, retrieved, options)
     # a query that was asked less often than others isn't one that nothing was retrieved for
