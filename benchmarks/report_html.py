@@ -25,7 +25,6 @@ from llama_index_rag_metrics import (
     Run,
     compare,
     score_rankings,
-    write_html,
 )
 
 QUERIES, RETRIEVED, CHARACTERS, WORDS = 5_000, 10, 800, 20_000
@@ -97,7 +96,7 @@ def main(chromium: str = CHROMIUM) -> None:
     comparison = made()
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        page = write_html(comparison, Path(folder) / "report.html")
+        page = comparison.to_html(Path(folder) / "report.html")
         wrote = time.perf_counter() - start
         megabytes = page.stat().st_size / 1e6
         tries = [seconds_to_open(page, chromium) for _ in range(5)]

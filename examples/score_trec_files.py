@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from llama_index_rag_metrics import (
-    print_results,
+    compare,
     read_qrels,
     read_run,
     score_rankings,
@@ -34,7 +34,7 @@ with tempfile.TemporaryDirectory() as name:
     # bm25's laser and glaze tie, and trec_eval's rule puts the higher id first: laser
     print({query_id: one.ids for query_id, one in runs[0].items()})
     systems = [score_rankings(qrels, run, ["ndcg@5", "ap", "recall@5"]) for run in runs]
-    print_results(systems, worst=0, per_query=True)
+    print(compare({scores.name: scores for scores in systems}, baseline="bm25"))
 
     # for ranx, pytrec_eval, ir_measures and trec_eval itself
     write_run(runs[1], folder / "dense.run")

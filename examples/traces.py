@@ -12,14 +12,7 @@ import mlflow
 from llama_index.core.schema import TextNode
 from llama_index.retrievers.bm25 import BM25Retriever
 
-from llama_index_rag_metrics import (
-    RetrievalDataset,
-    Run,
-    compare,
-    print_results,
-    read_traces,
-    score_rankings,
-)
+from llama_index_rag_metrics import RetrievalDataset, Run, compare, read_traces, score_rankings
 
 CORPUS = {
     "tiber": "The Tiber flows through Rome to the sea.",
@@ -59,5 +52,4 @@ with tempfile.TemporaryDirectory() as name:
     this = week("this week", folder, nodes[:-1])  # a document was lost
     mlflow.llama_index.autolog(disable=True)
     scores = [score_rankings(dataset.relevance, run, ["mrr", "recall@2"]) for run in (last, this)]
-    print_results(scores, worst=0)
     print(compare({scored.name: scored for scored in scores}, baseline="last week"))

@@ -36,12 +36,10 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.comparison.comparing import compare
-    from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
+    from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.gate_report import GateReport
     from llama_index_rag_metrics.decisions.gate.rules import Rule
-    from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
     from llama_index_rag_metrics.decisions.stages import (
         StageResults,
         aevaluate_stages,
@@ -115,7 +113,6 @@ __all__ = [
     "metrics",
     "move_labels",
     "pool",
-    "print_results",
     "read_judgements",
     "read_qrels",
     "read_run",
@@ -127,7 +124,6 @@ __all__ = [
     "score_table",
     "sweep",
     "unregister",
-    "write_html",
     "write_qrels",
     "write_review_page",
     "write_run",
@@ -141,12 +137,10 @@ __all__ += _spans.__all__
 __all__ += _texts.__all__
 
 _LAZY = {
-    "decisions.comparison.comparing": ("compare",),
-    "decisions.comparison.comparison": ("Comparison",),
+    "decisions.comparison.comparison": ("Comparison", "compare"),
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.gate_report": ("GateReport",),
     "decisions.gate.rules": ("Rule",),
-    "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),
     "decisions.sweeps.configuration": ("Configuration",),
     "decisions.sweeps.sweep_result": ("Sweep",),

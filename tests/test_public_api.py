@@ -50,7 +50,6 @@ STABLE = {
     "score_rankings",
     "score_table",
     "unregister",
-    "write_html",
     "write_qrels",
     "write_run",
 }

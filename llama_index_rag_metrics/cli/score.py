@@ -70,10 +70,11 @@ def run_score(
         rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
         rag-metrics score bm25.run --qrels qrels.txt --format json
     """
-    from llama_index_rag_metrics import write_html
     from llama_index_rag_metrics.cli import run_files
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
+    from llama_index_rag_metrics.cli.retriever_results import report_of
     from llama_index_rag_metrics.rankings.judging.judged import Selection
+    from llama_index_rag_metrics.report.html import write_page
     from llama_index_rag_metrics.scores import scores_export
 
     check_files({"--output": output, "--html": html}, [*runs, qrels])
@@ -94,15 +95,16 @@ def run_score(
         scores_export.write_scores(output, named)
     apart = {scores.name: scores for scores in named}
     if html is not None:
-        write_html(apart, html)
+        write_page(report_of(apart), html)
     _print(apart, output_format)
     outcome.found_scores(named)
     fail_if(any(scores.failed for scores in systems))
 
 
 def _print(systems: Mapping[str, Scores], output_format: Output) -> None:
-    from llama_index_rag_metrics import print_results
+    from llama_index_rag_metrics.cli.retriever_results import report_of
     from llama_index_rag_metrics.report.reportable import csv_text
+    from llama_index_rag_metrics.report.terminal import print_report
     from llama_index_rag_metrics.scores import scores_export
 
     several = [*systems.values()]
@@ -111,7 +113,7 @@ def _print(systems: Mapping[str, Scores], output_format: Output) -> None:
     elif output_format == "csv":
         typer.echo(csv_text(scores_export.means(several)), nl=False)
     else:
-        print_results(systems, worst=0)
+        print_report(report_of(systems))
 
 
 @command(app, "metrics", needs_llama_index=False)

@@ -60,7 +60,10 @@ class Reportable:
         return fragment(self.report())
 
     def to_html(self, path: str | Path, *, title: str | None = None) -> Path:
-        """Write the report as one HTML file that works offline; see `write_html`."""
+        """Write the report as one HTML file that works offline, and return its path.
+
+        An existing file is replaced. Without a title, the heading has the systems' names.
+        """
         from llama_index_rag_metrics.report.html import write_page
 
         return write_page(self.report(full=True), path, title=title)

@@ -257,6 +257,11 @@ def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:
     return np.array([numbers.setdefault(name, len(numbers)) for name in list(clusters)], np.int64)
 
 
+def alpha_of(confidence: float) -> float:
+    """1 - confidence, without the noise of binary fractions."""
+    return round(1 - confidence, 12)
+
+
 def check_options(confidence: float, resamples: int = RESAMPLES, seed: int = SEED) -> None:
     expected = "a number between 0 and 1, such as 0.95"
     check_amount("confidence", confidence, expected, lambda level: 0 < level < 1)

@@ -96,6 +96,7 @@ def queries_of(
     return m.Queries(metric, names, stories(), compared, bool(metric) and lower_is_better(metric))
 
 
+SLICES = "Slices"
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
 )
@@ -131,7 +132,7 @@ def systems_report(
         about=about(systems),
         sections=[
             summary_section(systems, metrics, interval_of),
-            m.Section("Slices", slice_tables(systems, slice_by, chosen)),
+            m.Section(SLICES, slice_tables(systems, slice_by, chosen)),
         ],
         listings=[_hardest(systems, chosen, worst, lost, stages=stages)] if chosen else (),
         failures=failures(systems),

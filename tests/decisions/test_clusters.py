@@ -29,9 +29,8 @@ class TestClusters:
         metadata = documents_of(lambda number: number // 3)
         systems = {"a": scores(1, metadata=metadata), "b": scores(3, 0.05)}
         named = compare(systems, "a", clusters="document")
-        assert named["b", "ndcg@10"].method == "cluster-robust t with pseudo-queries"
         assert "120 questions in 40 clusters" in named.notes[-1]
-        assert named.settings.clusters == "document"
+        assert named.clusters == "document"
 
     def test_the_order_of_the_queries_doesnt_matter(self) -> None:
         metadata = documents_of(lambda number: number % 40)
@@ -78,8 +77,8 @@ class TestClusters:
         pair = {"a": scores(1, metadata=metadata), "b": scores(3, 0.001)}
         difference = compare(pair, "a", clusters="document")["b", "ndcg@10"]
         assert difference.detectable is None
-        assert difference.verdict.startswith("These 120 questions can't tell: b may be ")
-        assert difference.verdict.endswith(" better than a on ndcg@10.")
+        assert difference.verdict.startswith("b may be ")
+        assert difference.verdict.endswith(" better than a on ndcg@10: 120 questions can't tell.")
 
     def test_every_query_needs_one(self, systems: dict[str, Scores]) -> None:
         one = {**systems, "bm25": systems["bm25"].replace(metadata={"q0": {"document": 1}})}

@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 from support.intervals import width
 
-from llama_index_rag_metrics import (
-    RetrievalDataset,
-    Scores,
-    check_rules,
-    compare,
-    evaluate,
-    sweep,
-    write_html,
-)
+from llama_index_rag_metrics import RetrievalDataset, Scores, check_rules, compare, evaluate, sweep
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 N, TURNS = 24, 4
@@ -135,7 +127,7 @@ def test_a_page_orders_the_questions_by_turn(tmp_path: Path) -> None:
     assert queries.ids == [f"q{number}" for number in range(N * TURNS)]
     (turn,) = [each for each in queries.slices if each.key == "turn"]
     assert turn.values == ["1", "2", "3", "4"]
-    write_html(results, tmp_path / "page.html")
+    results.to_html(tmp_path / "page.html")
     assert "<h3>recall@1 by turn</h3>" in (tmp_path / "page.html").read_text()
     assert not [each for each in queries.slices if each.key == "history"]
 

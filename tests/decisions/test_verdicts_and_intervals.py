@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from support.examples import examples
 
 from llama_index_rag_metrics import Comparison, Scores, compare
-from llama_index_rag_metrics.decisions.comparison.comparison import Difference
+from llama_index_rag_metrics.decisions.comparison.difference import Difference
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 
 METRICS = ("ndcg@10", "calls", "tokens", "hit_rate@5")
@@ -67,11 +67,11 @@ def test_verdict_interval_tone_and_decision_agree(
 
 def check(comparison: Comparison) -> None:
     for difference in comparison:
-        check_difference(difference, comparison)
+        check_difference(difference)
     check_decision(comparison)
 
 
-def check_difference(difference: Difference, comparison: Comparison) -> None:
+def check_difference(difference: Difference) -> None:
     low, high, verdict = difference.low, difference.high, difference.verdict
     assert (low is None) == (high is None)
     if low is not None and high is not None:
@@ -79,10 +79,9 @@ def check_difference(difference: Difference, comparison: Comparison) -> None:
         assert (low > 0 or high < 0) == (difference.outcome in {"better", "worse"})
         gains_at_least = -high if lower_is_better(difference.metric) else low
         assert (gains_at_least > 0) == (difference.outcome == "better")
-        margin = comparison.settings.margin_on(difference.metric)
         # by construction: the estimate is in its interval, whatever the confidence
         assert low <= difference.difference <= high
-        is_within = low <= 0 <= high and max(-low, high) <= margin
+        is_within = low <= 0 <= high and max(-low, high) <= difference.margin
         assert (difference.outcome == "alike") == is_within
     else:
         assert difference.outcome == "can't tell"
@@ -110,38 +109,22 @@ def check_statements(comparison: Comparison) -> None:
 
 
 def check_decision(comparison: Comparison) -> None:
-    """Each system is in the clause of its outcome; the best one beats the baseline, or is it."""
-    primary = [each for each in comparison if each.metric == comparison.settings.primary]
+    """The best one beats the baseline, or is it; what would decide is said where nothing is."""
+    primary = comparison.measured(comparison.primary)
     outcomes = {each.system: each.outcome for each in primary}
-    line = comparison.decision
-    if best := re.match(r"(\w+) is the best of ", line):
-        assert best[1] == comparison.winner
+    sentences = [each.text for each in comparison.sentences]
+    best = comparison.winner
+    choices = [text for text in sentences if text.startswith("Not enough questions to choose")]
+    if best is not None:
+        assert not choices or len(outcomes) == 1
         # its leads have the whole level each, the differences from the baseline less
-        assert outcomes.pop(best[1], "better") in {"better", "can't tell", "alike"}
-        assert "better" not in outcomes.values()
+        assert outcomes.pop(best, "better") in {"better", "can't tell", "alike"}
+        assert "better" not in outcomes.values() or best in comparison.others
         return
-    if len(primary) == 1:
-        assert primary[0].verdict.startswith(line[:-1])
-        return
-    if not any(each.n > 1 for each in primary):
-        return
-    kinds = {
-        r"(?:is|are) better than": "better",
-        r"(?:is|are) worse than": "worse",
-        r"differs? from": "alike",
-    }
-    for clause in line[:-1].split("; "):
-        named = set(re.findall(r"s\d+", clause)) - {comparison.baseline}
-        if re.search(r"\d of the others|the \d others", clause):  # counted, not named
-            return
-        kind = next((kinds[word] for word in kinds if re.search(word, clause)), None)
-        if kind is not None:
-            assert {outcomes.pop(name) for name in named} == {kind}
-        elif "exactly the same" in clause:
-            assert {comparison[name, primary[0].metric].changed for name in named} == {0}
-            for name in named:
-                outcomes.pop(name)
-        else:
-            assert "can't tell" in clause
-            assert {outcomes.pop(name) for name in named} == {"can't tell"}
-    assert not outcomes
+    is_open = any(each.changed and each.outcome == "can't tell" for each in primary)
+    several_are_better = list(outcomes.values()).count("better") > 1
+    assert bool(choices) == (is_open or several_are_better)
+    if choices:
+        leaders = [each for each in primary if each.outcome == "better"]
+        leader = max(leaders, key=lambda each: each.gain).system if leaders else comparison.baseline
+        assert choices[0].endswith(f"{'use' if leaders else 'keep'} {leader}.")

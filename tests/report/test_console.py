@@ -19,7 +19,6 @@ from llama_index_rag_metrics import (
     Run,
     Scores,
     evaluate,
-    print_results,
     score_rankings,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
@@ -97,7 +96,7 @@ def bad() -> EvaluationResults:
 def shown(*reported: Any, width: int = 80, **options: Any) -> str:
     page = io.StringIO()
     console = Console(file=page, width=width, color_system=None, highlight=False)
-    print_results(reported, console=console, **options)
+    terminal.print_report(results_report(reported, **options), console=console)
     return page.getvalue()
 
 
@@ -148,7 +147,7 @@ def test_the_best_mean_is_bold_and_not_green(
 ) -> None:
     page = io.StringIO()
     console = Console(file=page, width=80, force_terminal=True, color_system="standard")
-    print_results([good, bad], console=console)
+    terminal.print_report(results_report([good, bad]), console=console)
 
     assert re.search(r"\x1b\[1m *\* 0\.83", page.getvalue())
     assert "\x1b[1;32m" not in page.getvalue()  # nothing shows that it is better
@@ -214,7 +213,7 @@ def test_systems_may_have_different_metrics() -> None:
 
 def test_no_results_are_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one retriever"):
-        print_results([])
+        results_report([])
 
 
 def test_failures_are_listed_ten_at_most() -> None:
@@ -279,10 +278,10 @@ def test_to_text_is_the_summary(good: EvaluationResults) -> None:
     assert str(good) == text
 
 
-def test_print_results_goes_to_standard_output(
+def test_a_report_goes_to_standard_output(
     good: EvaluationResults, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_results(good)
+    terminal.print_report(good.report())
 
     out, err = capsys.readouterr()
     assert "0.83" in out

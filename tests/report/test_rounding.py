@@ -16,13 +16,13 @@ HOME = Path(llama_index_rag_metrics.__file__).parent
 NUMBERS = "report/numbers.py"
 
 NOT_FOR_PEOPLE = {
-    "decisions/comparison/comparison.py": "what 1 - confidence is",
     "decisions/gate/rules.py": "a rule, which is read again from its text",
     "decisions/sweeps/sweep_result.py": "what 1 - confidence is",
     "files/retrieval_dataset.py": "how many queries a sample has",
     "report/svg.py": "a mixed colour, and places in a drawing",
     "metrics/base.py": "a metric's name, which is read again",
     "metrics/sets.py": "a metric's parameter",
+    "statistics/intervals.py": "what 1 - confidence is",
     "statistics/corrections.py": "equal differences, told from noise",
     "statistics/kappa.py": "equal grades, told from noise",
 }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics import Scores
-from llama_index_rag_metrics.decisions.comparison.comparison import Difference
+from llama_index_rag_metrics.decisions.comparison.difference import Difference
 
 N = 120
 

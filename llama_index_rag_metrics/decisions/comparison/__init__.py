@@ -1,1 +1,1 @@
-"""Comparison: from scores to decisions, with the uncertainty beside every number."""
+"""Several systems beside a baseline, paired by question; one interval decides."""

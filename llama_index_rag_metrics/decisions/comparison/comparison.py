@@ -1,64 +1,97 @@
-"""Comparison: systems beside a baseline, every number with its uncertainty."""
+"""compare(): is one system better than another, by how much, and how sure is that?"""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.comparison.pairing import Paired
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
-from llama_index_rag_metrics.report.drawing import short_names
+from llama_index_rag_metrics.decisions.clusters import clusters_in_words
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+    EvaluationResults,
+    curve_figures,
+    system_of,
+)
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.model import Report
+from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
-    decimals_of,
-    ends,
+    between,
+    counted,
+    digits_for,
     percent,
     questions,
-    rounded_up,
-    score,
     signed,
 )
-from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
-from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.label_fit import check_comparable
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import (
-    UNIT_RANGE,
     MeanInterval,
+    alpha_of,
     check_options,
-    excludes_0,
-    number_clusters,
+    mean_intervals,
 )
-from llama_index_rag_metrics.statistics.shortfalls import not_beaten
+from llama_index_rag_metrics.stories import results_report, rows
+from llama_index_rag_metrics.stories.first_line import with_failures
+from llama_index_rag_metrics.stories.label_view import System
+
+from .decision import BEST, counts, what_would_decide, winner_of
+from .difference import Difference, Outcome, differences_of, margin_of
+from .pairing import Paired, pair, scores_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_FORMAT = "llama-index-rag-metrics comparison, version 1"
+_MOST_LINES = 9
+"""Up to this many other systems have a sentence each."""
+
+_COLUMNS = (
+    *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
+    *("wins", "ties", "losses", "outcome", "detectable", "note", "verdict"),
+)
+"""What JSON and data frames have of a difference."""
+
+HOW = {
+    "one": "{confidence} confidence intervals decide.",
+    "metrics": (
+        "{confidence} confidence intervals decide; those on metrics other than {metric} hold "
+        "together."
+    ),
+    "systems": (
+        "{confidence} confidence intervals decide; those on {metric} hold for all {systems} "
+        "systems at once, and those on other metrics together."
+    ),
+}
+"""How the numbers were made."""
+
+_TONES: Mapping[Outcome, m.Tone] = {"better": "best", "worse": "alarm"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Reportable):
-    """Systems compared with a baseline, paired by query.
+    """Systems compared with a baseline, paired by question.
 
     Attributes:
         systems: name to scores, in the order given.
         results: name to the results of an evaluation, with its rankings; None where only scores
             were given.
-        query_ids: the queries compared, in the baseline's order.
-        means: (system, metric) to the mean with its interval, over the queries with a value.
+        baseline: the name of the system that the others are compared with.
         differences: by system, then metric; also `comparison["hybrid", "ndcg@10"]`.
+        means: (system, metric) to the mean with its interval, over the questions with a score.
+        confidence: of the intervals.
+        clusters: the key of the metadata that questions are clustered by; None for conversations.
         notes: what a reader of the numbers should know.
 
     Examples:
@@ -70,8 +103,8 @@ class Comparison(Reportable):
         ... }
         >>> systems = {name: score_rankings(expected, run, "mrr") for name, run in lists.items()}
         >>> comparison = compare(systems, baseline="bm25")
-        >>> comparison.decision
-        "These 3 questions can't tell: hybrid may be 0.51 worse or 0.91 better than bm25 on mrr."
+        >>> print(comparison["hybrid", "mrr"])
+        hybrid may be 0.51 worse or 0.91 better than bm25 on mrr. Only 2 of 3 questions changed: ...
         >>> round(comparison["hybrid", "mrr"].difference, 4)
         0.3333
     """
@@ -79,78 +112,27 @@ class Comparison(Reportable):
     systems: Mapping[str, Scores]
     results: Mapping[str, EvaluationResults | None]
     baseline: str
-    metric_names: tuple[str, ...]
-    query_ids: tuple[str, ...]
-    means: Mapping[tuple[str, str], MeanInterval]
     differences: tuple[Difference, ...]
+    means: Mapping[tuple[str, str], MeanInterval]
+    confidence: float
+    clusters: str | None
     notes: tuple[str, ...]
-    settings: ComparisonSettings
     paired: Paired = field(repr=False)
 
-    def __getitem__(self, key: tuple[str, str]) -> Difference:
-        if not isinstance(key, tuple) or len(key) != 2:
-            remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.metric_names[0]!r}]."
-            raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
-        system, metric = key[0], name_among(key[1], self.metric_names)
-        for difference in self.differences:
-            if (difference.system, difference.metric) == (system, metric):
-                return difference
-        raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
-
-    def __iter__(self) -> Iterator[Difference]:
-        return iter(self.differences)
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The metrics; the first one decides."""
+        return tuple(self.paired.columns)
 
     @property
-    def measured(self) -> list[Difference]:
-        """The differences of systems that answered any question; none if the baseline didn't."""
-        return [
-            difference
-            for difference in self
-            if self.systems[difference.system].is_measured
-            and self.systems[difference.baseline].is_measured
-        ]
+    def primary(self) -> str:
+        """The metric that decides."""
+        return self.metric_names[0]
 
     @property
-    def decision(self) -> str:
-        """The result of the comparison on the primary metric, as one plain line."""
-        metric = self.settings.primary
-        known = self.measured or self.differences
-        differences = [difference for difference in known if difference.metric == metric]
-        if len(differences) == 1:
-            return f"{_clause(differences[0])}."
-        if winner := self.winner:
-            name = short_names(self.names)[winner]
-            return f"{name} is the best of {len(differences) + 1:,} on {metric}."
-        return _groups(differences, self)
-
-    @cached_property
-    def winner(self) -> str | None:
-        """The system that is shown to beat all others on the metric that decides; None if none is.
-
-        The rule is that of `sweep`: of equal systems one is named in at most 1 - confidence of
-        cases.
-        """
-        metric = self.settings.primary
-        names = [name for name in self.names if self.systems[name].is_measured]
-        if len(names) < 2:
-            return None
-        sign = -1.0 if lower_is_better(metric) else 1.0
-        columns = [sign * self.paired.values(name, metric) for name in names]
-        scores, clusters = self.paired.in_order(columns)
-        known = ~np.isnan(scores).any(axis=1)
-        (lowest, highest), worst = limits_of(metric), worst_score(metric)
-        kept = not_beaten(
-            scores[known],
-            span=highest - lowest,
-            worst=None if worst is None else sign * worst,
-            clusters=None if clusters is None else number_clusters(clusters[known].tolist()),
-            alpha=self.settings.alpha,
-        )
-        return names[int(kept[0])] if len(kept) == 1 else None
-
-    def by_query(self, system: str, metric: str) -> dict[str, float]:
-        """Query id to system minus baseline, of the queries with a value for both."""
-        return self.paired.by_query(system, metric, self.baseline)
+    def query_ids(self) -> tuple[str, ...]:
+        """The questions compared, in the order of their ids."""
+        return self.paired.query_ids
 
     @property
     def names(self) -> list[str]:
@@ -162,19 +144,83 @@ class Comparison(Reportable):
         """The systems but the baseline, in the order given."""
         return [name for name in self.systems if name != self.baseline]
 
-    def report(self, *, full: bool = False) -> Report:
-        """The decision, differences, means and remarks; as a table, one row per difference."""
-        from llama_index_rag_metrics.decisions.comparison.comparison_report import comparison_report
+    def __getitem__(self, key: tuple[str, str]) -> Difference:
+        if not isinstance(key, tuple) or len(key) != 2:
+            remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.primary!r}]."
+            raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
+        system, metric = key[0], name_among(key[1], self.metric_names)
+        difference = self._by_key.get((system, metric))
+        if difference is None:
+            raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
+        return difference
 
-        return comparison_report(self)
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self.differences)
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str], Difference]:
+        return {(row.system, row.metric): row for row in self.differences}
+
+    def measured(self, metric: str) -> list[Difference]:
+        """Return the differences of systems that answered anything; none if the baseline didn't."""
+        if not self.systems[self.baseline].is_measured:
+            return []
+        names = [name for name in self.others if self.systems[name].is_measured]
+        return [self[name, metric] for name in names]
+
+    @cached_property
+    def winner(self) -> str | None:
+        """The system that is shown to beat all others on the metric that decides; None if none is.
+
+        The rule is that of `sweep`: of equal systems one is named in at most 1 - confidence of
+        cases.
+        """
+        names = [name for name in self.names if self.systems[name].is_measured]
+        return winner_of(self.paired, names, self._alpha)
+
+    @cached_property
+    def sentences(self) -> list[m.Statement]:
+        """What the metric that decides shows: a line a system, and what would decide if it doesn't.
+
+        Of many systems, how many are better and worse takes the place of the lines.
+        """
+        differences = self.measured(self.primary)
+        statements = []
+        if self._best:
+            statements.append(m.Statement(self._best))
+        elif len(differences) > _MOST_LINES:
+            statements.append(m.Statement(counts(differences)))
+        if len(differences) <= _MOST_LINES:
+            statements += map(_statement, differences)
+        if self._choice:
+            statements.append(m.Statement(self._choice, "open"))
+        return statements
+
+    @property
+    def decision(self) -> str:
+        """The result on the metric that decides in one line: the best system, or what would decide.
+
+        Of two systems it is the verdict on the other one.
+        """
+        if len(self.others) == 1:
+            return self[self.others[0], self.primary].verdict
+        return self._best or self._choice or counts(self.measured(self.primary))
+
+    def by_query(self, system: str, metric: str) -> dict[str, float]:
+        """Return query id to system minus baseline, of the questions with a score for both."""
+        return self.paired.by_query(system, metric, self.baseline)
+
+    def report(self, *, full: bool = False) -> m.Report:
+        """The verdicts, a table a metric with a row a system, means and remarks."""
+        return _report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All numbers as JSON; written to `path`, if given."""
+        """Return all numbers as JSON; written to `path`, if given."""
         content = {
-            "format": _FORMAT,
             "systems": list(self.systems),
             "baseline": self.baseline,
-            "settings": asdict(self.settings),
+            "confidence": self.confidence,
+            "clusters": self.clusters,
             "decision": self.decision,
             "notes": self.notes,
             "queries": len(self.query_ids),
@@ -182,13 +228,14 @@ class Comparison(Reportable):
                 {"system": system, "metric": metric, **asdict(mean)}
                 for (system, metric), mean in self.means.items()
             ],
-            "differences": [*map(asdict, self.differences)],
+            "differences": [
+                {name: getattr(difference, name) for name in _COLUMNS} for difference in self
+            ],
         }
-        plain = jsonable(content, "comparison")
-        return written(json_text(plain), path)
+        return written(json_text(jsonable(content, "comparison")), path)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The unrounded numbers as a data frame, with the p of scipy's paired t-test.
+        """Return the unrounded numbers as a data frame, with the p of scipy's paired t-test.
 
         It is two-sided, and not corrected for how many differences there are; identical scores have
         p = 1. Nothing is decided by it.
@@ -196,6 +243,27 @@ class Comparison(Reportable):
         frame = super().to_pandas()
         frame["p"] = [self._paired_t(difference) for difference in self]
         return frame
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {terminal(self.decision)}>"
+
+    @property
+    def _alpha(self) -> float:
+        return alpha_of(self.confidence)
+
+    @property
+    def _best(self) -> str:
+        """That one of several systems is the best; "" if none is shown to be."""
+        if self.winner is None or len(self.names) < 3:
+            return ""
+        name = short_names(self.names)[self.winner]
+        return BEST.format(system=name, systems=f"{len(self.names):,}", metric=self.primary)
+
+    @cached_property
+    def _choice(self) -> str:
+        if self.winner is not None:
+            return ""
+        return what_would_decide(self.paired, self.measured(self.primary), self._alpha)
 
     def _paired_t(self, difference: Difference) -> float:
         from scipy.stats import ttest_1samp
@@ -209,233 +277,287 @@ class Comparison(Reportable):
             warnings.simplefilter("ignore", RuntimeWarning)
             return float(ttest_1samp(values, 0).pvalue)
 
-    def __repr__(self) -> str:
-        return f"<Comparison: {terminal(self.decision)}>"
 
+def compare(
+    systems: Mapping[str, EvaluationResults | Scores],
+    baseline: str,
+    *,
+    metrics: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    margin: float | None = None,
+    clusters: str | None = None,
+) -> Comparison:
+    """Compare systems with a baseline, paired by question.
 
-Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
+    A system is better or worse where the interval of its difference leaves out 0, alike where the
+    interval lies within a margin; otherwise these questions can't tell.
 
-_MARGIN = 0.02
+    Args:
+        systems: two or more, by name: the results of an evaluation, or bare scores.
+        baseline: the name of the system that the others are compared with.
+        metrics: names of metrics, of which the first decides; None takes those that all systems
+            have. The intervals of the first hold together over systems alone, so that looking at
+            more metrics costs it nothing; those of all other metrics hold together by themselves.
+        confidence: of the intervals.
+        margin: a difference too small to matter; None is 0.02 for metrics from 0 to 1 and none for
+            others, 0 none for all.
+        clusters: a key of the questions' metadata that says what they belong to, such as the
+            document that they were made from; clusters count as a whole. By default the
+            conversations of the questions, where their metadata have `conversation`.
 
+    Raises:
+        InvalidInput: the systems have different questions, a score is infinite, or an argument
+            can't be used.
+        UnknownMetric: a system has no scores by a metric that is wanted.
 
-def margin_of(metric: str, margin: float | None, argument: str) -> float:
-    """A difference too small to matter; if none is given, that of metrics from 0 to 1, else 0."""
-    if margin is None:
-        return _MARGIN if limits_of(metric) == UNIT_RANGE else 0.0
-    expected = "a difference too small to matter, such as 0.02; 0 for none"
-    check_amount(argument, margin, expected, lambda number: 0 <= number < np.inf)
-    return margin
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonSettings:
-    """How a comparison was made; see `compare`."""
-
-    confidence: float
-    clusters: str | None
-    primary: str
-    margin: float | None
-
-    def __post_init__(self) -> None:
-        check_options(self.confidence)
-        self.margin_on(self.primary)
-
-    @property
-    def alpha(self) -> float:
-        return round(1 - self.confidence, 12)
-
-    def margin_on(self, metric: str) -> float:
-        """Systems that differ by no more are alike; 0 where nothing is small enough for that."""
-        return margin_of(metric, self.margin, "margin")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Difference(Sentence):
-    """How a system differs from the baseline on one metric, paired by query.
-
-    Attributes:
-        n: how many queries have a value for both; the means are over these.
-        difference: the mean of system minus baseline.
-        low: lower end of its interval, None where none is given, as is `high`. The intervals of
-            all systems hold together.
-        outcome: "better" or "worse" where the interval leaves out 0, else "alike" where it lies
-            within ± the margin of `compare(margin=)`, else "can't tell". `verdict` is the same as a
-            sentence.
-        wins: on how many queries the system is better, which may be lower.
-        detectable: the smallest true difference that this many queries would detect 80 % of the
-            time, with this level and correction; None where too few changed, or there are too few
-            to detect any.
-        note: why there is no interval, or what else to know.
-        primary: whether it is on the metric that a decision is about.
+    Examples:
+        >>> a = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]})
+        >>> b = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 1.0, 0.5]})
+        >>> difference = compare({"bm25": a, "hybrid": b}, "bm25")["hybrid", "mrr"]
+        >>> round(difference.difference, 4), difference.outcome
+        (0.3333, "can't tell")
     """
-
-    system: str
-    baseline: str
-    metric: str
-    n: int
-    baseline_mean: float
-    mean: float
-    difference: float
-    low: float | None
-    high: float | None
-    method: str
-    wins: int
-    ties: int
-    losses: int
-    detectable: float | None
-    note: str = ""
-    verdict: str = ""
-    primary: bool = True
-    outcome: Outcome = "can't tell"
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """The system, the metric and the baseline."""
-        return self.system, self.metric, self.baseline
-
-    @property
-    def gain(self) -> float:
-        """The difference with the sign that is above 0 where the system is better."""
-        return -self.difference if lower_is_better(self.metric) else self.difference
-
-    @property
-    def at_most(self) -> float:
-        """The farthest end of the interval from 0; infinite without an interval."""
-        return np.inf if self.low is None or self.high is None else max(-self.low, self.high)
-
-    @property
-    def changed(self) -> int:
-        return self.wins + self.losses
-
-    def __str__(self) -> str:
-        return self.verdict
-
-
-_MOST_NAMES = 3
-
-
-def with_verdict(difference: Difference, settings: ComparisonSettings) -> Difference:
-    """The same with its outcome, its sentence, and a note where few changed."""
-    decided = replace(difference, outcome=_outcome(difference, settings))
-    few = _few_changed(decided, settings) if excludes_0(decided) else ""
-    notes = [difference.note, few]
-    return replace(
-        decided,
-        verdict=f"{_clause(decided)}{_evidence(decided, settings)}.",
-        note="; ".join(filter(None, notes)),
+    if not isinstance(systems, Mapping):
+        expected = "a mapping of name to results or scores"
+        raise InvalidInput("systems", systems, expected, 'For example {"bm25": a, "hybrid": b}.')
+    scores = {name: scores_of(system, f"system {name!r}") for name, system in systems.items()}
+    if len(scores) < 2:
+        raise InvalidInput("systems", list(scores), "two systems or more")
+    if not isinstance(baseline, str) or baseline not in scores:
+        raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
+    check_comparable(scores, baseline)
+    paired = pair(scores, baseline, metrics=metrics, clusters=clusters)
+    check_options(confidence)
+    margin_of(next(iter(paired.columns)), margin, "margin")
+    notes = list(paired.notes)
+    if paired.clusters is not None:
+        words = clusters_in_words(clusters, paired.clusters)
+        notes.append(f"{words}: these count as a whole, and t is cluster-robust")
+    results: dict[str, EvaluationResults | None] = dict.fromkeys(systems)
+    for name, system in systems.items():
+        if isinstance(system, EvaluationResults):
+            results[name] = system
+    return Comparison(
+        systems=scores,
+        results=results,
+        baseline=baseline,
+        differences=tuple(differences_of(paired, baseline, confidence, margin)),
+        means=_means(paired, confidence),
+        confidence=confidence,
+        clusters=clusters,
+        notes=tuple(notes),
+        paired=paired,
     )
 
 
-def _outcome(difference: Difference, settings: ComparisonSettings) -> Outcome:
-    if excludes_0(difference):
-        return "better" if difference.gain > 0 else "worse"
-    return "alike" if difference.at_most <= settings.margin_on(difference.metric) else "can't tell"
+def _means(paired: Paired, confidence: float) -> dict[tuple[str, str], MeanInterval]:
+    keys = [(name, metric) for name in paired.systems for metric in paired.columns]
+    columns = np.stack([paired.values(*key) for key in keys], axis=1)
+    limits = [limits_of(metric) for _, metric in keys]
+    means = mean_intervals(columns, limits=limits, confidence=confidence, clusters=paired.clusters)
+    return dict(zip(keys, means, strict=True))
 
 
-def _clause(difference: Difference) -> str:
-    system, baseline, metric = difference.system, difference.baseline, difference.metric
-    names, low, high = f"{system} and {baseline}", difference.low, difference.high
-    if difference.n == 0:
-        return f"Nothing can be said about {names} on {metric}: no question has a score for both"
-    if difference.n == 1:
-        return f"A single question can't tell {names} apart on {metric}"
-    if difference.changed == 0:
-        return f"{names} score the same on {metric}, on all {questions(difference.n)}"
-    if low is None or high is None:
-        reason = difference.note.split(":", maxsplit=1)[0]
-        return f"{_these([difference])} can't tell {names} apart on {metric}: {reason}"
-    if difference.outcome == "alike":
-        return f"{names} differ by less than {_bound(difference)} on {metric}"
-    if difference.outcome == "can't tell":
-        worse, better = (high, -low) if lower_is_better(metric) else (-low, high)
-        up_to = [score(end, 0.0, decimals_of(low, high)) for end in (worse, better)]
-        return (
-            f"{_these([difference])} can't tell: {system} may be {up_to[0]} worse or {up_to[1]} "
-            f"better than {baseline} on {metric}"
-        )
-    return f"{system} is {difference.outcome} than {baseline} on {metric}"
-
-
-def _evidence(difference: Difference, settings: ComparisonSettings) -> str:
-    """What follows the clause: the number with its interval, or what could be detected."""
-    low, high, n = difference.low, difference.high, difference.n
-    if not difference.changed or low is None or high is None:
-        return ""
-    surely = f"with {percent(settings.confidence)} confidence, {questions(n)}"
-    if difference.outcome == "alike":
-        return f" ({surely})"
-    decimals = decimals_of(low, high)
-    if difference.outcome != "can't tell":
-        mean = signed(difference.difference, 0.0, decimals)
-        return f": {mean} ({ends(low, high)} {surely})"
-    if few := _few_changed(difference, settings):
-        return f". {few[0].upper()}{few[1:]}"
-    if difference.detectable is None:
-        return ""
-    least = rounded_up(difference.detectable, decimals)
-    return f". With {questions(n)} a true difference of {least} would be detected 80 % of the time"
-
-
-def _few_changed(difference: Difference, settings: ComparisonSettings) -> str:
-    """That no permutation of signs could show a difference by the questions that changed."""
-    by_chance = 2.0 ** (1 - difference.changed)
-    if not difference.changed or by_chance <= settings.alpha:
-        return ""
-    if difference.changed == 1:
-        return "only 1 question changed, which can't show a difference"
-    n = difference.changed
-    return (
-        f"only {n} questions changed; {n} changes in one direction happen by chance in "
-        f"{percent(by_chance)} of cases"
+def _report(comparison: Comparison) -> m.Report:
+    systems = []
+    for name in comparison.names:
+        results = comparison.results[name]
+        reported = comparison.systems[name] if results is None else results
+        systems.append(system_of(reported, name))
+    metrics, primary = list(comparison.metric_names), comparison.primary
+    decision = with_failures(comparison.sentences, systems, primary)
+    further: list[m.Statement] = []
+    if len(comparison.others) <= _MOST_LINES:
+        for metric in metrics[1:]:
+            further += map(_statement, comparison.measured(metric))
+    n = questions(len(comparison.query_ids))
+    return m.Report(
+        title=_title(comparison),
+        lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
+        decision=decision,
+        further=further,
+        about=results_report.about(systems),
+        sections=_sections(comparison, systems),
+        failures=results_report.failures(systems),
+        notes=results_report.unsaid(_notes(comparison, systems), decision),
+        glossary=results_report.glossary(metrics),
+        metrics=metrics,
+        primary=primary,
+        figures=_figures(comparison, systems),
+        queries=partial(results_report.queries_of, systems, metrics, compared=True),
+        records=m.Records.of_fields(comparison.differences, _COLUMNS),
     )
 
 
-def _groups(differences: Sequence[Difference], comparison: Comparison) -> str:
-    baseline, metric = comparison.baseline, comparison.settings.primary
-    known = [difference for difference in differences if difference.n]
-    if not known:
-        return (
-            f"Nothing can be said on {metric}: no question has a score for {baseline} and another."
-        )
-    if all(difference.n == 1 for difference in known):
-        return f"A single question can't tell the systems apart on {metric}."
-    groups: dict[str, list[Difference]] = {}
-    for difference in differences:
-        same = difference.changed == 0 and difference.n > 1
-        groups.setdefault("same" if same else difference.outcome, []).append(difference)
-    kinds = [kind for kind in ("better", "worse", "alike", "same", "can't tell") if kind in groups]
+def _title(comparison: Comparison) -> str:
+    """Return such as "hybrid and lsa against bm25"."""
     short = short_names(comparison.names)
-    first, *further = [_of_group(kind, groups[kind], short, baseline) for kind in kinds]
-    if kinds[0] == "can't tell":
-        first = f"T{first[1:]}"
-    return f"{'; '.join([f'{first} on {metric}', *further])}."
+    others = results_report.listed([short[name] for name in comparison.others])
+    return f"{others} against {results_report.listed([short[comparison.baseline]])}"
 
 
-def _of_group(
-    kind: str, group: Sequence[Difference], short: Mapping[str, str], baseline: str
-) -> str:
-    """The clause of the systems with the same outcome, which are counted where they are many."""
-    *others, last = [short[difference.system] for difference in group]
-    names = f"{', '.join(others)} and {last}" if others else last
-    if len(group) > _MOST_NAMES:
-        is_all = len(group) == len(short) - 1
-        names = f"the {len(group):,} others" if is_all else f"{len(group):,} of the others"
-    baseline = short[baseline]
-    if kind == "can't tell":
-        return f"t{_these(group)[1:]} can't tell {names} from {baseline}"
-    if kind == "same":
-        return f"{names} {'score' if others else 'scores'} exactly the same as {baseline}"
-    if kind == "alike":
-        bound = _bound(max(group, key=lambda each: each.at_most))
-        return f"{names} {'differ' if others else 'differs'} from {baseline} by less than {bound}"
-    return f"{names} {'are' if others else 'is'} {kind} than {baseline}"
+def _statement(difference: Difference) -> m.Statement:
+    unchanged = difference.n > 1 and not difference.changed
+    label = "the same" if unchanged else difference.outcome
+    return m.Statement(difference.verdict, _TONES.get(difference.outcome, "normal"), label)
 
 
-def _bound(difference: Difference) -> str:
-    """What an alike system differs by at most, rounded up."""
-    return rounded_up(difference.at_most, decimals_of(-difference.at_most, difference.at_most))
+def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
+    tables = [_table(comparison, metric) for metric in comparison.metric_names]
+    by_turn = results_report.slice_tables(systems, (), comparison.primary)
+    return [
+        m.Section("Differences", tables, text=_how(comparison)),
+        m.Section("Questions and latency", _counts_tables(comparison, systems)),
+        m.Section(results_report.SLICES, by_turn, aside=True),
+    ]
 
 
-def _these(differences: Sequence[Difference]) -> str:
-    numbers = {difference.n for difference in differences}
-    return f"These {questions(numbers.pop())}" if len(numbers) == 1 else "These questions"
+def _best_first(comparison: Comparison) -> list[str]:
+    """Return the names of systems, the best mean on the metric that decides first."""
+    sign = 1.0 if lower_is_better(comparison.primary) else -1.0
+    means = {name: comparison.means[name, comparison.primary].mean for name in comparison.names}
+    keys = {name: sign * mean for name, mean in means.items()}
+    return sorted(keys, key=lambda name: (math.isnan(keys[name]), keys[name]))
+
+
+def _table(comparison: Comparison, metric: str) -> m.Table:
+    """Return the table of a metric: a row a system, the best on the metric that decides first."""
+    prefix, short = without_prefix(comparison.names)
+    labels = dict(zip(comparison.names, short, strict=True))
+    digits = max(digits_for(row.n, row) for row in comparison if row.metric == metric)
+    lines = []
+    for name in _best_first(comparison):
+        interval = comparison.means[name, metric]
+        low, high = interval.low, interval.high
+        mean = None if math.isnan(interval.mean) else interval.mean
+        cells = [
+            m.Cell.of(mean, "score")._replace(digits=digits),
+            m.Cell("score", "bounds", low=low, high=high, digits=digits),
+        ]
+        label = labels[name]
+        if name != comparison.baseline:
+            cells += _difference_cells(comparison[name, metric], digits)
+        else:
+            cells += [m.Cell(None, tone="quiet")] * 3
+            if name != "baseline":
+                label += " (baseline)"
+        lines.append(m.Row(label, cells))
+    interval = f"{percent(comparison.confidence)} interval"
+    head = ["mean", interval, "difference", interval, "better / same / worse"]
+    return m.Table(
+        f"On {metric}",
+        head,
+        [lines],
+        first=f"{prefix}…" if prefix else "system",
+        system_rows=True,
+        place="summary" if metric == comparison.primary else "detail",
+    )
+
+
+def _difference_cells(difference: Difference, digits: int) -> list[m.Cell]:
+    """Return the difference, its interval, and on how many questions it is better."""
+    if not difference.n:
+        return [m.Cell(None, tone="quiet")] * 3
+    tone = _TONES.get(difference.outcome, "normal")
+    interval = m.Cell(None, "range")
+    if difference.changed:
+        interval = interval._replace(low=difference.low, high=difference.high, digits=digits)
+    return [
+        m.Cell(difference.difference, "signed", tone, digits=digits),
+        interval,
+        m.Cell((difference.wins, difference.ties, difference.losses), "tally"),
+    ]
+
+
+def _counts_tables(comparison: Comparison, systems: Sequence[System]) -> list[m.Table]:
+    """Return how many questions count, and what they cost: a row a system, without what is 0."""
+    of_runs = any(system.scores.repeats for system in systems)
+    columns = [
+        *rows.count_rows([system.scores.counts for system in systems], of_runs=of_runs),
+        *rows.cost_rows(systems),
+        *rows.latency_rows(systems),
+        *rows.usage_rows(systems),
+    ]
+    usual = {0, None, len(comparison.query_ids)}
+    columns = [column for column in columns if {cell.value for cell in column.cells} - usual]
+    if not columns:
+        return []
+    lines = [
+        m.Row(system.name, [column.cells[number] for column in columns])
+        for number, system in enumerate(systems)
+    ]
+    head = [column.label for column in columns]
+    return [m.Table("", head, [lines], first="system", system_rows=True, place="detail")]
+
+
+def _how(comparison: Comparison) -> str:
+    kind = "one"
+    if len(comparison.names) > 2:
+        kind = "systems"
+    elif len(comparison.metric_names) > 2:
+        kind = "metrics"
+    return HOW[kind].format(
+        confidence=percent(comparison.confidence),
+        metric=comparison.primary,
+        systems=f"{len(comparison.names):,}",
+    )
+
+
+def _notes(comparison: Comparison, systems: list[System]) -> list[str]:
+    notes = []
+    for (system, metric), mean in comparison.means.items():
+        notes.append((mean.note, f"mean {metric} of {system}"))
+    for row in comparison:
+        notes.append((row.note, f"{row.metric} of {row.system}"))
+        if row.few_changed and row.outcome in _TONES:
+            few = f"only {row.changed} of {questions(row.n)} changed"
+            notes.append((few, f"{row.metric} of {row.system}"))
+    own = list(comparison.notes)
+    remarks = [note for note in results_report.remarks(systems) if note not in own]
+    return [*own, *results_report.gathered(notes), *remarks]
+
+
+def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
+    def interval_of(number: int, metric: str) -> MeanInterval:
+        return comparison.means[comparison.names[number], metric]
+
+    def means(metric: str | None) -> Figure:
+        metrics = comparison.metric_names if metric is None else [metric]
+        return results_report.means_figure(systems, metrics, interval_of, compared=True)
+
+    def differences(metric: str | None) -> Figure:
+        metrics = comparison.metric_names if metric is None else [metric]
+        return _difference_figure(comparison, metrics)
+
+    curves = curve_figures(systems, comparison.query_ids)
+    return {"means": means, "differences": differences, **curves}
+
+
+def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
+    """Return each system's differences from the baseline; hollow where the interval holds 0."""
+    series, ends = [], [0.0]
+    for number, name in enumerate(comparison.names):
+        if name == comparison.baseline:
+            continue
+        scored = [comparison[name, metric] for metric in metrics if comparison[name, metric].n]
+        for row in scored:
+            ends += [end for end in (row.low, row.difference, row.high) if end is not None]
+        series.append(
+            Series(
+                name,
+                number,
+                [row.difference for row in scored],
+                [row.metric for row in scored],
+                [row.low for row in scored],
+                [row.high for row in scored],
+                [
+                    f"{row.metric}: {signed(row.difference)} ({between(row.low, row.high)})"
+                    for row in scored
+                ],
+                [row.outcome not in _TONES for row in scored],
+            )
+        )
+    low, high = min(ends), max(ends)
+    room = 0.06 * (high - low) or 0.1
+    axis = Axis(f"difference from {comparison.baseline}", ends=(low - room, high + room))
+    return Figure("points", axis, Axis(), series, zero_line=True)

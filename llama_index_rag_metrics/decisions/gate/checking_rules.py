@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import (
     Results,
     scored_otherwise,
@@ -61,7 +60,7 @@ def check_rules(
     rules: RuleLike,
     *,
     baseline: BaselineLike | None = None,
-    clusters: Clusters | None = None,
+    clusters: str | None = None,
 ) -> GateReport:
     """Check results against rules.
 
@@ -137,7 +136,7 @@ def assert_retrieval(
     *rules: str | Rule,
     baseline: BaselineLike | None = None,
     strict: bool = False,
-    clusters: Clusters | None = None,
+    clusters: str | None = None,
 ) -> GateReport:
     """Assert that results satisfy rules.
 

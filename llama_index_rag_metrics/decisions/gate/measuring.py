@@ -20,7 +20,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import (
     check_finite,
     pair,
@@ -175,7 +174,7 @@ class Measured:
         return min(share, self.coverage_of_runs) >= MIN_COVERAGE - NOISE
 
 
-def measure_against(rule: Rule, now: Scores, before: Scores, clusters: Clusters | None) -> Measured:
+def measure_against(rule: Rule, now: Scores, before: Scores, clusters: str | None) -> Measured:
     """Measure a rule on the difference from the baseline, of queries that are the same in both."""
     metric = _metric_of_both(rule, now, before)
     paired = pair({_BEFORE: before, _NOW: now}, _BEFORE, metrics=[metric], clusters=clusters)
@@ -188,11 +187,10 @@ def measure_against(rule: Rule, now: Scores, before: Scores, clusters: Clusters 
     scores = dict(zip(query_ids, rows, strict=True))
     evidence = None
     if rule.confidence is not None:
-        ordered, cluster_numbers = paired.in_order([differences])
         sign = rule.improvement(1.0)
         possible = sorted((sign * paired.possible([key], rule.confidence)[0]).tolist())
         evidence = PairedEvidence(
-            sign * ordered[:, 0], cluster_numbers, paired.widest(*key), (possible[0], possible[1])
+            sign * differences, paired.clusters, paired.widest(*key), (possible[0], possible[1])
         )
     is_unchanged = bool(query_ids) and not differences[is_known].any()
     is_scored_alike = not scored_otherwise({_BEFORE: before, _NOW: now})
@@ -228,7 +226,7 @@ def _metric_of_both(rule: Rule, now: Scores, before: Scores) -> str:
     return metric
 
 
-def measure_alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
+def measure_alone(rule: Rule, scores: Scores, clusters: str | None) -> Measured:
     """Measure a rule without a baseline."""
     counts = asdict(scores.counts)
     if rule.metric not in scores and rule.metric in counts:
@@ -251,9 +249,9 @@ def measure_alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Meas
     if not by_query or rule.confidence is None:
         return measured
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
-    values, cluster_numbers = paired.in_order([paired.values(_NOW, metric)])
+    values = paired.values(_NOW, metric)
     evidence = MeanEvidence(
-        values[:, 0], cluster_numbers, limits_of(metric), is_negated=rule.lower_is_better
+        values, paired.clusters, limits_of(metric), is_negated=rule.lower_is_better
     )
     return replace(measured, evidence=evidence)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.comparison.comparison import margin_of
+from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score

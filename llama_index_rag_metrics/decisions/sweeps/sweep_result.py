@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llama_index_rag_metrics.decisions.comparison.comparing import compare
-from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
+from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 

@@ -17,7 +17,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.decisions.comparison.comparison import margin_of
+from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, answers_to, read_answers
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_options import (

@@ -1,0 +1,106 @@
+"""What to do after a comparison: take the best system, or ask more questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
+from llama_index_rag_metrics.report.numbers import given, questions, rounded_up, two_digits_up
+from llama_index_rag_metrics.statistics.intervals import number_clusters
+from llama_index_rag_metrics.statistics.sample_size import FEWEST_CHANGED, Changes, to_be_better
+from llama_index_rag_metrics.statistics.shortfalls import not_beaten
+
+from .difference import Difference
+from .pairing import Paired
+
+BEST = "{system} is the best of {systems} on {metric}."
+COUNTS = "Of {others} others on {metric}, {better} are better than {baseline} and {worse} worse."
+CHOICES = {
+    "questions": (
+        "Not enough questions to choose: with about {needed} like these, a difference of {margin} "
+        "would be detected 80 % of the time; until then {meanwhile}."
+    ),
+    "detectable": (
+        "Not enough questions to choose: {questions} detect a difference of {detectable} 80 % of "
+        "the time; until there are more, {meanwhile}."
+    ),
+    "unknown": "Not enough questions to choose: until there are more, {meanwhile}.",
+}
+"""What would decide, where these questions don't."""
+
+
+def winner_of(paired: Paired, names: Sequence[str], alpha: float) -> str | None:
+    """Return the system that is shown to beat all others on the first metric; None if none is."""
+    if len(names) < 2:
+        return None
+    metric, clusters = next(iter(paired.columns)), paired.clusters
+    sign = -1.0 if lower_is_better(metric) else 1.0
+    scores = sign * np.stack([paired.values(name, metric) for name in names], axis=1)
+    is_scored = ~np.isnan(scores).any(axis=1)
+    if clusters is not None:
+        clusters = number_clusters(clusters[is_scored].tolist())
+    lowest, highest = limits_of(metric)
+    worst = worst_score(metric)
+    best = not_beaten(
+        scores[is_scored],
+        span=highest - lowest,
+        worst=None if worst is None else sign * worst,
+        clusters=clusters,
+        alpha=alpha,
+    )
+    return names[int(best[0])] if len(best) == 1 else None
+
+
+def counts(differences: Sequence[Difference]) -> str:
+    """Return how many of many systems are better and worse than the baseline."""
+    if not differences:
+        return ""
+    outcomes = [difference.outcome for difference in differences]
+    return COUNTS.format(
+        others=f"{len(outcomes):,}",
+        metric=differences[0].metric,
+        better=f"{outcomes.count('better'):,}",
+        worse=f"{outcomes.count('worse'):,}",
+        baseline=differences[0].baseline,
+    )
+
+
+def what_would_decide(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:
+    """Return what would decide between the best so far and its rivals; "" if it has none.
+
+    `differences` are those from the baseline on one metric.
+    """
+    better = [row for row in differences if row.outcome == "better"]
+    rivals = [row.system for row in differences if row.changed and row.outcome == "can't tell"]
+    if better:
+        leader = max(better, key=lambda row: row.gain).system
+        rivals += [row.system for row in better if row.system != leader]
+        meanwhile = f"use {leader}"
+    elif rivals:
+        leader = differences[0].baseline
+        meanwhile = f"keep {leader}"
+    if not rivals:
+        return ""
+    metric, margin, n = differences[0].metric, differences[0].margin, len(paired.query_ids)
+    keys = [(rival, metric, leader) for rival in rivals]
+    units = paired.units(keys)
+    changes = Changes.seen(units, np.array([paired.widest(*key) for key in keys]))
+    changed = np.count_nonzero(units.sums, axis=0)
+    aim = to_be_better(alpha)
+    needed, detectable = 0.0, 0.0
+    for rival, number in zip(changes, changed.tolist(), strict=True):
+        if number * rival.evenness < FEWEST_CHANGED:
+            return CHOICES["unknown"].format(meanwhile=meanwhile)
+        needed = max(needed, rival.questions(aim, margin) or np.inf)
+        detectable = max(detectable, rival.distance(aim, n) or np.inf)
+    if n < needed < np.inf:
+        return CHOICES["questions"].format(
+            needed=two_digits_up(needed), margin=given(margin), meanwhile=meanwhile
+        )
+    if detectable < np.inf:
+        return CHOICES["detectable"].format(
+            questions=questions(n), detectable=rounded_up(detectable, 2), meanwhile=meanwhile
+        )
+    return CHOICES["unknown"].format(meanwhile=meanwhile)

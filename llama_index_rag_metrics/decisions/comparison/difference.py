@@ -1,0 +1,248 @@
+"""Difference: one system beside the baseline on one metric, with its verdict as a sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.report.numbers import (
+    decimals_of,
+    ends,
+    percent,
+    questions,
+    rounded_up,
+    score,
+    signed,
+)
+from llama_index_rag_metrics.report.reportable import Sentence
+from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.statistics.corrections import joint_levels
+from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.intervals import (
+    UNIT_RANGE,
+    alpha_of,
+    exact_mean,
+    excludes_0,
+)
+from llama_index_rag_metrics.statistics.sample_size import detectable_differences
+
+from .pairing import Paired
+
+Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
+
+_MARGIN = 0.02
+
+VERDICTS = {
+    "no question": (
+        "Nothing can be said about {system} and {baseline} on {metric}: no question has a score "
+        "for both."
+    ),
+    "one question": "A single question can't tell {system} and {baseline} apart on {metric}.",
+    "the same": "{system} and {baseline} score the same on {metric}, on all {questions}.",
+    "no interval": "{questions} can't tell {system} and {baseline} apart on {metric}: {reason}.",
+    "better": (
+        "{system} is better than {baseline} on {metric}: {difference} ({interval} with "
+        "{confidence} confidence, {questions})."
+    ),
+    "worse": (
+        "{system} is worse than {baseline} on {metric}: {difference} ({interval} with "
+        "{confidence} confidence, {questions})."
+    ),
+    "alike": (
+        "{system} and {baseline} differ by less than {bound} on {metric} (with {confidence} "
+        "confidence, {questions})."
+    ),
+    "few changed": (
+        "{system} may be {worse} worse or {better} better than {baseline} on {metric}. Only "
+        "{changed} of {questions} changed: too few to tell."
+    ),
+    "can't tell": (
+        "{system} may be {worse} worse or {better} better than {baseline} on {metric}: "
+        "{questions} can't tell."
+    ),
+}
+"""What each outcome says."""
+
+
+def margin_of(metric: str, margin: float | None, argument: str) -> float:
+    """Return a difference too small to matter: 0.02 unless given; 0 for metrics beyond 0 to 1."""
+    if margin is None:
+        return _MARGIN if limits_of(metric) == UNIT_RANGE else 0.0
+    expected = "a difference too small to matter, such as 0.02; 0 for none"
+    check_amount(argument, margin, expected, lambda number: 0 <= number < math.inf)
+    return margin
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Sentence):
+    """How a system differs from the baseline on one metric, paired by question.
+
+    Attributes:
+        n: how many questions have a score for both; the means are over these.
+        difference: the mean of system minus baseline.
+        low: lower end of its interval, None where there is none, as is `high`. The intervals of
+            all systems hold together.
+        wins: on how many questions the system is better, which may be lower.
+        detectable: the smallest true difference that this many questions would detect 80 % of the
+            time; None where too few changed, or there are too few to detect any.
+        margin: a difference too small to matter; 0 for none.
+        confidence: of the interval.
+        note: why there is no interval, or what else to know.
+    """
+
+    system: str
+    baseline: str
+    metric: str
+    n: int
+    baseline_mean: float
+    mean: float
+    difference: float
+    low: float | None
+    high: float | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+    margin: float
+    confidence: float
+    note: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the interval says: a difference if it leaves out 0, else alike within ± margin."""
+        if excludes_0(self):
+            return "better" if self.gain > 0 else "worse"
+        return "alike" if self.at_most <= self.margin else "can't tell"
+
+    @property
+    def gain(self) -> float:
+        """The difference with the sign that is above 0 where the system is better."""
+        return -self.difference if lower_is_better(self.metric) else self.difference
+
+    @property
+    def at_most(self) -> float:
+        """The farthest end of the interval from 0; infinite without an interval."""
+        if self.low is None or self.high is None:
+            return math.inf
+        return max(-self.low, self.high)
+
+    @property
+    def changed(self) -> int:
+        """On how many questions the scores differ."""
+        return self.wins + self.losses
+
+    @property
+    def few_changed(self) -> bool:
+        """Whether so few changed that all in one direction would still be chance."""
+        return self.changed > 0 and 2.0 ** (1 - self.changed) > alpha_of(self.confidence)
+
+    @property
+    def verdict(self) -> str:
+        """The outcome as a sentence, with its numbers."""
+        fields = {
+            "system": self.system,
+            "baseline": self.baseline,
+            "metric": self.metric,
+            "questions": questions(self.n),
+            "changed": self.changed,
+            "confidence": percent(self.confidence),
+            "reason": self.note.split(":", maxsplit=1)[0],
+        }
+        if self.low is not None and self.high is not None:
+            decimals = decimals_of(self.low, self.high)
+            worse, better = -self.low, self.high
+            if lower_is_better(self.metric):
+                worse, better = better, worse
+            fields |= {
+                "difference": signed(self.difference, 0.0, decimals),
+                "interval": ends(self.low, self.high),
+                "bound": rounded_up(self.at_most, decimals_of(-self.at_most, self.at_most)),
+                "worse": score(worse, 0.0, decimals),
+                "better": score(better, 0.0, decimals),
+            }
+        return VERDICTS[self._sentence].format(**fields)
+
+    @property
+    def _sentence(self) -> str:
+        """Which of the sentences says it."""
+        if self.n == 0:
+            return "no question"
+        if self.n == 1:
+            return "one question"
+        if not self.changed:
+            return "the same"
+        if self.low is None:
+            return "no interval"
+        if self.outcome == "can't tell" and self.few_changed:
+            return "few changed"
+        return self.outcome
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+def differences_of(
+    paired: Paired, baseline: str, confidence: float, margin: float | None
+) -> Iterator[Difference]:
+    """Yield the differences of all others from the baseline, by system, then metric.
+
+    The intervals on the first metric hold together over systems, and those on all other metrics
+    among themselves.
+    """
+    names = [name for name in paired.systems if name != baseline]
+    keys = [(name, metric, baseline) for name in names for metric in paired.columns]
+    primary = next(iter(paired.columns))
+    is_primary = np.array([metric == primary for _, metric, _ in keys])
+    families = [np.flatnonzero(is_primary), np.flatnonzero(~is_primary)]
+    families = [family for family in families if len(family)]
+    units = paired.units(keys)
+    widest = np.array([paired.widest(*key) for key in keys])
+    confidences, possible = np.ones(len(keys)), np.ones((len(keys), 2))
+    detectable = np.full(len(keys), None)
+    levels = joint_levels(units, families, alpha=alpha_of(confidence))
+    for family, level in zip(families, levels, strict=True):
+        confidences[family] = 1 - level
+        possible[family] = paired.possible([keys[row] for row in family.tolist()], 1 - level)
+        columns = units.columns(family)
+        detectable[family] = detectable_differences(columns, widest[family], alpha=level)
+    intervals = difference_intervals(
+        units, widest=widest, confidence=confidences, possible=possible
+    )
+    for position, (system, metric, _) in enumerate(keys):
+        interval = intervals[position]
+        values = paired.values(system, metric, baseline)
+        is_scored = ~np.isnan(values)
+        wins, ties, losses = _tally(values[is_scored], metric)
+        yield Difference(
+            system=system,
+            baseline=baseline,
+            metric=metric,
+            n=interval.n,
+            baseline_mean=exact_mean(paired.values(baseline, metric)[is_scored]),
+            mean=exact_mean(paired.values(system, metric)[is_scored]),
+            difference=interval.mean,
+            low=interval.low,
+            high=interval.high,
+            wins=wins,
+            ties=ties,
+            losses=losses,
+            detectable=detectable[position],
+            margin=margin_of(metric, margin, "margin"),
+            confidence=confidence,
+            note=interval.note,
+        )
+
+
+def _tally(differences: Sequence[float] | np.ndarray, metric: str) -> tuple[int, int, int]:
+    """Return on how many questions a system is better, the same, and worse."""
+    values = np.asarray(differences, np.float64)
+    rises, falls = int((values > 0).sum()), int((values < 0).sum())
+    ties = len(values) - rises - falls
+    if lower_is_better(metric):
+        return falls, ties, rises
+    return rises, ties, falls
