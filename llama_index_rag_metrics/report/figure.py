@@ -68,7 +68,6 @@ FIGURES: Mapping[str, FigureKind] = {
         False,
         "compare() makes one.",
     ),
-    "distribution": FigureKind("Differences, question by question", True, "compare() makes one."),
     "by_cutoff": FigureKind(
         "By cutoff k", True, "Bare scores have no rankings, and not every metric has a cutoff."
     ),

@@ -57,15 +57,16 @@ def rows(result: Result) -> dict[str, list[str]]:
 
 
 def test_runs_side_by_side(folder: Path) -> None:
-    values = rows(score("bm25.run", "dense.run", "-m", "mrr", "-m", "map"))
-    assert values["bm25"] == ["dense"]
+    lines = score("bm25.run", "dense.run", "-m", "mrr", "-m", "map").stdout.splitlines()
     # means over q1, q2 and q3: 1/2 and 1, over 3
-    assert values["mrr"] == values["ap"] == ["0.17", "0.33"]
-    counts = ("questions", "scored", "failed")
-    assert [values[name][0] for name in counts] == ["5", "3", "0"]
-    assert values["nothing"] == ["retrieved", "2", "2"]
-    assert values["no"] == ["relevant", "label", "1", "1"]
-    assert values["without"] == ["labels", "1", "1"]
+    of_first, of_second = [
+        [line.split() for line in lines if line.startswith(f" {name}")]
+        for name in ("bm25 ", "dense ")
+    ]
+    assert [line[1] for line in of_first[1:3]] == ["0.17"] * 2
+    assert [line[1] for line in of_second[1:] if line[1] != "may"][:2] == ["0.33"] * 2
+    # questions, no relevant label, without labels, nothing retrieved
+    assert of_first[-1][1:] == of_second[-1][1:] == ["5", "1", "1", "2"]
 
 
 def test_the_usual_metrics_unless_others_are_named(folder: Path) -> None:
@@ -77,11 +78,6 @@ def test_several_metrics_with_commas(folder: Path) -> None:
     values = rows(score("bm25.run", "-m", "mrr,ndcg(ideal=all, mode=exponential)", "-m", "ap@2"))
     assert list(values)[2:5] == ["mrr", "ndcg(mode=exponential,", "ideal=all)"], values
     assert "ap@2" in values
-
-
-def test_no_highest_of_its_row_where_all_are_the_same(folder: Path) -> None:
-    assert "best mean of its row" not in score("bm25.run", "bm25.run", "-m", "mrr").stdout
-    assert "best mean of its row" in score("bm25.run", "dense.run", "-m", "mrr").stdout
 
 
 def test_csv_holds_means_unrounded(folder: Path) -> None:
@@ -106,7 +102,7 @@ def test_output_files(folder: Path) -> None:
     polars = pytest.importorskip("polars", reason="the extra batch isn't installed")
     for name in ("all.csv", "all.parquet", "all.json"):
         printed = score("bm25.run", "dense.run", "-m", "mrr", "-o", name)
-        assert rows(printed)["mrr"] == ["0.17", "0.33"]
+        assert "dense may be" in printed.stdout
     expected = [
         {"run": run, "query_id": query_id, "mrr": value}
         for run, first in (("bm25", 0.5), ("dense", 1.0))
@@ -130,7 +126,7 @@ def test_output_never_replaces_what_is_read(folder: Path) -> None:
 def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
     Path("bm25.run.gz").write_bytes(gzip.compress(BM25.encode()))
     result = score("bm25.run", "bm25.run.gz", "-m", "mrr", "-o", "all.json")
-    assert rows(result)["bm25.run"] == ["bm25.run.gz"]
+    assert "bm25.run.gz and bm25.run score the same on mrr" in result.stdout
     assert set(json.loads(Path("all.json").read_text("utf-8"))) == {"bm25.run", "bm25.run.gz"}
 
 

@@ -406,7 +406,7 @@ def test_compared_with_one_of_them() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"])
     comparison = swept.compare()
     assert comparison.baseline == "share=2, top_k=1"
-    assert re.search(r"are better than share=2, top_k=1", comparison.decision)
+    assert comparison.decision.startswith("Not enough questions to choose: ")
 
 
 @pytest.mark.parametrize(

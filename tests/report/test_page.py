@@ -7,15 +7,13 @@ import re
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.reported import EVIL, METRICS, QUERIES, baseline, comparison, other, results
 
-from llama_index_rag_metrics import Ranking, Scores, compare, evaluate, write_html
+from llama_index_rag_metrics import Ranking, Scores, compare, evaluate
 from llama_index_rag_metrics.report.html import fragment, html_page
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Statement, Table
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 class Parsed(HTMLParser):
@@ -128,19 +126,13 @@ def test_texts_are_cut_so_that_many_questions_fit() -> None:
 
 def test_bare_scores_have_a_page_of_questions_without_rankings(tmp_path: Path) -> None:
     scores = Scores(["q1", "q2"], {"mrr": [0.5, 1.0]})
-    path = write_html({"bm25": scores}, tmp_path / "report.html")
+    path = scores.to_html(tmp_path / "report.html")
     assert list(Parsed(path.read_text(encoding="utf-8")).questions()) == ["q1", "q2"]
 
 
 def test_several_retrievers_by_their_names(tmp_path: Path) -> None:
-    path = write_html({"old": baseline(), "new": other()}, tmp_path / "report.html")
+    path = compare({"old": baseline(), "new": other()}, "old").to_html(tmp_path / "report.html")
     assert "<h1>new against old</h1>" in path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("reported", [3, {"a": 3}])
-def test_what_is_no_result_is_refused(reported: Any, tmp_path: Path) -> None:
-    with pytest.raises((InvalidInput, TypeError)):
-        write_html(reported, tmp_path / "report.html")
 
 
 def test_a_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:

@@ -179,33 +179,6 @@ def test_no_difference_and_not_zero_stands_at_the_edge() -> None:
     assert low < min(ends) < 0 < max(ends) < high
 
 
-def test_the_distribution_counts_every_query_but_the_same() -> None:
-    compared = comparison()
-    (bars,) = figure_of(compared, "distribution", "mrr").series
-    # 1/2 to 1; 1 to 1/2; 1 to 0, failed; 1 to 0, empty
-    points: list[tuple[Any, Any]] = [*zip(bars.x, bars.y, strict=True)]
-    assert sum(count for _, count in points) == 4
-    assert bars.name == f"{EVIL} (0 the same)"
-    below = sum(count for middle, count in points if middle < 0)
-    assert below == 3
-
-
-def test_the_distribution_of_many_systems_has_a_box_for_each() -> None:
-    ids = [f"q{number}" for number in range(101)]
-    zero = Scores(ids, {"mrr": [0.0] * 101})
-    ramp = Scores(ids, {"mrr": [number / 100 for number in range(101)]})
-    systems = {"a": zero, "b": ramp, "c": ramp, EVIL: ramp, "e": zero}
-    boxes = figure_of(compare(systems, "a"), "distribution", "mrr").series
-    assert [box.name for box in boxes] == ["b", "c", EVIL, "e"]
-    # of 0, 0.01, …, 1: 9 in 10 differences lie between the ends, half of them in the box
-    for box in boxes[:3]:
-        assert box.x == pytest.approx((0.05, 0.25, 0.5, 0.75, 0.95))
-        assert [*box.remarks] == [
-            "median +0.5000, half from +0.2500 to +0.7500, 9 in 10 from +0.0500 to +0.9500"
-        ]
-    assert boxes[3].x[-1] == 0
-
-
 def test_of_many_systems_names_stand_at_rows_and_the_best_comes_first() -> None:
     scores = [Scores(["q1", "q2"], {"mrr": [mean, mean], "ap": [1 - mean, 1.0]})
               for mean in (0.0, 0.25, 0.5, 0.75, 1.0)]  # fmt: skip

@@ -154,8 +154,7 @@ def test_a_difference_that_is_shown_has_the_digits_that_show_it() -> None:
     high = [score + 0.001 for score in low]
     compared = compare({"a": Scores(ids, {"mrr": low}), "b": Scores(ids, {"mrr": high})}, "a")
     assert compared["b", "mrr"].outcome == "better"
-    (row,) = compared.report().sections[0].tables[0].rows
-    a, b, *_ = row.cells
+    b, a = (row.cells[0] for row in compared.report().sections[0].tables[0].rows)
     assert a.digits == b.digits > 2
     # the means are 0.00195 and 0.00295
     assert shown(a) != shown(b)
@@ -169,7 +168,7 @@ def test_names_lose_what_all_begin_with_and_many_are_counted() -> None:
         for k in (1, 2, 3, 4, 5)
     }
     compared = compare(systems, "openai-large-k1")
-    assert compared.decision.endswith("can't tell the 4 others from k1 on mrr.")
+    assert compared.decision.endswith("keep openai-large-k1.")
     report = compared.report()
     assert report.title == "k2, k3 and 2 more against k1"
 

@@ -536,7 +536,8 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
 def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
     """Return each system's differences from the baseline; hollow where the interval holds 0."""
     series, ends = [], [0.0]
-    for number, name in enumerate(comparison.names):
+    numbers = {name: number for number, name in enumerate(comparison.names)}
+    for name in _best_first(comparison):
         if name == comparison.baseline:
             continue
         scored = [comparison[name, metric] for metric in metrics if comparison[name, metric].n]
@@ -545,7 +546,7 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
         series.append(
             Series(
                 name,
-                number,
+                numbers[name],
                 [row.difference for row in scored],
                 [row.metric for row in scored],
                 [row.low for row in scored],
