@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -16,6 +17,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, S
 from llama_index_rag_metrics.runtime.llms import ask_llm, quote
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
 from llama_index_rag_metrics.runtime.models import instance_of, model_of_settings, settings_of
+from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync, settled
 
 from .grades import HIGHEST, read_grade
@@ -137,7 +139,8 @@ class LLMRelevancy(TextMetric):
     ) -> dict[str, Relevance]:
         """Relevance by the LLM's grades: then all metrics run on queries without labels.
 
-        A query with a text that can't be graded is left out, and a warning says so.
+        A query with a text that can't be graded is left out, and a warning says so. A service that
+        refuses the key isn't asked again.
 
         Args:
             queries: query id to query.
@@ -151,9 +154,12 @@ class LLMRelevancy(TextMetric):
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
 
+        refusal = Refusal()
+
         async def attempt(query_id: str) -> None:
+            graded = partial(self._graded, query_id, queries[query_id], run[query_id])
             try:
-                relevance[query_id] = await self._graded(query_id, queries[query_id], run[query_id])
+                relevance[query_id] = await refusal.ask(graded)
             except Exception as error:  # noqa: BLE001 - recorded by query
                 errors[query_id] = error
 
