@@ -18,7 +18,8 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.scoring.batches import Cut, no_common_query
+from llama_index_rag_metrics.scores.scoring.batches import no_common_query
+from llama_index_rag_metrics.scores.scoring.notes import Cut
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
 from llama_index_rag_metrics.stories.answers import with_answers
 from llama_index_rag_metrics.stories.label_view import System
@@ -134,7 +135,8 @@ def _read_system(
     notes: list[str] = []
     if request.selection.min_score is not None:
         uncut, run = run, run.at_least(request.selection.min_score)
-        notes = sum(map(Cut.of, uncut.every_ranking, run.every_ranking), Cut()).notes
+        pairs = zip(uncut.every_ranking, run.every_ranking, strict=True)
+        notes = sum((Cut.of(*pair) for pair in pairs), Cut()).notes
     asked = request.asked
     if relevance is None:
         relevance = relevance_beside(path)
@@ -145,8 +147,11 @@ def _read_system(
             raise InvalidInput("RUN", str(path), expected, remedy)
         judged = relevance or (asked.questions.queries if asked.questions else {})
         raise no_common_query(path, next(iter(run)), next(iter(judged), ""))
+    labels: Any = relevance
+    if asked.questions is not None and relevance is asked.questions.relevance:
+        labels = asked.questions
     scores = score_rankings(
-        relevance,
+        labels,
         run,
         request.metrics,
         metadata=asked.metadata_of(run),

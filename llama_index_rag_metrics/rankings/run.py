@@ -140,7 +140,8 @@ class Ranking(Items):
     def at_least(self, min_score: float, query_id: str = "") -> Ranking:
         """The ranking of the items that the retriever gave this score or more.
 
-        Of a repeated item the score at its first rank decides.
+        Of a repeated item the first copy with such a score stays, as behind LlamaIndex's
+        SimilarityPostprocessor.
 
         Raises:
             InvalidInput: an item has no score; names the query. Or `min_score` is no number.
@@ -154,10 +155,7 @@ class Ranking(Items):
         if not all(map(is_number, scores)):
             of = f" of question {query_id!r}" if query_id else ""
             raise InvalidInput(f"scores{of}", self.scores, SCORED, UNSCORED)
-        first: dict[str, float] = {}
-        for item, score in zip(self.ids, scores, strict=True):
-            first.setdefault(item, float(score))
-        return self._only([first[item] >= min_score for item in self.ids])
+        return self._only([float(score) >= min_score for score in scores])
 
     def _only(self, is_kept: Sequence[bool]) -> Ranking:
         if all(is_kept):
@@ -349,13 +347,14 @@ class Run(Mapping[str, Ranking]):
         """
         if sum(slope(ranking.scores) for ranking in self.every_ranking) > 0:
             raise InvalidInput("scores", self.name, FALLING, RISING)
-        return self._at_least(min_score)
+        return self.reaching(min_score)
 
-    def _at_least(self, min_score: float) -> Run:
+    def reaching(self, min_score: float) -> Run:
+        """The same, whatever the order of the scores."""
         rankings = {
             query_id: ranking.at_least(min_score, query_id) for query_id, ranking in self.items()
         }
-        cut = self.replaced(rankings, repeats=(run._at_least(min_score) for run in self.repeats))
+        cut = self.replaced(rankings, repeats=(run.reaching(min_score) for run in self.repeats))
         cut.min_score = min_score if self.min_score is None else max(min_score, self.min_score)
         return cut
 

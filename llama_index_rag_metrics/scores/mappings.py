@@ -11,8 +11,6 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from typing_extensions import Self
-
 from llama_index_rag_metrics.metrics.metric_names import metric
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored, UnknownMetric
@@ -38,8 +36,10 @@ def name_among(name: str, names: Collection[str]) -> str:
 
 def slice_of(value: object) -> str | None:
     """The slice of a value of metadata: values that print alike share one, as do 1 and 1.0."""
-    if isinstance(value, float):
-        value = None if math.isnan(value) else int(value) if value.is_integer() else value
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return None if value is None else str(value)
 
 
@@ -57,9 +57,10 @@ def rows_by(
 
 def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
     known = sorted({str(key) for row in metadata.values() for key in row})
-    expected = f"a key of the questions' metadata{f': {known}' if known else ''}"
-    remedy = "" if known else "They have none: score with metadata=, or with --questions DATASET."
-    return InvalidInput(argument, key, expected, remedy)
+    if known:
+        return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
+    remedy = "They have none: score with metadata=, or with --questions DATASET."
+    return InvalidInput(argument, key, "a key of the questions' metadata", remedy)
 
 
 class ByMetric(dict[str, Value]):
@@ -139,33 +140,18 @@ def label_digest(labels: RelevanceLike) -> str:
     return sha256(encoded.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
 
 
-class Total:
-    """A base of dataclasses that add up field by field."""
-
-    def __add__(self, other: Self) -> Self:
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return type(self)(*(added(part, further) for part, further in pairs))
-
-
-def added(part: Any, further: Any) -> Any:
-    """Numbers add up, mappings key by key; sets unite; of texts the first, of tuples the lowest."""
-    if isinstance(part, str):
-        return part or further
-    if isinstance(part, tuple):
-        return min(filter(None, (part, further)), default=())
-    if isinstance(part, frozenset):
-        return part | further
-    if isinstance(part, Mapping):
-        both = {key: part[key] + further[key] for key in part if key in further}
-        return {**part, **further, **both}
-    return part + further
+def of_queries(wanted: Collection[str], by_query: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of a mapping that is about some queries; a lazy one stays lazy."""
+    if isinstance(by_query, LazyMapping):
+        return by_query.select(wanted)
+    return {query_id: by_query[query_id] for query_id in by_query if query_id in wanted}
 
 
-def frozen(mapping: Mapping[str, Any] | None, depth: int = 1) -> Mapping[str, Any]:
+def frozen(mapping: Mapping[str, Any], depth: int = 1) -> Mapping[str, Any]:
     """A copy of so many levels that can't be written into; a lazy mapping stays lazy."""
     if isinstance(mapping, LazyMapping):
         return mapping
-    parts = dict(mapping or {})
+    parts = dict(mapping)
     if depth > 1:
         parts = {key: frozen(part, depth - 1) for key, part in parts.items()}
     return MappingProxyType(parts)

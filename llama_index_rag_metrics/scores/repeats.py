@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from itertools import chain
-from operator import add
 from typing import Any
 
 import numpy as np
 
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores.mappings import ranking_digest
+from llama_index_rag_metrics.runtime.usage import Usage
+from llama_index_rag_metrics.scores.mappings import LazyMapping, ranking_digest
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
@@ -35,72 +33,91 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
     if len(parts) < 2:
         raise InvalidInput("repeats", list(parts), "the scores of two runs or more")
     names = dict.fromkeys(name for part in parts for name in part) if metrics is None else metrics
-    values = {name: _means(runs_of(parts, name)) for name in names}
-    query_ids = [*dict.fromkeys(query_id for part in parts for query_id in part.query_ids)]
-    excluded, failed = _first(parts, "excluded"), _first(parts, "failed")
+    query_ids = list(_all(parts, "query_ids"))
+    columns = {}
+    for name in names:
+        runs = runs_of(parts, name)
+        columns[name] = [_mean(runs.get(query_id, ())) for query_id in query_ids]
     counted = {q for part in parts for q in part.query_ids if q not in part.excluded}
-    asked = Counter(q for part in parts for q in {*part.query_ids, *part.excluded})
-    failures = Counter(query_id for part in parts for query_id in part.failed)
-    empty = Counter(query_id for part in parts for query_id in part.empty)
+    n_asked = Counter(q for part in parts for q in {*part.query_ids, *part.excluded})
+    n_failed = Counter(query_id for part in parts for query_id in part.failed)
+    n_empty = Counter(query_id for part in parts for query_id in part.empty)
+    excluded, failed = _all(parts, "excluded"), _all(parts, "failed")
     return parts[0].replace(
         query_ids=query_ids,
-        columns={
-            name: [known.get(q, math.nan) for q in query_ids] for name, known in values.items()
-        },
-        excluded={q: why for q, why in excluded.items() if q not in counted},
-        failed={q: failed[q] for q, n in failures.items() if n == asked[q]},
-        empty=[q for q, n in empty.items() if n == asked[q]],
-        no_relevant=dict.fromkeys(q for part in parts for q in part.no_relevant),
-        queries=_first(parts, "queries"),
-        metadata=_first(parts, "metadata"),
-        notes=[*_notes_of_runs(parts), *_notes(parts, asked)],
-        rankings={
-            query_id: ranking_digest([part.rankings.get(query_id, "") for part in parts])
-            for query_id in _first(parts, "rankings")
-        },
-        labels=_first(parts, "labels"),
-        usage={
-            name: reduce(add, (part.usage[name] for part in parts if name in part.usage))
-            for name in _first(parts, "usage")
-        },
+        columns=columns,
+        excluded={q: reason for q, reason in excluded.items() if q not in counted},
+        failed={q: failed[q] for q, n in n_failed.items() if n == n_asked[q]},
+        empty=[q for q, n in n_empty.items() if n == n_asked[q]],
+        no_relevant=list(_all(parts, "no_relevant")),
+        queries=_all(parts, "queries"),
+        metadata=_all(parts, "metadata"),
+        notes=[*_notes_of_runs(parts), *_notes(parts, n_asked)],
+        rankings=_digests_of_all(parts),
+        labels=_all(parts, "labels"),
+        usage=_usage(parts),
         repeats=parts,
     )
 
 
-def _means(runs: Runs) -> dict[str, float]:
-    return {query_id: _mean(each) for query_id, each in runs.items()}
-
-
 def _mean(values: Sequence[float]) -> float:
-    """Of equal values the value itself, to the last bit."""
+    """The mean of a question's runs; of equal values the value itself, to the last bit."""
+    if not values:
+        return math.nan
     return values[0] if len({*values}) == 1 else exact_mean(np.array(values))
 
 
-def _first(parts: Sequence[Scores], name: str) -> dict[str, Any]:
-    """A mapping of the parts, with the value of the first that has one."""
+def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
+    """What the parts have, with the value of the first that has one; ids without values as keys."""
     known: dict[str, Any] = {}
-    for key, value in chain.from_iterable(getattr(part, name).items() for part in parts):
-        known.setdefault(key, value)
+    for part in parts:
+        values = getattr(part, name)
+        pairs = values.items() if isinstance(values, Mapping) else dict.fromkeys(values).items()
+        for key, value in pairs:
+            known.setdefault(key, value)
     return known
+
+
+def _digests_of_all(parts: Sequence[Scores]) -> Mapping[str, str]:
+    """The digest of all rankings of each question."""
+    digests = [part.rankings for part in parts]
+
+    def digest(query_id: str) -> str:
+        return ranking_digest([each.get(query_id, "") for each in digests])
+
+    return LazyMapping(dict.fromkeys(query_id for each in digests for query_id in each), digest)
+
+
+def _usage(parts: Sequence[Scores]) -> dict[str, Usage]:
+    usage: dict[str, Usage] = {}
+    for part in parts:
+        for name, used in part.usage.items():
+            usage[name] = usage[name] + used if name in usage else used
+    return usage
 
 
 def _notes_of_runs(parts: Sequence[Scores]) -> Iterator[str]:
     """The notes of all runs; those of some say of which."""
     for note in dict.fromkeys(note for part in parts for note in part.notes):
         numbers = [str(number) for number, part in enumerate(parts, 1) if note in part.notes]
-        of_some = f"run{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}: "
-        yield f"{of_some if len(numbers) < len(parts) else ''}{note}"
+        if len(numbers) == len(parts):
+            yield note
+        else:
+            yield f"{'runs' if len(numbers) > 1 else 'run'} {', '.join(numbers)}: {note}"
 
 
-def _notes(parts: Sequence[Scores], asked: Mapping[str, int]) -> Iterator[str]:
-    n = sum(len(part.failed) for part in parts)
-    some = {query_id for part in parts for query_id in part.failed}
-    if n:
-        yield f"{n:,} of {sum(asked.values()):,} answers failed, of {questions(len(some))}"
-    if fewer := sum(times < len(parts) for times in asked.values()):
+def _notes(parts: Sequence[Scores], n_asked: Mapping[str, int]) -> Iterator[str]:
+    n_failed = sum(len(part.failed) for part in parts)
+    if n_failed:
+        some = {query_id for part in parts for query_id in part.failed}
+        n_answers = sum(n_asked.values())
+        yield f"{n_failed:,} of {n_answers:,} answers failed, of {questions(len(some))}"
+    n_fewer = sum(times < len(parts) for times in n_asked.values())
+    if n_fewer:
+        have = "has" if n_fewer == 1 else "have"
         yield (
-            f"{fewer:,} of {questions(len(asked))} {'has' if fewer == 1 else 'have'} fewer than "
-            f"{len(parts)} runs, and the mean of those: a run that isn't there doesn't count as 0"
+            f"{n_fewer:,} of {questions(len(n_asked))} {have} fewer than {len(parts)} runs, and "
+            "the mean of those: a run that isn't there doesn't count as 0"
         )
     digests = [dict(part.rankings) for part in parts]
     if digests[0] and all(each == digests[0] for each in digests):

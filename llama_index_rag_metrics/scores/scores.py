@@ -6,11 +6,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from llama_index_rag_metrics.metrics.metric_names import (
     limits_of,
     lower_is_better,
 )
+from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import estimate, questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
@@ -30,10 +31,9 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.usage import Usage
 from llama_index_rag_metrics.scores.mappings import (
     ByMetric,
-    LazyMapping,
-    Total,
     frozen,
     name_among,
+    of_queries,
     rows_by,
     thawed,
 )
@@ -46,11 +46,10 @@ if TYPE_CHECKING:
 # why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed", "not asked"]
 FORMAT = "llama-index-rag-metrics scores, version 1"
-_BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings", "labels")
 
 
 @dataclass(frozen=True)
-class Counts(Total):
+class Counts:
     """How many queries the means are taken over, and how many are special.
 
     `failed` and `empty` are counted among all queries: those that also count as `no_relevant` or
@@ -78,20 +77,25 @@ class Counts(Total):
     @property
     def left_out(self) -> list[str]:
         """How many are left out of the means, and why, in words."""
-        why = {
+        reasons = {
             "not asked": self.not_asked,
             "without labels": self.unjudged,
             "without a relevant label": self.no_relevant,
         }
-        return [f"{n:,} {what}" for what, n in why.items() if n]
+        return [f"{n:,} {reason}" for reason, n in reasons.items() if n]
 
     @property
     def notes(self) -> list[str]:
+        """A sentence where no query is scored."""
         if self.scored:
             return []
+        reasons = self.left_out
         n_failed = self.queries - self.unjudged - self.no_relevant - self.not_asked
-        parts = [*self.left_out, *([f"{n_failed:,} failed"] if n_failed else [])]
-        listed = f"of {questions(self.queries)}, {' and '.join(parts)}" if parts else "no questions"
+        if n_failed:
+            reasons.append(f"{n_failed:,} failed")
+        listed = "no questions"
+        if reasons:
+            listed = f"of {questions(self.queries)}, {' and '.join(reasons)}"
         return [f"no ranking metric has a value: {listed}"]
 
 
@@ -110,10 +114,11 @@ class MetricInterval(Sentence, MeanInterval):
         return f"{sentence}; {self.note}" if self.note else sentence
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Scores(Reportable):
     """The score of every query by every metric. Scores never change; `replace` makes new ones.
 
-    Args:
+    Attributes:
         query_ids: the queries that were scored, in order.
         columns: metric name to one score per query, in that order; NaN where there is no value, as
             of a failed query by a metric of which less is better: 0 would be the best.
@@ -131,14 +136,12 @@ class Scores(Reportable):
             first few items of each with excerpts of their texts, so that scores alone show them.
         rankings: query id to the digest of its ranking, if known: the gate detects an unchanged
             system by them.
-        labels: query id to the digest of its labels, if known: the gate refuses a baseline that was
-            scored by other ones.
+        labels: query id to the digest of its labels, if known: comparisons and gates refuse scores
+            by other ones.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
         repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
-        min_score: the retrieval score below which passages were left out; None for none.
-        max_retrieved: how many passages of each ranking counted; None for all.
-        judged_only: whether only labelled passages counted.
+        selection: which of the retrieved passages counted.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
@@ -148,96 +151,59 @@ class Scores(Reportable):
         array([1. , 0.5])
     """
 
-    query_ids: tuple[str, ...]
-    columns: Mapping[str, FloatArray]
-    excluded: Mapping[str, Reason]
-    failed: Mapping[str, str]
-    empty: tuple[str, ...]
-    no_relevant: tuple[str, ...]
-    queries: Mapping[str, str]
-    metadata: Mapping[str, Mapping[str, Any]]
-    details: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    name: str
-    notes: tuple[str, ...]
-    label_notes: tuple[str, ...]
-    answers: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    rankings: Mapping[str, str]
-    labels: Mapping[str, str]
-    usage: Mapping[str, Usage]
-    repeats: tuple[Scores, ...]
-    min_score: float | None
-    max_retrieved: int | None
-    judged_only: bool
+    query_ids: Sequence[str]
+    columns: Mapping[str, Any]
+    _: KW_ONLY
+    excluded: Mapping[str, Reason] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    empty: Sequence[str] = ()
+    no_relevant: Sequence[str] = ()
+    queries: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    details: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    name: str = ""
+    notes: Sequence[str] = ()
+    label_notes: Sequence[str] = ()
+    answers: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    rankings: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    repeats: tuple[Scores, ...] = ()
+    selection: Selection = ALL_RETRIEVED
 
-    def __init__(
-        self,
-        query_ids: Sequence[str],
-        columns: Mapping[str, Sequence[float] | FloatArray],
-        *,
-        excluded: Mapping[str, Reason] | None = None,
-        failed: Mapping[str, str] | None = None,
-        empty: Iterable[str] = (),
-        no_relevant: Iterable[str] = (),
-        queries: Mapping[str, str] | None = None,
-        metadata: Mapping[str, Mapping[str, Any]] | None = None,
-        details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
-        name: str = "",
-        notes: Iterable[str] = (),
-        label_notes: Iterable[str] = (),
-        answers: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
-        rankings: Mapping[str, str] | None = None,
-        labels: Mapping[str, str] | None = None,
-        usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
-        repeats: Iterable[Scores] = (),
-        min_score: float | None = None,
-        max_retrieved: int | None = None,
-        judged_only: bool = False,
-    ) -> None:
-        if len(set(query_ids)) < len(query_ids):
-            again, _ = Counter(query_ids).most_common(1)[0]
+    def __post_init__(self) -> None:
+        if len(set(self.query_ids)) < len(self.query_ids):
+            again, _ = Counter(self.query_ids).most_common(1)[0]
             remedy = "Runs of one question are Scores each: Scores.of_repeats([first, second])."
             raise InvalidInput("query_ids", again, "every question once", remedy)
-        reasons = get_args(Reason)
-        for query_id, reason in (excluded or {}).items():
-            if reason not in reasons:
-                raise InvalidInput(f"excluded[{query_id!r}]", reason, f"one of {reasons}")
-        by_metric: ByMetric[FloatArray] = ByMetric()
-        for metric, column in columns.items():
-            if np.shape(column) != (len(query_ids),):
-                expected = f"{len(query_ids)} numbers"
-                raise InvalidInput(f"scores of {metric}", np.shape(column), expected)
-            by_metric[metric] = np.array(column, np.float64)
-            if failed and lower_is_better(metric):
-                by_metric[metric][[query_id in failed for query_id in query_ids]] = np.nan
-            by_metric[metric].flags.writeable = False
-        # past __setattr__: this alone writes into it
-        vars(self).update(
-            query_ids=tuple(query_ids),
-            columns=MappingProxyType(by_metric),
-            excluded=frozen(excluded),
-            failed=frozen({query: describe_error(why) for query, why in (failed or {}).items()}),
-            empty=tuple(empty),
-            no_relevant=tuple(no_relevant),
-            queries=frozen(queries),
-            metadata=frozen(shortened(metadata or {}), 2),
-            details=frozen(details, 3),
-            name=name,
-            notes=tuple(notes),
-            label_notes=tuple(label_notes),
-            answers=frozen(answers, 3),
-            rankings=frozen(rankings),
-            labels=frozen(labels),
-            usage=frozen(
-                {
-                    metric: value if isinstance(value, Usage) else Usage(**value)
-                    for metric, value in (usage or {}).items()
-                }
-            ),
-            repeats=tuple(repeats),
-            min_score=min_score,
-            max_retrieved=max_retrieved,
-            judged_only=judged_only,
-        )
+        for query_id, reason in self.excluded.items():
+            if reason not in get_args(Reason):
+                expected = f"one of {get_args(Reason)}"
+                raise InvalidInput(f"excluded[{query_id!r}]", reason, expected)
+        own: dict[str, Any] = {
+            "columns": MappingProxyType(self._read_columns()),
+            "failed": {query_id: describe_error(why) for query_id, why in self.failed.items()},
+            "metadata": shortened(self.metadata),
+        }
+        depths = {"metadata": 2, "details": 3, "answers": 3}
+        for part in ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repeats"):
+            own[part] = tuple(getattr(self, part))
+        for part in (*_BY_QUERY, "details", "answers", "usage"):
+            own[part] = frozen(own.get(part, getattr(self, part)), depths.get(part, 1))
+        vars(self).update(own)  # past the __setattr__ of what can't be changed
+
+    def _read_columns(self) -> ByMetric[FloatArray]:
+        columns: ByMetric[FloatArray] = ByMetric()
+        for metric, scores in self.columns.items():
+            if np.shape(scores) != (len(self.query_ids),):
+                expected = f"{len(self.query_ids)} numbers"
+                raise InvalidInput(f"scores of {metric}", np.shape(scores), expected)
+            column = np.array(scores, np.float64)
+            if self.failed and lower_is_better(metric):
+                column[[query_id in self.failed for query_id in self.query_ids]] = np.nan
+            column.flags.writeable = False
+            columns[metric] = column
+        return columns
 
     @classmethod
     def of_repeats(cls, repeats: Iterable[Scores], metrics: Sequence[str] | None = None) -> Scores:
@@ -265,13 +231,6 @@ class Scores(Reportable):
 
         return of_repeats(repeats, metrics)
 
-    def __setattr__(self, attribute: str, value: object) -> NoReturn:
-        remedy = f"Make a changed copy: scores.replace({attribute}=...)."
-        raise FrozenInstanceError(f"Scores don't change. {remedy}")
-
-    def __delattr__(self, attribute: str) -> NoReturn:
-        raise FrozenInstanceError("Scores don't change")
-
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Scores, **thawed(self._parts())), ()
 
@@ -282,10 +241,10 @@ class Scores(Reportable):
             >>> Scores(["q1"], {"mrr": [1.0]}).replace(name="bm25").name
             'bm25'
         """
-        return Scores(**{**self._parts(), **parts})
+        return replace(self, **parts)
 
     def _parts(self) -> dict[str, Any]:
-        return {part: getattr(self, part) for part in Scores.__annotations__}
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -294,8 +253,8 @@ class Scores(Reportable):
     @cached_property
     def counts(self) -> Counts:
         """How many queries the means are taken over, and how many are special."""
-        reasons = list(self.excluded.values())
         queries = {*self.query_ids, *self.excluded}
+        reasons = list(self.excluded.values())
         runs = self.repeats or (self,)
         return Counts(
             queries=len(queries),
@@ -314,10 +273,14 @@ class Scores(Reportable):
         return (*left_out, *self.no_relevant)
 
     def due(self, metric: str) -> set[str]:
-        """The queries that should have a value by a metric of rankings."""
+        """The queries that should have a value by a metric.
+
+        Those that are scored, or have nothing relevant where the metric is of these; and all that
+        have a value, since a metric may need no labels.
+        """
         if is_of_unanswerable(metric):
             return set(self.unanswerable)
-        return set(self.query_ids) - self.excluded.keys()
+        return set(self.query_ids) - self.excluded.keys() | self.by_query(metric).keys()
 
     @property
     def is_measured(self) -> bool:
@@ -333,6 +296,11 @@ class Scores(Reportable):
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
         return len(self[metric])
+
+    def column(self, metric: str) -> FloatArray:
+        """The scores by one metric, one per query, in order; NaN where there is no value."""
+        column: FloatArray = self.columns[name_among(metric, self.metric_names)]
+        return column
 
     def __getitem__(self, metric: str) -> FloatArray:
         """The scores by one metric, in query order, of the queries that have a value; never NaN."""
@@ -409,10 +377,10 @@ class Scores(Reportable):
             columns={metric: column[positions] for metric, column in self.columns.items()},
             empty=[query_id for query_id in self.empty if query_id in wanted],
             no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
-            details={metric: _of(wanted, rows) for metric, rows in self.details.items()},
-            answers={matcher: _of(wanted, rows) for matcher, rows in self.answers.items()},
+            details={metric: of_queries(wanted, rows) for metric, rows in self.details.items()},
+            answers={matcher: of_queries(wanted, rows) for matcher, rows in self.answers.items()},
             repeats=[run.select(wanted) for run in self.repeats],
-            **{part: _of(wanted, getattr(self, part)) for part in _BY_QUERY},
+            **{part: of_queries(wanted, getattr(self, part)) for part in _BY_QUERY},
         )
 
     def join(self, columns: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> Scores:
@@ -422,17 +390,17 @@ class Scores(Reportable):
             columns: metric name to query id to score.
             order: the names of all metrics, in the order wanted.
         """
-        further = (query_id for by_query in columns.values() for query_id in by_query)
-        scored = dict.fromkeys((*self.query_ids, *further))
-        query_ids = [each for each in dict.fromkeys((*self.queries, *scored)) if each in scored]
+        scored = dict.fromkeys(self.query_ids)
+        for by_query in columns.values():
+            scored |= dict.fromkeys(by_query)
+        known = dict.fromkeys((*self.queries, *scored))
+        query_ids = [query_id for query_id in known if query_id in scored]
         by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
-        return self.replace(
-            query_ids=query_ids,
-            columns={
-                metric: [by_metric[metric].get(query_id, math.nan) for query_id in query_ids]
-                for metric in order
-            },
-        )
+        joined = {
+            metric: [by_metric[metric].get(query_id, math.nan) for query_id in query_ids]
+            for metric in order
+        }
+        return self.replace(query_ids=query_ids, columns=joined)
 
     def slices(self, key: str) -> dict[str | None, Scores]:
         """The scores split by a value of the queries' metadata, such as the language.
@@ -466,21 +434,24 @@ class Scores(Reportable):
         """
         return written(json_text(self._plain()), path)
 
-    def _plain(self) -> dict[str, Any]:
-        scores = {each: jsonable(self.columns[each].tolist(), "scores", each) for each in self}
+    def _plain(self, *, strict: bool = True) -> dict[str, Any]:
+        parts = self._parts()
+        repeats = parts.pop("repeats")
+        columns = {metric: column.tolist() for metric, column in parts.pop("columns").items()}
+        scores = jsonable(columns, "scores", strict=strict)
+        parts["usage"] = {metric: asdict(usage) for metric, usage in self.usage.items()}
         data = {
             "format": FORMAT,
-            "name": self.name,
             "means": self.means,
             "counts": asdict(self.counts),
-            "query_ids": self.query_ids,
             "scores": scores,
-            **{part: getattr(self, part) for part in _PARTS},
-            "usage": {metric: asdict(usage) for metric, usage in self.usage.items()},
+            **parts,
+            "selection": asdict(self.selection),
         }
-        plain = {part: jsonable(value, part) for part, value in data.items()}
-        repeats = [run._plain() for run in self.repeats]
-        return {**plain, **({"repeats": repeats} if repeats else {})}
+        plain = {part: jsonable(value, part, strict=strict) for part, value in data.items()}
+        if repeats:
+            plain["repeats"] = [run._plain(strict=strict) for run in repeats]
+        return plain
 
     @classmethod
     def from_json(cls, source: str | Path) -> Scores:
@@ -502,23 +473,22 @@ class Scores(Reportable):
 
     @classmethod
     def _of_plain(cls, data: Mapping[str, Any]) -> Scores:
-        columns = {
+        names = {part.name for part in fields(cls)}
+        parts = {name: value for name, value in data.items() if name in names}
+        parts["columns"] = {
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
         }
-        rest = {part: data[part] for part in ("name", *_PARTS) if part in data}
-        repeats = map(cls._of_plain, data.get("repeats", ()))
-        return cls(data["query_ids"], columns, **rest, usage=data.get("usage"), repeats=repeats)
+        parts["usage"] = {metric: Usage(**usage) for metric, usage in data["usage"].items()}
+        parts["repeats"] = [cls._of_plain(run) for run in data.get("repeats", ())]
+        parts["selection"] = Selection(**data["selection"])
+        return cls(**parts)
 
     def __eq__(self, other: object) -> bool:
         """Whether all parts are the same, with values as `to_json` writes them where it can."""
-        return isinstance(other, Scores) and self._compared() == other._compared()
-
-    def _compared(self) -> list[Any]:
-        columns = [column.tolist() for column in self.columns.values()]
-        loosely = [columns, *(getattr(self, part) for part in _PARTS)]
-        exactly = [getattr(self, part) for part in _COMPARED_EXACTLY]
-        return [*exactly, jsonable(loosely, strict=False)]
+        if not isinstance(other, Scores) or self.metric_names != other.metric_names:
+            return False
+        return self._plain(strict=False) == other._plain(strict=False)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -528,23 +498,10 @@ class Scores(Reportable):
         times = f" {len(self.repeats)} times" if self.repeats else ""
         return f"<Scores {name}: {queries}{times}; {listed_means(self.means)}>"
 
-    def column(self, metric: str) -> FloatArray:
-        """The scores by one metric, one per query, in order; NaN where there is no value."""
-        return self.columns[name_among(metric, self.metric_names)]
 
-
-_COMPARED_EXACTLY = ("name", "query_ids", "metric_names", "usage", "repeats")
-_PARTS = tuple(
-    part for part in Scores.__annotations__ if part not in ("columns", *_COMPARED_EXACTLY)
-)
+_BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings", "labels")
 
 
 def listed_means(means: Mapping[str, float]) -> str:
     """Means in one line, rounded."""
     return ", ".join(f"{metric}: {score(mean)}" for metric, mean in means.items())
-
-
-def _of(wanted: set[str], by_query: Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(by_query, LazyMapping):
-        return by_query.select(wanted)
-    return {query_id: by_query[query_id] for query_id in by_query if query_id in wanted}

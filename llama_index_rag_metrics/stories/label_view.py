@@ -171,7 +171,7 @@ class System(NamedTuple):
     def of(cls, scores: Scores, name: str = "") -> System:
         """A system without rankings."""
         run = Run()
-        run.min_score = scores.min_score
+        run.min_score = scores.selection.min_score
         return cls(name or shown_name(scores, "score"), scores, run, {}, {}, {})
 
     @property

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,14 +29,13 @@ from llama_index_rag_metrics import (
     match_run,
     read_run,
     score_rankings,
-    score_table,
     write_run,
 )
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.judging.judged_column import RetrievalScores
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, UnknownArgument
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
 
 METRICS = ["recall", "ndcg@3", "mrr", "judged", "returned@2", "abstained"]
 SCORES = st.sampled_from([-2.5, -1.0, 0.0, 0.25, 0.5, 0.5000001, 1.0, 7.0])
@@ -53,12 +51,9 @@ def questions(draw: st.DrawFn) -> tuple[dict[str, int], Ranking]:
 
 
 def slowly(ranking: Ranking, min_score: float) -> list[str]:
-    """The distinct items whose score at their first rank reaches the threshold."""
-    first: dict[str, float] = {}
-    for item, score in zip(ranking.ids, ranking.scores or (), strict=True):
-        if item not in first:
-            first[item] = float(score or 0.0)
-    return [item for item, score in first.items() if score >= min_score]
+    """What SimilarityPostprocessor leaves, each item once: a copy of a low score goes alone."""
+    pairs = zip(ranking.ids, ranking.scores or (), strict=True)
+    return list(dict.fromkeys(item for item, score in pairs if float(score or 0.0) >= min_score))
 
 
 @pytest.mark.slow
@@ -78,26 +73,6 @@ def test_it_is_the_score_of_what_is_left(
     assert score_rankings(expected, cut, METRICS).per_query == wanted
     of_cut = score_rankings(expected, cut, METRICS).rankings
     assert score_rankings(expected, run, METRICS, min_score=min_score).rankings == of_cut
-    table = pl.DataFrame(
-        {
-            "query_id": list(run),
-            "retrieved_ids": [list(ranking.ids) for ranking in run.values()],
-            "scores": [list(ranking.scores or ()) for ranking in run.values()],
-            "expected_ids": [list(grades) for grades in expected.values()],
-            "grades": [list(grades.values()) for grades in expected.values()],
-        },
-        schema_overrides={
-            "retrieved_ids": pl.List(pl.String),
-            "scores": pl.List(pl.Float64),
-            "expected_ids": pl.List(pl.String),
-            "grades": pl.List(pl.Float64),
-        },
-    )
-    scored = score_table(table, METRICS, min_score=min_score)
-    for name in METRICS:
-        rows = dict(zip(scored["query_id"], scored[name], strict=True))
-        known = {query_id: value for query_id, value in rows.items() if value is not None}
-        assert known == {query: row[name] for query, row in wanted.items() if name in row}
 
 
 RUN = Run(
@@ -124,6 +99,14 @@ def test_stored_runs_give_the_same(tmp_path: Path, ending: str, min_score: float
     assert wanted.rankings == read.rankings == of_left
 
 
+def test_a_copy_of_a_low_score_goes_alone() -> None:
+    # as behind SimilarityPostprocessor, which leaves the copy of .9
+    ranking = Ranking(["d2", "d2"], scores=[0.1, 0.9])
+    assert ranking.at_least(0.5).ids == ["d2"]
+    scores = score_rankings({"q": ["d2"]}, {"q": ranking}, "mrr", min_score=0.5)
+    assert scores.means["mrr"] == 1.0
+
+
 def test_scores_that_are_missing_are_refused(tmp_path: Path) -> None:
     for scores in (None, [0.5, None], [0.5, math.nan]):
         run = {"q1": Ranking(["a", "b"], scores=scores)}
@@ -131,14 +114,6 @@ def test_scores_that_are_missing_are_refused(tmp_path: Path) -> None:
             score_rankings({"q1": ["a"]}, run, "mrr", min_score=0.1)
         with pytest.raises(InvalidInput, match=r"'q1'.*a score of every retrieved passage"):
             Run(run).at_least(0.1)
-    table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
-    with pytest.raises(InvalidInput, match="a column scores"):
-        score_table(table, "mrr", min_score=0.1)
-    unknown = table.with_columns(scores=pl.Series([[None]], dtype=pl.List(pl.Float64)))
-    with pytest.raises(InvalidInput, match="column scores"):
-        score_table(unknown, "mrr", min_score=0.1)
-    with pytest.raises(InvalidInput, match="a list of numbers"):
-        score_table(table.with_columns(scores=pl.Series([["x"]])), "mrr", min_score=0.1)
     path = tmp_path / "run.jsonl"
     path.write_text('{"query_id": "q1", "retrieved_ids": ["a"]}\n')
     with pytest.raises(ValueError, match="scores"):
@@ -158,11 +133,6 @@ def test_distances_are_said_wherever_a_threshold_applies(tmp_path: Path) -> None
     write_run(run, path)
     assert said in score_rankings(labels, run, "mrr", min_score=0.5).notes
     assert said in score_rankings(labels, read_run(path), "mrr", min_score=0.5).notes
-    table = pl.DataFrame(
-        {"retrieved_ids": [["a", "b"]], "scores": [[0.1, 0.9]], "expected_ids": [["a"]]}
-    )
-    with pytest.warns(LabelWarning, match=said):
-        score_table(table, "mrr", min_score=0.5)
     falling = {"q1": run["q3"], "q2": run["q1"]}
     assert said not in score_rankings(labels, falling, "mrr", min_score=0.5).notes
     assert said not in score_rankings(labels, run, "mrr").notes
@@ -228,17 +198,17 @@ def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Pa
         Scores.from_json(stored.to_json()),
         score_rankings(labels, read_run(path), "recall", min_score=0.5),
     ):
-        assert each.min_score == of_cut.min_score == 0.5
+        assert each.selection.min_score == of_cut.selection.min_score == 0.5
     command = ["score", str(path), "--qrels", str(qrels), "-m", "recall", "--min-score", "0.5"]
     written = tmp_path / "scores.json"
     result = CliRunner().invoke(app, [*command, "-o", str(written)])
     printed = " ".join(result.output.split())
     (told,) = json.loads(written.read_text()).values()
     kept = Scores.from_json(json.dumps(told))
-    assert kept.min_score == 0.5
+    assert kept.selection.min_score == 0.5
     for said in (printed, " ".join(str(kept.worst()).split())):
         assert "never retrieved with a score of 0.5 or more" in said
-    assert score_rankings(labels, run, "recall").min_score is None
+    assert score_rankings(labels, run, "recall").selection.min_score is None
 
 
 def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from llama_index_rag_metrics.runtime.errors import (
     NotScored,
     UnknownMetric,
 )
+from llama_index_rag_metrics.runtime.usage import Usage
 from llama_index_rag_metrics.scores import Reason
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.rows import slice_rows
@@ -124,9 +125,9 @@ class TestScores:
 
     @pytest.mark.parametrize("part", ["query_ids", "empty", "name", "notes", "counts", "anything"])
     def test_no_part_can_be_assigned_or_deleted(self, part: str) -> None:
-        with pytest.raises(FrozenInstanceError, match=rf"scores\.replace\({part}=\.\.\.\)"):
+        with pytest.raises(FrozenInstanceError):
             setattr(SCORES, part, ())
-        with pytest.raises(FrozenInstanceError, match="don't change"):
+        with pytest.raises(FrozenInstanceError):
             delattr(SCORES, part)
 
     @pytest.mark.parametrize("part", ["excluded", "failed", "queries", "metadata", "usage"])
@@ -362,7 +363,7 @@ class TestScores:
             {"queries": {"q": "x"}},
             {"metadata": {"q": {"lang": "en"}}},
             {"details": {"m": {"q": {"rank": 1}}}},
-            {"usage": {"m": {"requests": 1}}},
+            {"usage": {"m": Usage(requests=1)}},
         ],
         ids=lambda part: next(iter(part)),
     )

@@ -170,7 +170,7 @@ def scored_otherwise(systems: Mapping[str, Scores]) -> list[str]:
     """Return a note where systems were scored on different parts of their rankings."""
     notes = []
     for option in ("max_retrieved", "judged_only"):
-        values = {name: getattr(scores, option) for name, scores in systems.items()}
+        values = {name: getattr(scores.selection, option) for name, scores in systems.items()}
         if len(set(values.values())) > 1:
             parts = ", ".join(f"{value} for {name}" for name, value in values.items())
             notes.append(f"not the same passages count: {option} is {parts}")

@@ -31,7 +31,7 @@ from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.retries import refuses_key
 from llama_index_rag_metrics.runtime.sync import in_thread, loop_watched, out_of_reach
 from llama_index_rag_metrics.runtime.usage import Usage
-from llama_index_rag_metrics.scores.scoring.batches import Cut
+from llama_index_rag_metrics.scores.scoring.notes import Cut
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.evaluator import Plan

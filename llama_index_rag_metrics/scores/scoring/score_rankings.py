@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from itertools import compress
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.judged_column import ColumnSources, ids_of
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
@@ -29,14 +30,22 @@ from llama_index_rag_metrics.scores.graders import graders_of_labels, with_grade
 from llama_index_rag_metrics.scores.label_fit import NO_STOCK, Asked, Stock, fit_notes
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import (
+    REASONS,
     Failed,
     Metrics,
     NoRelevant,
+    ScoredBatch,
     ScoringOptions,
-    Sides,
-    collect,
+    compares_ids,
     ranking_metrics,
     score_batch,
+)
+from llama_index_rag_metrics.scores.scoring.notes import (
+    Cut,
+    Sides,
+    label_notes,
+    order_notes,
+    other_notes,
 )
 
 _NOT_ASKED = "{missing:,} of {labelled:,} labelled questions weren't asked, and aren't scored"
@@ -97,7 +106,9 @@ def score_rankings(
         >>> score_rankings({"q1": {"a": 2, "b": 1}}, {"q1": ["b", "a"]}, "ndcg@10")["ndcg@10"]
         array([0.8597187])
     """
-    chosen = resolve(metrics)
+    chosen = ranking_metrics(metrics)
+    selection = Selection(max_retrieved, judged_only, min_score)
+    options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only), tokenizer)
     stock = NO_STOCK
     if isinstance(expected, RetrievalDataset):
         stock = Stock(ids=expected.corpus.keys(), texts=expected.corpus)
@@ -107,35 +118,54 @@ def score_rankings(
     run = retrieved if isinstance(retrieved, Run) else Run()
     if isinstance(expected, Qrels):
         metadata = metadata or run.metadata or expected.metadata or None
-    selection = Selection(max_retrieved, judged_only, min_score)
-    options = ScoringOptions(no_relevant, failed, selection, tokenizer)
-    score = partial(
-        score_with,
-        ranking_metrics(chosen),
-        queries=queries,
-        metadata=metadata,
-        name=name,
-        stock=stock,
-    )
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
-    if run.is_log and isinstance(expected, Mapping):
-        in_log = {query_id: labels for query_id, labels in expected.items() if query_id in run}
-        if in_log:
-            return _with_not_asked(score(in_log, retrieved, options), expected)
-    if not run.repeats or not isinstance(expected, Mapping):
-        return score(expected, retrieved, options)
+    if _is_of_ranx(retrieved):
+        retrieved = read_run(retrieved)
+    cut_notes: list[str] = []
+    if min_score is not None:
+        retrieved, cut_notes = _cut(retrieved, min_score)
+    score = partial(score_with, chosen, queries=queries, metadata=metadata, name=name, stock=stock)
+    labels = expected
+    if run.is_log and isinstance(expected, Mapping) and expected.keys() & run.keys():
+        labels = {query_id: expected[query_id] for query_id in expected if query_id in run}
+    if isinstance(retrieved, Run) and retrieved.repeats and isinstance(labels, Mapping):
+        parts = _each_run(labels, retrieved, options)
+        of_each = [score(*part) for part in parts]
+        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in chosen])
+        scores = scores.replace(name=name or retrieved.name)
+    else:
+        scores = score(labels, retrieved, options)
+    if labels is not expected and isinstance(expected, Mapping):
+        scores = _with_not_asked(scores, expected)
+    known = [each for each in (min_score, run.min_score) if each is not None]
+    selection = replace(selection, min_score=max(known, default=None))
+    return scores.replace(notes=[*cut_notes, *scores.notes], selection=selection)
+
+
+def _each_run(
+    expected: Mapping[str, Any], run: Run, options: ScoringOptions
+) -> Iterator[tuple[Mapping[str, Any], Run, ScoringOptions]]:
+    """The labels, run and options of each time that questions were asked."""
     # a query that was asked less often than others isn't one that nothing was retrieved for
     never = expected.keys() - run.keys()
-    of_each = []
     for number, each in enumerate(run.repeats):
         asked = {*each, *never}
         labels = {query_id: judged for query_id, judged in expected.items() if query_id in asked}
         # few questions may be left of the last runs
-        checked = replace(options, checks_ids=not number)
-        of_each.append(score(labels, each, checked))
-    scores = Scores.of_repeats(of_each, [metric.metric_name for metric in chosen])
-    return scores.replace(name=name or run.name)
+        yield labels, each, replace(options, checks_ids=not number)
+
+
+def _cut(retrieved: Retrieved, min_score: float) -> tuple[Retrieved, list[str]]:
+    """Rankings of what has this score or more, and what is strange about it."""
+    if not isinstance(retrieved, (Run, Mapping)):
+        rows = {str(row): ranking for row, ranking in enumerate(retrieved)}
+        by_row, notes = _cut(Run(rows), min_score)
+        return list(by_row.values()) if isinstance(by_row, Mapping) else by_row, notes
+    run = retrieved if isinstance(retrieved, Run) else Run(retrieved)
+    left = run.reaching(min_score)
+    pairs = zip(run.every_ranking, left.every_ranking, strict=True)
+    return left, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
 
 
 def _with_not_asked(scores: Scores, expected: Mapping[str, RelevanceLike | None]) -> Scores:
@@ -167,52 +197,75 @@ def score_with(
     stock: Stock = NO_STOCK,
 ) -> Scores:
     """`score_rankings` with metrics that are ready; `deepest` where rankings don't say."""
-    query_ids, relevance, aligned = align(expected, retrieved)
-    rankings = list(map(ids_of, aligned))
-    errors = [getattr(ranking, "error", None) for ranking in aligned]
-    sources = ColumnSources(query_ids, options.tokenizer)
+    query_ids, relevance, rankings = align(expected, retrieved)
+    ids = list(map(ids_of, rankings))
+    errors = [getattr(ranking, "error", None) for ranking in rankings]
+    sides = Sides(query_ids.__getitem__, lambda row: (relevance[row], ids[row]))
     scored = score_batch(
-        judge(relevance, aligned, options.columns(metrics), sources),
+        judge(
+            relevance, rankings, columns_for(metrics), ColumnSources(query_ids, options.tokenizer)
+        ),
         metrics,
         options,
         is_judged=np.array([judgements is not None for judgements in relevance], np.bool_),
         is_failed=np.array([error is not None for error in errors], np.bool_),
-        sides=Sides(query_ids.__getitem__, lambda row: (relevance[row], rankings[row])),
+        sides=sides,
     )
-    judged = {
-        query_id: judgements
-        for query_id, judgements in zip(query_ids, relevance, strict=True)
-        if judgements is not None
-    }
-    left = rankings
-    if (least := options.selection.min_score) is not None:
-        of = (each.at_least(least) if isinstance(each, Ranking) else each for each in aligned)
-        left = list(map(ids_of, of))
-    thresholds = (least, getattr(retrieved, "min_score", None))
-    if options.checks_ids and any(each.recognises and each.needs_relevance for each in metrics):
-        asked_at = partial(_asked, query_ids, relevance, aligned)
-        fit = fit_notes(asked_at, len(query_ids), stock)
-        scored.remarks = replace(scored.remarks, fit=tuple(fit))
-    if deepest is not None:
-        scored.remarks = replace(scored.remarks, deepest=deepest)
-    scores = collect(
-        [(query_ids, errors, scored)],
-        list(scored.columns),
-        getattr(retrieved, "notes", ()),
-        queries=getattr(retrieved, "queries", None) if queries is None else queries,
-        metadata=getattr(retrieved, "metadata", None) if metadata is None else metadata,
+    of_labels, of_order = list[str](), list[str]()
+    if options.checks_ids and any(metric.needs_relevance for metric in metrics):
+        by_id = compares_ids(metrics)
+        asked_at = partial(_asked, query_ids, relevance, rankings)
+        fit = fit_notes(asked_at, len(query_ids), stock) if by_id else []
+        of_labels = label_notes(scored.facts, sides, fit, by_id=by_id)
+        of_order = order_notes(rankings)
+    run = retrieved if isinstance(retrieved, Run) else Run()
+    judged = zip(query_ids, relevance, strict=True)
+    scores = _collected(query_ids, errors, scored).replace(
+        label_notes=of_labels,
+        queries=run.queries if queries is None else queries,
+        metadata=run.metadata if metadata is None else metadata,
+        name=name or run.name,
+        rankings=lazy_digests(query_ids, ids) if isinstance(retrieved, Run) else {},
+        labels=label_digests({query_id: each for query_id, each in judged if each is not None}),
+    )
+    notes = [*of_labels, *run.notes]
+    if not all(scores.n(metric) for metric in scores):
+        notes += scores.counts.notes
+    notes += [*of_order, *other_notes(scored.facts, deepest)]
+    notes += [f"{metric} has no value: {error}" for metric, error in scored.errors.items()]
+    graders = graders_of_labels(each for each in relevance if each is not None)
+    return with_graders(scores.replace(notes=notes), graders)
+
+
+def _collected(
+    query_ids: Sequence[str], errors: Sequence[str | None], scored: ScoredBatch
+) -> Scores:
+    """The scores of a batch, without what is known of its questions."""
+    usual = [name for name in scored.columns if name not in scored.own]
+    scores = Scores(
+        list(compress(query_ids, scored.is_scored)),
+        {name: scored.columns[name][scored.is_scored] for name in usual},
+        excluded={
+            query_ids[row]: cast(Reason, REASONS[scored.reason[row]])
+            for row in np.flatnonzero(scored.reason).tolist()
+        },
+        failed={
+            query_ids[row]: str(errors[row]) for row in np.flatnonzero(scored.is_failed).tolist()
+        },
+        empty=list(compress(query_ids, scored.is_empty)),
+        no_relevant=list(compress(query_ids, scored.has_no_relevant)),
         details={
             metric: _details(rows, query_ids, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
-        name=name or str(getattr(retrieved, "name", None) or ""),
-        rankings=lazy_digests(query_ids, left) if isinstance(retrieved, Run) else None,
-        labels=label_digests(judged),
-        min_score=max((each for each in thresholds if each is not None), default=None),
-        max_retrieved=options.selection.max_retrieved,
-        judged_only=options.selection.judged_only,
     )
-    return with_graders(scores, graders_of_labels(judged.values()))
+    if not scored.own:
+        return scores
+    own = {}
+    for metric, has_value in scored.own.items():
+        pairs = zip(query_ids, scored.columns[metric].tolist(), strict=True)
+        own[metric] = dict(compress(pairs, has_value))
+    return scores.join(own, order=list(scored.columns))
 
 
 def _asked(
@@ -242,10 +295,6 @@ def align(
     expected: Expected, retrieved: Retrieved
 ) -> tuple[list[str], list[RelevanceLike | None], list[Ranking | Sequence[str]]]:
     """Query ids, relevance and rankings in the same order."""
-    if _is_of_ranx(expected):
-        expected = read_qrels(expected)
-    if _is_of_ranx(retrieved):
-        retrieved = read_run(retrieved)
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
         _check_query_ids(expected, retrieved)
         query_ids = list(dict.fromkeys([*expected, *retrieved]))

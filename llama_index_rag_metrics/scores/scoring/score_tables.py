@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,8 +17,11 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     frame_of,
     judge_table,
 )
-from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS, with_expected_ids
-from llama_index_rag_metrics.rankings.judging.judged import Selection
+from llama_index_rag_metrics.rankings.judging.columns import (
+    EXPECTED_SPANS,
+    columns_for,
+    with_expected_ids,
+)
 from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.arrays import BoolArray
@@ -32,13 +34,13 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     Failed,
     Metrics,
     NoRelevant,
-    Remarks,
     ScoredBatch,
     ScoringOptions,
-    Sides,
+    compares_ids,
     ranking_metrics,
     score_batch,
 )
+from llama_index_rag_metrics.scores.scoring.notes import Facts, Sides, label_notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +66,6 @@ def score_table(
     *,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
-    min_score: float | None = None,
     keep: Sequence[str] = (),
     validate: bool = False,
 ) -> Table:
@@ -82,13 +83,10 @@ def score_table(
             (how many each retrieved item has). Span metrics need `expected_spans` and
             `retrieved_spans`: of each id {source: its document, start: first character, end: the
             one after the last}, or null; `expected_ids` may be missing then.
-            `min_score` needs `scores`, the retriever's of each retrieved id.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        min_score: only passages that the retriever gave at least this score count, as behind
-            LlamaIndex's SimilarityPostprocessor; their ranks close up.
         keep: further columns of the table to keep, such as a language, to group by. A table with a
             column `repeat` above 1 is refused unless it is kept: its rows aren't questions.
         validate: whether to check every offset and text of an Arrow table first, for tables from
@@ -98,7 +96,7 @@ def score_table(
     Returns:
         The same kind of table, one row for each row of `table`: `query_id` where it was there, a
         column for each metric, null where the query is left out, `excluded`, which says why,
-        `n_retrieved` (distinct items that `min_score` leaves), `n_relevant` (items with a grade
+        `n_retrieved` (distinct items), `n_relevant` (items with a grade
         above 0), `error` where it was there, and the columns of `keep`.
 
     Raises:
@@ -113,17 +111,27 @@ def score_table(
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
     chosen = ranking_metrics(metrics)
-    options = ScoringOptions(no_relevant, failed, Selection(min_score=min_score))
-    scored = _score(table, chosen, options, keep, validate=validate)
+    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep, validate=validate)
     import polars as pl
 
-    remarks = sum((batch.remarks for _, batch in scored), Remarks())
-    if any(metric.recognises and metric.needs_relevance for metric in chosen):
-        remarks = replace(remarks, fit=tuple(_fit(table)))
-    for note in [*remarks.label_notes(), *remarks.cut.notes]:
-        warn_caller(LabelWarning(note))
+    if any(metric.needs_relevance for metric in chosen):
+        for note in _label_notes(table, scored, by_id=compares_ids(chosen)):
+            warn_caller(LabelWarning(note))
     result: Table = _like(table, pl.concat(frame for frame, _ in scored), chosen, keep)
     return result
+
+
+def _label_notes(
+    table: Any, scored: Sequence[tuple[pl.DataFrame, ScoredBatch]], *, by_id: bool
+) -> list[str]:
+    """The notes on labels that don't fit, of all parts of a table."""
+    facts = Facts.joined([batch.facts for _, batch in scored])
+    frame = to_polars(table)
+    ids = frame[QUERY_ID] if QUERY_ID in frame.columns else range(len(frame))
+    sides = Sides(
+        ids.__getitem__, lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row])
+    )
+    return label_notes(facts, sides, _fit(table) if by_id else (), by_id=by_id)
 
 
 def _fit(table: Any) -> list[str]:
@@ -168,7 +176,7 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
-    further = [field for column in options.columns(metrics) for field in column.fields]
+    further = [field for column in columns_for(metrics) for field in column.fields]
     if REPEAT in names and REPEAT not in keep:
         times = to_polars(table[[REPEAT]] if _is_pandas(table) else table.select([REPEAT]))[REPEAT]
         if times.dtype.is_numeric() and (times > 1).any():
@@ -198,7 +206,7 @@ def _score_part(
 
     frame = with_expected_ids(to_polars(part))
     scored = score_batch(
-        judge_table(frame, options.columns(metrics)),
+        judge_table(frame, columns_for(metrics)),
         metrics,
         options,
         is_judged=frame[EXPECTED].is_not_null().to_numpy(),
