@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llama_index.core import VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.schema import TextNode
 from markdown_it import MarkdownIt
 from support.verdicts import Rankings, scores, verdict_of
 
@@ -352,3 +355,22 @@ class TestTheFirstLine:
         assert result.outcome == "fail"
         text = to_text(result.report(), width=120)
         assert "Nothing was measured: all 2 questions failed (timeout)." in text
+
+
+def test_passages_that_the_index_lacks_are_named_as_the_cause() -> None:
+    texts = {f"d{n}": f"text {n}" for n in range(20)}
+    queries = {f"q{n}": f"text {n}" for n in range(20)}
+    dataset = RetrievalDataset(queries, {f"q{n}": [f"d{n}"] for n in range(20)})
+
+    def searched(n_indexed: int) -> EvaluationResults:
+        nodes = [TextNode(id_=name, text=text) for name, text in [*texts.items()][:n_indexed]]
+        index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+        return evaluate(index, dataset, ["recall@20"])
+
+    report = check_rules(searched(10), "recall@20 >= baseline", baseline=searched(20))
+    assert report.outcome == "fail"
+    assert report.causes[0].startswith(
+        "10 of 20 labels name passages that the index doesn't have, such as 'd10' of question 'q10'"
+    )
+    assert report.report().decision[1].text == report.causes[0]
+    assert not any("the index doesn't have" in note for note in report.notes)

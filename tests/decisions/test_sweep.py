@@ -248,7 +248,9 @@ def test_without_labels_it_says_how_the_metric_is_graded() -> None:
     report = swept.report()
     assert report.lead == "2 configurations, 60 questions, 1 metric"
     assert not [note for note in report.notes if "left out" in note]
-    assert "is graded by mock, not by people, from 0 to 3." in report.decision[1].text
+    assert report.decision[-1].text == (
+        "Graded by mock, not by people: llm_relevancy(label=mock)@1 is from 0 to 3."
+    )
 
 
 def _rows(swept: Sweep) -> list[Row]:

@@ -15,7 +15,6 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     system_of,
 )
-from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
 from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.model import Failure
@@ -39,6 +38,7 @@ _WORST = 5
 _WIDTH = 120
 """How wide the message of a failed assertion is."""
 
+_HOW_TO_ACCEPT = "`rag-metrics gate --accept`, or pytest --rag-accept, writes one"
 _CHOOSE_FIRST = (
     "with that many questions an unchanged system passes 80 % of the time. Choose the number "
     "first: testing again as questions are added lets more losses pass"
@@ -96,38 +96,40 @@ def check_rules(
         fail - recall@5 is 0.50, must be at least 0.8 (2 questions).
     """
     parsed, scores = parse_rules(rules), scores_of(results)
-    before = None if baseline is None else baseline_scores(baseline, scores.name)
-    relative = [rule for rule in parsed if rule.baseline]
-    if relative and before is None:
-        expected = "a baseline, since the rule compares with it"
-        way = "`rag-metrics gate --accept`, or pytest --rag-accept, writes one"
-        raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'; {way}.")
-    if relative and before is not None:
-        check_same_questions(before, scores)
-    measured = []
+    previous = None
+    if baseline is not None:
+        previous = baseline_scores(baseline, scores.name)
+    measured: list[Measured] = []
+    notes: list[str] = []
     for rule in parsed:
-        if rule.baseline and before is not None:
-            measured.append((rule, measure_against(rule, scores, before, clusters)))
-        else:
-            measured.append((rule, measure_alone(rule, scores, clusters)))
-    verdicts = [
-        replace(verdict, worst=tuple(_worst_questions(results, verdict, numbers)))
-        for verdict, (_, numbers) in zip(decide(measured), measured, strict=True)
-    ]
-    notes = list(_notes_on_baseline(scores, before)) if relative else []
-    for _, numbers in measured:
+        if not rule.baseline:
+            measured.append(measure_alone(rule, scores, clusters))
+            continue
+        if previous is None:
+            expected = "a baseline, since the rule compares with it"
+            remedy = f"The rule is '{rule}'; {_HOW_TO_ACCEPT}."
+            raise InvalidInput("baseline", None, expected, remedy)
+        check_same_questions(previous, scores)
+        notes += scored_otherwise({"the baseline": previous, "these scores": scores})
+        measured.append(measure_against(rule, scores, previous, clusters))
+    verdicts = []
+    for verdict, numbers in zip(decide(parsed, measured), measured, strict=True):
+        worst = tuple(_worst_questions(results, verdict, numbers))
+        verdicts.append(replace(verdict, worst=worst))
         notes += numbers.notes
     notes += _failures(verdicts, scores)
-    notes += _remarks(verdicts, scores, before)
+    notes += _remarks(verdicts, scores, previous)
     notes += _notes_of_scores({verdict.metric for verdict in verdicts}, scores)
-    causes = list(_causes(scores, notes))
-    about = results.about if isinstance(results, EvaluationResults) else {}
+    causes = _causes(scores)
+    about = {}
+    if isinstance(results, EvaluationResults) and results.about.get("dataset"):
+        about["dataset"] = results.about["dataset"]
     return GateReport(
         tuple(verdicts),
         scores.name,
         tuple(causes),
         tuple(note for note in dict.fromkeys(notes) if f"{note}." not in causes),
-        {label: value for label, value in about.items() if label == "dataset" and value},
+        about,
     )
 
 
@@ -161,10 +163,10 @@ def assert_retrieval(
     __tracebackhide__ = True
     report = check_rules(results, rules, baseline=baseline, clusters=clusters)
     if report.broken(strict=strict):
-        shown = report.report()
-        # pytest's summary shows the first line alone, which therefore decides
-        first = one_line(shown.decision[0].text)
-        raise GateFailed(f"{first}\n{to_text(shown, width=_WIDTH)}")
+        content = report.report()
+        # pytest's summary has the first line alone, which therefore decides
+        decision = one_line(content.decision[0].text)
+        raise GateFailed(f"{decision}\n{to_text(content, width=_WIDTH)}")
     for verdict in report.broken(strict=True):
         warn_caller(InconclusiveGate(verdict.sentence))
     return report
@@ -177,67 +179,61 @@ def _worst_questions(
     if verdict.outcome == "pass" or not measured.scores:
         return
     improvements = {
-        query_id: verdict.rule.improvement(now - (before or 0.0))
-        for query_id, (now, before) in measured.scores.items()
+        query_id: verdict.rule.improvement(score - (previous or 0.0))
+        for query_id, (score, previous) in measured.scores.items()
     }
-    ceiling = 0.0 if verdict.rule.baseline else max(improvements.values())
-    if not verdict.rule.baseline and len(set(improvements.values())) == 1:
-        ceiling = math.inf
-    below = [query_id for query_id, change in improvements.items() if change < ceiling]
+    ceiling = 0.0
+    if not verdict.rule.baseline:
+        ceiling = max(improvements.values())
+        if ceiling == min(improvements.values()):
+            ceiling = math.inf
+    losing = [query_id for query_id, amount in improvements.items() if amount < ceiling]
     system = system_of(results)
-    for query_id in sorted(below, key=improvements.__getitem__)[:_WORST]:
+    for query_id in sorted(losing, key=improvements.__getitem__)[:_WORST]:
         story = query_answers(query_id, [system], measured.metric)
         yield WorstQuestion(query_id, *measured.scores[query_id], story=story)
 
 
-def _causes(scores: Scores, notes: Sequence[str]) -> Iterator[str]:
-    """What explains a loss: nothing was measured, or labels name passages that aren't there."""
+def _causes(scores: Scores) -> list[str]:
+    """Why scores may be low: nothing was measured, or labels don't fit; and who graded."""
+    causes = [f"{note}." for note in scores.label_notes]
     if scores.failed and not scores.is_measured:
-        yield nothing_measured(scores.counts, [*scores.failed.values()])
-    for note in notes:
-        if note.startswith(NOT_VALID):
-            yield f"{note}."
-
-
-def _notes_on_baseline(scores: Scores, before: Scores | None) -> list[str]:
-    return (
-        [] if before is None else scored_otherwise({"the baseline": before, "these scores": scores})
-    )
+        causes.insert(0, nothing_measured(scores.counts, [*scores.failed.values()]))
+    return causes
 
 
 def _notes_of_scores(decided: set[str], scores: Scores) -> Iterator[str]:
     """The notes of the scores that aren't of other metrics alone."""
     for note in scores.notes:
-        first = note.partition(": ")[0].split(", ")
-        metrics = {name for name in scores if name in first or note.startswith(f"{name} ")}
+        subjects = note.partition(": ")[0].split(", ")
+        metrics = {name for name in scores if name in subjects or note.startswith(f"{name} ")}
         if not metrics or metrics & decided:
             yield note
 
 
 def _failures(verdicts: Sequence[Verdict], scores: Scores) -> list[str]:
     """Which questions failed, where a rule isn't kept because of them."""
-    broken = [verdict for verdict in verdicts if verdict.outcome != "pass"]
-    if not any(each.metric == "failed" or each.n < each.expected for each in broken):
-        return []
     failures = [Failure("", query_id, error) for query_id, error in scores.failed.items()]
-    return [f"failed: {line.text}" for line in failure_lines(failures)]
+    for verdict in verdicts:
+        is_incomplete = verdict.metric == "failed" or verdict.n < verdict.expected
+        if is_incomplete and verdict.outcome != "pass":
+            return [f"failed: {line.text}" for line in failure_lines(failures)]
+    return []
 
 
-def _remarks(verdicts: Sequence[Verdict], scores: Scores, before: Scores | None) -> Iterator[str]:
+def _remarks(verdicts: Sequence[Verdict], scores: Scores, previous: Scores | None) -> Iterator[str]:
     """How to read the verdicts that don't pass."""
     undecided = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
     if any(verdict.needed for verdict in undecided):
         yield _CHOOSE_FIRST
     if any(verdict.together > 1 for verdict in verdicts if verdict.outcome != "pass"):
         yield _ADJUSTED.format(rules=max(verdict.together for verdict in verdicts))
-    proofless = [verdict for verdict in undecided if verdict.difference == 0.0]
-    if before is not None and proofless:
-        yield f"{_EQUAL_SCORES}{_unlike_rankings(scores, before)}"
-
-
-def _unlike_rankings(scores: Scores, before: Scores) -> str:
-    """Why rankings that may be identical aren't taken for it."""
+    if previous is None or all(verdict.difference != 0.0 for verdict in undecided):
+        return
     query_ids = (*scores.query_ids, *scores.excluded)
-    if not all(scores.rankings.get(each) and before.rankings.get(each) for each in query_ids):
-        return _UNKNOWN_RANKINGS
-    return _SCORED_OTHERWISE if scored_otherwise({"": before, "now": scores}) else ""
+    reason = ""
+    if scored_otherwise({"": previous, "now": scores}):
+        reason = _SCORED_OTHERWISE
+    if not all(scores.rankings.get(each) and previous.rankings.get(each) for each in query_ids):
+        reason = _UNKNOWN_RANKINGS
+    yield f"{_EQUAL_SCORES}{reason}"

@@ -19,15 +19,15 @@ from .rules import Rule
 from .verdict import Outcome, Verdict, corrected_confidence
 
 
-def decide(measured: Sequence[tuple[Rule, Measured]]) -> list[Verdict]:
+def decide(rules: Sequence[Rule], measured: Sequence[Measured]) -> list[Verdict]:
     """The verdict of each rule, in the order given."""
     tests: dict[int, _Test] = {}
-    for position, (rule, numbers) in enumerate(measured):
+    for position, (rule, numbers) in enumerate(zip(rules, measured, strict=True)):
         if numbers.evidence is not None and _certain_outcome(rule, numbers) is None:
             tests[position] = _Test(rule, numbers.evidence)
     together = _numbers_of_tests(tests)
     verdicts = []
-    for position, (rule, numbers) in enumerate(measured):
+    for position, (rule, numbers) in enumerate(zip(rules, measured, strict=True)):
         verdict = _undecided(rule, numbers)
         if position in tests:
             verdict = _decided(verdict, tests[position].evidence, together[position])
@@ -54,15 +54,15 @@ class _Test(NamedTuple):
 
 def _numbers_of_tests(tests: dict[int, _Test]) -> dict[int, int]:
     """How many tests each test is corrected for: those that failed no longer count."""
-    left = dict(tests)
-    together: dict[int, int] = {}
-    while left:
-        number = len({test.key for test in left.values()})
-        failing = [position for position, test in left.items() if test.fails(number)]
-        for position in failing or list(left):
-            together[position] = number
-            del left[position]
-    return together
+    undecided = dict(tests)
+    numbers: dict[int, int] = {}
+    while undecided:
+        number = len({test.key for test in undecided.values()})
+        failing = [position for position, test in undecided.items() if test.fails(number)]
+        for position in failing or list(undecided):
+            numbers[position] = number
+            del undecided[position]
+    return numbers
 
 
 def _certain_outcome(rule: Rule, measured: Measured) -> Outcome | None:
@@ -73,17 +73,22 @@ def _certain_outcome(rule: Rule, measured: Measured) -> Outcome | None:
         return _pass_or_fail(rule.is_kept_by(0.0))
     if measured.evidence is not None:
         return None
-    observed = measured.value if measured.difference is None else measured.difference
-    return _pass_or_fail(rule.is_kept_by(observed))
+    if measured.difference is not None:
+        return _pass_or_fail(rule.is_kept_by(measured.difference))
+    return _pass_or_fail(rule.is_kept_by(measured.value))
 
 
 def _pass_or_fail(is_kept: bool) -> Outcome:
-    return "pass" if is_kept else "fail"
+    if is_kept:
+        return "pass"
+    return "fail"
 
 
 def _undecided(rule: Rule, measured: Measured) -> Verdict:
     """The verdict as far as it needs no bounds."""
-    bound = 0.0 if measured.identical and rule.confidence is not None else None
+    bound = None
+    if measured.identical and rule.confidence is not None:
+        bound = 0.0
     return Verdict(
         rule=rule,
         metric=measured.metric,
@@ -105,19 +110,28 @@ def _decided(verdict: Verdict, evidence: Evidence, together: int) -> Verdict:
     rule, confidence = verdict.rule, verdict.rule.confidence or 0.0
     lowest = evidence.bounds(confidence)[0]
     highest = evidence.bounds(corrected_confidence(rule, together))[1]
-    worst = None if lowest is None else rule.improvement(lowest)
-    best = None if highest is None else rule.improvement(highest)
-    lower, upper = (best, worst) if rule.lower_is_better else (worst, best)
+    bounds = _in_direction(rule, lowest), _in_direction(rule, highest)
+    worst_bound, best_bound = bounds
+    lower, upper = bounds
+    if rule.lower_is_better:
+        upper, lower = bounds
     verdict = replace(verdict, lower=lower, upper=upper, together=together)
-    if worst is not None and rule.is_kept_by(worst):
+    if worst_bound is not None and rule.is_kept_by(worst_bound):
         return replace(verdict, outcome="pass")
-    if best is not None and not rule.is_kept_by(best):
+    if best_bound is not None and not rule.is_kept_by(best_bound):
         return replace(verdict, outcome="fail")
-    is_lost = (highest or 0.0) < -NOISE
-    if is_lost or not isinstance(evidence, PairedEvidence):
+    has_lost = (highest or 0.0) < -NOISE
+    if has_lost or not isinstance(evidence, PairedEvidence):
         return verdict
     return replace(
         verdict,
         needed=evidence.needed(rule.tolerance, confidence),
         decidable=evidence.decidable(confidence),
     )
+
+
+def _in_direction(rule: Rule, bound: float | None) -> float | None:
+    """A bound of negated scores as one of the scores."""
+    if bound is None:
+        return None
+    return rule.improvement(bound)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.decisions.result_columns import Column, records_of, table_of
+from llama_index_rag_metrics.decisions.result_columns import Column, table_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.numbers import counted, digits_apart, digits_for
@@ -67,8 +67,10 @@ class GateReport(Reportable):
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """The verdicts that close the gate: failed ones, with `strict` also inconclusive ones."""
-        shut = ("fail", "inconclusive") if strict else ("fail",)
-        return [verdict for verdict in self.verdicts if verdict.outcome in shut]
+        closing = ["fail"]
+        if strict:
+            closing.append("inconclusive")
+        return [verdict for verdict in self.verdicts if verdict.outcome in closing]
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
@@ -76,19 +78,21 @@ class GateReport(Reportable):
     def report(self, *, full: bool = False) -> m.Report:
         """The verdicts, the worst questions and why; as a table, one row per verdict."""
         worst_first = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
-        table = table_of("", worst_first, _COLUMNS, label=_RULE)
+        title, name = "Retrieval gate", "now"
+        if self.name:
+            title, name = f"Retrieval gate of {self.name}", self.name
         rules = counted(len(worst_first), "rule", "rules")
         causes = [m.Statement(cause, "alarm") for cause in self.causes]
         return m.Report(
-            title=f"Retrieval gate of {self.name}" if self.name else "Retrieval gate",
-            lead=" · ".join(one_line(part) for part in [rules, *self.about.values()]),
+            title=title,
+            lead=" · ".join(map(one_line, [rules, *self.about.values()])),
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=[*_decision(worst_first), *causes],
             about=[*self.about.items()],
-            sections=[m.Section(_VERDICTS, [table])],
-            listings=_listings(worst_first, self.name or "now"),
+            sections=[m.Section(_VERDICTS, [table_of("", worst_first, _COLUMNS, label=_RULE)])],
+            listings=_listings(worst_first, name),
             notes=self.notes,
-            records=records_of(self.verdicts, _RECORDS),
+            records=m.Records.of([_record(verdict) for verdict in self], _RECORDS),
         )
 
     def to_json(self, path: str | Path | None = None) -> str:
@@ -109,106 +113,117 @@ def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
     """How many rules are broken or undecided, with the first one's sentence; then the others."""
     if not worst_first:
         return [m.Statement("No rule was checked.", "open")]
-    first, n = worst_first[0], len(worst_first)
-    alike = [verdict for verdict in worst_first if verdict.outcome == first.outcome]
-    is_single = len(alike) == 1
-    template = _DECISIONS[first.outcome, n == 1]
-    if is_single and n > 1:
-        template = _DECISIONS_ON_ONE[first.outcome]
-    text = template.format(
-        sentence=first.sentence,
-        some=f"{len(alike):,}",
-        rules=counted(n, "rule", "rules"),
-        metrics=listed([*dict.fromkeys(verdict.metric for verdict in alike)]),
-    )
-    label = "" if first.outcome == "pass" and n > 1 else first.outcome
-    statements = [m.Statement(text, _TONES[first.outcome], label, _VERDICTS)]
-    for verdict in worst_first[1:] if is_single else worst_first:
+    worst, n = worst_first[0], len(worst_first)
+    equals = [verdict for verdict in worst_first if verdict.outcome == worst.outcome]
+    fields = {"rules": counted(n, "rule", "rules"), "sentence": worst.sentence}
+    fields["some"] = f"{len(equals):,}"
+    fields["metrics"] = listed([*dict.fromkeys(verdict.metric for verdict in equals)])
+    template, unsaid = _DECISIONS[worst.outcome, n == 1], worst_first
+    if len(equals) == 1:
+        unsaid = worst_first[1:]
+        if n > 1:
+            template = _DECISIONS_ON_ONE[worst.outcome]
+    tone, label = _TONES[worst.outcome], worst.outcome
+    statements = [m.Statement(template.format(**fields), tone, label, _VERDICTS)]
+    if worst.outcome == "pass" and n > 1:
+        statements = [m.Statement(template.format(**fields), tone, evidence=_VERDICTS)]
+    for verdict in unsaid:
         if verdict.outcome != "pass":
             tone = _TONES[verdict.outcome]
             statements.append(m.Statement(str(verdict), tone, verdict.outcome))
     return statements
 
 
-def _number(value: float | None, form: m.Form, verdict: Verdict) -> m.Cell:
-    """A number with the digits that the questions carry, told apart from the rule's limit."""
-    is_difference = form == "signed"
-    limit = verdict.rule.value if is_difference == verdict.rule.baseline else None
-    return m.Cell(value, form, limit=limit, digits=digits_for(verdict.n, _bounds(verdict)))
-
-
-def _bounds(verdict: Verdict) -> m.Cell:
-    form = "signed" if verdict.rule.baseline else "score"
-    cell = m.Cell(form, "bounds", limit=verdict.rule.value)
-    if verdict.rule.confidence is None:
-        return cell
-    return cell._replace(low=verdict.lower, high=verdict.upper)
+def _outcome_cell(verdict: Verdict) -> m.Cell:
+    return m.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome])
 
 
 def _bounds_cell(verdict: Verdict) -> m.Cell:
-    bounds = _bounds(verdict)
-    return bounds._replace(digits=digits_for(verdict.n, bounds))
+    """The bounds, with the digits that the questions carry, told apart from the rule's limit."""
+    cell = m.Cell("score", "bounds", limit=verdict.rule.value)
+    if verdict.rule.baseline:
+        cell = cell._replace(value="signed")
+    if verdict.rule.confidence is not None:
+        cell = cell._replace(low=verdict.lower, high=verdict.upper)
+    return cell._replace(digits=digits_for(verdict.n, cell))
+
+
+def _score_cell(verdict: Verdict, score: float | None) -> m.Cell:
+    """A mean of the questions compared, of which there may be none."""
+    digits = _bounds_cell(verdict).digits
+    if not verdict.n:
+        return m.Cell(None, "score", digits=digits)
+    return m.Cell(score, "score", digits=digits)
 
 
 def _value_cell(verdict: Verdict) -> m.Cell:
     if isinstance(verdict.value, int):
         return m.Cell(verdict.value, "count")
-    return _number(verdict.value if verdict.n else None, "score", verdict)
+    cell = _score_cell(verdict, verdict.value)
+    if verdict.rule.baseline:
+        return cell
+    return cell._replace(limit=verdict.rule.value)
 
 
-def _baseline_cell(verdict: Verdict) -> m.Cell:
-    value = verdict.baseline if verdict.n else None
-    return _number(value, "score", verdict)._replace(limit=None)
+def _difference_cell(verdict: Verdict) -> m.Cell:
+    digits = _bounds_cell(verdict).digits
+    return m.Cell(verdict.difference, "signed", limit=verdict.rule.value, digits=digits)
 
 
 _RULE: Column[Verdict] = Column("rule", lambda verdict: str(verdict.rule))
 _COLUMNS: Sequence[Column[Verdict]] = (
-    Column("verdict", lambda each: m.Cell(each.outcome, "outcome", _TONES[each.outcome])),
+    Column("verdict", _outcome_cell),
     Column("now", _value_cell),
-    Column("baseline", _baseline_cell),
-    Column("difference", lambda verdict: _number(verdict.difference, "signed", verdict)),
+    Column("baseline", lambda verdict: _score_cell(verdict, verdict.baseline)),
+    Column("difference", _difference_cell),
     Column("bounds", _bounds_cell),
     Column("questions", lambda verdict: m.Cell(verdict.n, "count")),
 )
-_RECORDS: Sequence[Column[Verdict]] = (
-    _RULE,
-    Column("metric", lambda verdict: verdict.metric),
-    Column("outcome", lambda verdict: verdict.outcome),
-    Column("value", lambda verdict: verdict.value),
-    Column("baseline", lambda verdict: verdict.baseline),
-    Column("difference", lambda verdict: verdict.difference),
-    Column("lower", lambda verdict: verdict.lower),
-    Column("upper", lambda verdict: verdict.upper),
-    Column("n", lambda verdict: verdict.n),
-    Column("expected", lambda verdict: verdict.expected),
-    Column("together", lambda verdict: verdict.together),
-    Column("identical", lambda verdict: verdict.identical),
-    Column("needed", lambda verdict: verdict.needed),
-    Column("decidable", lambda verdict: verdict.decidable),
-    Column("sentence", lambda verdict: verdict.sentence),
-)
+_RECORDS = [
+    "rule",
+    "metric",
+    "outcome",
+    "value",
+    "baseline",
+    "difference",
+    "lower",
+    "upper",
+    "n",
+    "expected",
+    "together",
+    "identical",
+    "needed",
+    "decidable",
+    "sentence",
+]
 
 
 def _record(verdict: Verdict) -> dict[str, Any]:
-    """The verdict for JSON, with its worst questions."""
-    values = {column.name: column.value(verdict) for column in _RECORDS}
-    return {**values, "worst": [question.record() for question in verdict.worst]}
+    """The verdict for programs, with its worst questions."""
+    values = {name: getattr(verdict, name) for name in _RECORDS}
+    worst = [question.record() for question in verdict.worst]
+    return {**values, "rule": str(verdict.rule), "worst": worst}
 
 
 def _listings(worst_first: Sequence[Verdict], name: str) -> list[m.Listing]:
     """The worst questions of each metric whose rule isn't kept, each question once."""
     listings = []
-    shown: set[str] = set()
+    listed_ids: set[str] = set()
     metrics: set[str] = set()
     for verdict in worst_first:
         if verdict.metric in metrics or not verdict.worst:
             continue
         metrics.add(verdict.metric)
-        questions = [question for question in verdict.worst if question.query_id not in shown]
-        repeated = [each.query_id for each in verdict.worst if each.query_id in shown]
-        shown.update(question.query_id for question in questions)
-        stories = [_story(question, name) for question in questions]
-        remark = f"beside {', '.join(repeated)}, above" if repeated else ""
+        stories, repeated = [], []
+        for question in verdict.worst:
+            if question.query_id in listed_ids:
+                repeated.append(question.query_id)
+            else:
+                listed_ids.add(question.query_id)
+                stories.append(_story(question, name))
+        remark = ""
+        if repeated:
+            remark = f"beside {', '.join(repeated)}, above"
         title = f"Worst questions on {verdict.metric}"
         listings.append(m.Listing(title, stories, remark, most=MOST_ITEMS))
     return listings

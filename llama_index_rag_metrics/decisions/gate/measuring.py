@@ -73,7 +73,9 @@ class PairedEvidence:
         if not self._has_units:
             return None, None
         assumed = pseudo_queries(self._units, self.widest, math.inf, counted=CAUTIOUS)
-        failing = assumed if unvaried(self._units)[0] else student(self._units)
+        failing = student(self._units)
+        if unvaried(self._units)[0]:
+            failing = assumed
         lowest = assumed.bounds(confidence)[0][0]
         highest = failing.bounds(confidence)[1][0]
         low, high = np.clip([lowest, highest], *self.possible).tolist()
@@ -84,14 +86,18 @@ class PairedEvidence:
         if not self._has_units:
             return None
         number = self._changes.questions(to_be_kept(confidence), tolerance)
-        return number if number is not None and number > self._units.n[0] else None
+        if number is None or number <= self._units.n[0]:
+            return None
+        return number
 
     def decidable(self, confidence: float) -> float | None:
         """The smallest tolerable loss that these queries rule out with `POWER`, if unchanged."""
         if not self._has_units:
             return None
         loss = self._changes.distance(to_be_kept(confidence), float(self._units.n[0]))
-        return loss if loss is not None and loss <= TOLERABLE * self.widest else None
+        if loss is None or loss > TOLERABLE * self.widest:
+            return None
+        return loss
 
     @cached_property
     def _changes(self) -> Changes:
@@ -135,9 +141,11 @@ def _finite_limits(values: FloatArray, limits: tuple[float, float]) -> tuple[flo
     if not len(values) or np.ptp(values) > NOISE:
         return limits
     reach = max(2 * float(np.abs(values).max()), 1.0)
-    lowest = -reach if low == -math.inf else low
-    highest = reach if high == math.inf else high
-    return lowest, highest
+    if low == -math.inf:
+        low = -reach
+    if high == math.inf:
+        high = reach
+    return low, high
 
 
 Evidence: TypeAlias = "PairedEvidence | MeanEvidence"
@@ -170,8 +178,10 @@ class Measured:
     @property
     def is_covered(self) -> bool:
         """Whether enough of the queries, and of their runs, have a value."""
-        share = self.n / self.expected if self.expected else 0.0
-        return min(share, self.coverage_of_runs) >= MIN_COVERAGE - NOISE
+        if not self.expected:
+            return False
+        coverage = min(self.n / self.expected, self.coverage_of_runs)
+        return coverage >= MIN_COVERAGE - NOISE
 
 
 def measure_against(rule: Rule, now: Scores, before: Scores, clusters: str | None) -> Measured:
@@ -237,7 +247,9 @@ def measure_alone(rule: Rule, scores: Scores, clusters: str | None) -> Measured:
         return Measured(rule.metric, counts[rule.metric], n, n, {})
     metric = name_in(scores, rule.metric)
     check_finite(scores, [metric])
-    by_query = scores.by_query(metric) if scores.is_measured else {}
+    by_query = {}
+    if scores.is_measured:
+        by_query = scores.by_query(metric)
     measured = Measured(
         metric,
         scores.means[metric],
@@ -272,12 +284,15 @@ def _expected(scores: Scores, metric: str) -> int:
         return len(scores.unanswerable)
     needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}
     n = len({*scores.query_ids, *scores.excluded})
-    needs_labels = needless.isdisjoint(scores.by_query(metric))
-    return n - len(needless) if needs_labels else n
+    if needless.isdisjoint(scores.by_query(metric)):
+        return n - len(needless)
+    return n  # a metric that needs no labels
 
 
 def _coverage_of_runs(scores: Scores, metric: str) -> float:
     """The share of the runs with a value, of those of questions that should have one."""
     runs = [run for run in scores.repeats if metric in run]
     expected = sum(_expected(run, metric) for run in runs)
-    return sum(run.n(metric) for run in runs) / expected if expected else 1.0
+    if not expected:
+        return 1.0
+    return sum(run.n(metric) for run in runs) / expected

@@ -113,11 +113,13 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
     @property
     def tolerance(self) -> float:
         """The loss that is tolerated; below 0, the gain that is wanted."""
-        return self.value if self.lower_is_better else -self.value
+        return -self.improvement(self.value)
 
     def improvement(self, amount: float) -> float:
         """A score or a difference, negated where less is better; the reverse is the same."""
-        return -amount if self.lower_is_better else amount
+        if self.lower_is_better:
+            return -amount
+        return amount
 
     def is_kept_by(self, amount: float) -> bool:
         """Whether a score, or a difference from the baseline, keeps to the limit."""
@@ -130,14 +132,17 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
             return f"{self.value:.12g}"
         if not self.value:
             return "baseline"
-        direction = "-" if self.value < 0 else "+"
-        return f"baseline {direction} {abs(self.value):.12g}"
+        if self.value < 0:
+            return f"baseline - {-self.value:.12g}"
+        return f"baseline + {self.value:.12g}"
 
     def __str__(self) -> str:
         rule = f"{self.metric} {self.sign} {self.limit}"
         if self.confidence is not None:
             return f"{rule} at {self.confidence * 100:.10g}%"
-        return f"{rule} as observed" if self.baseline else rule
+        if self.baseline:
+            return f"{rule} as observed"
+        return rule
 
 
 RuleLike: TypeAlias = "str | Rule | Iterable[str | Rule]"

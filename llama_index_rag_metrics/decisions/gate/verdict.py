@@ -59,6 +59,7 @@ _BOUNDS = {
     "at best": " (at best {bound} with {confidence} confidence)",
     "at worst": " (at worst {bound} with {confidence} confidence)",
 }
+_ENDS = {False: "at least", True: "at most"}
 _OPEN = {
     "limit": "{questions} can't tell.",
     "loss is clear": (
@@ -84,7 +85,9 @@ _MISSING = {
 
 def change_nouns(*, lower_is_better: bool) -> tuple[str, str]:
     """What a change for the better is called, and one for the worse."""
-    return ("fall", "rise") if lower_is_better else ("gain", "loss")
+    if lower_is_better:
+        return "fall", "rise"
+    return "gain", "loss"
 
 
 class WorstQuestion(NamedTuple):
@@ -102,7 +105,8 @@ class WorstQuestion(NamedTuple):
         errors: list[str] = []
         for answer in self.story.answers:
             retrieved += retrieved_lines(self.story, answer, MOST_ITEMS, {})
-            errors += [answer.error] if answer.error else []
+            if answer.error:
+                errors.append(answer.error)
         return {
             "query_id": self.query_id,
             "question": self.story.text,
@@ -160,28 +164,38 @@ class Verdict(Sentence):
     @property
     def sentence(self) -> str:
         """What was found, what the rule wants, and where it is undecided, what would decide."""
-        parts = [self._finding, self._way_out, self._missing]
-        return " ".join(part for part in parts if part)
+        parts = [self._finding]
+        if self.outcome == "inconclusive":
+            parts += self._way_out()
+        if self.n and (self.n < self.expected or not self.covered):
+            parts.append(self._missing)
+        return " ".join(parts)
 
     @property
     def confidence(self) -> float:
         """The confidence of the deciding bound: corrected for `together` rules where it fails."""
-        together = self.together if self.outcome == "fail" else 1
-        return corrected_confidence(self.rule, together)
+        if self.outcome == "fail":
+            return corrected_confidence(self.rule, self.together)
+        return corrected_confidence(self.rule, 1)
+
+    @property
+    def _kind(self) -> str:
+        """Which of the findings it is."""
+        if not self.n:
+            return "nothing"
+        if isinstance(self.value, int):
+            return "count"
+        if not self.rule.baseline:
+            return "limit"
+        if not self.identical or self.rule.confidence is None:
+            return "baseline"
+        if self.outcome == "pass":
+            return "identical"
+        return "identical, required more"
 
     @property
     def _finding(self) -> str:
-        if not self.n:
-            why = f"none of {questions(self.expected)} has {self._value_in_words}"
-            if not self.expected:
-                why = "there are no questions"
-            return _FINDINGS["nothing"].format(metric=self.metric, why=why)
-        kind = "baseline" if self.rule.baseline else "limit"
-        if isinstance(self.value, int):
-            kind = "count"
-        elif self.identical and self.rule.confidence is not None:
-            kind = "identical" if self.outcome == "pass" else "identical, required more"
-        return _FINDINGS[kind].format(
+        return _FINDINGS[self._kind].format(
             metric=self.metric,
             value=self._number(self.value),
             before=self._number(self.baseline or 0.0),
@@ -189,17 +203,28 @@ class Verdict(Sentence):
             bound=self._bound,
             wanted=self._wanted,
             questions=questions(self.n),
+            why=self._why_nothing,
         )
 
     @property
+    def _why_nothing(self) -> str:
+        if not self.expected:
+            return "there are no questions"
+        return f"none of {questions(self.expected)} has {self._value_in_words}"
+
+    @property
     def _value_in_words(self) -> str:
-        return "a value both now and in the baseline" if self.rule.baseline else "a value"
+        if self.rule.baseline:
+            return "a value both now and in the baseline"
+        return "a value"
 
     def _number(self, value: float | int) -> str:
         """A count in full, or a score in the digits that n carries, told apart from a limit."""
         if isinstance(value, int):
             return count(value)
-        return score(value, None if self.rule.baseline else self.rule.value, digits_of(self.n))
+        if self.rule.baseline:
+            return score(value, digits=digits_of(self.n))
+        return score(value, self.rule.value, digits_of(self.n))
 
     def _size(self, difference: float) -> str:
         """How large a change is, told apart from none and from what is tolerated."""
@@ -207,28 +232,35 @@ class Verdict(Sentence):
         texts = [score(abs(difference), limit, digits_of(self.n)) for limit in limits]
         return max(texts, key=len)
 
-    def _kind(self, difference: float) -> str:
+    def _noun(self, difference: float) -> str:
         """Whether a change is a gain or a loss; "" for none."""
+        gain, loss = change_nouns(lower_is_better=self.rule.lower_is_better)
         if abs(difference) <= NOISE:
             return ""
-        gain, loss = change_nouns(lower_is_better=self.rule.lower_is_better)
-        return gain if self.rule.improvement(difference) > 0 else loss
+        if self.rule.improvement(difference) > 0:
+            return gain
+        return loss
 
     def _change(self, difference: float) -> str:
-        kind = self._kind(difference)
-        return f"a {kind} of {self._size(difference)}" if kind else "no change"
+        noun = self._noun(difference)
+        if not noun:
+            return "no change"
+        return f"a {noun} of {self._size(difference)}"
 
     @property
     def _wanted(self) -> str:
         """What a rule asks for, after "must be" where it has no baseline."""
         rule = self.rule
         gain, loss = change_nouns(lower_is_better=rule.lower_is_better)
-        if not rule.baseline:
-            kind = "at most" if rule.lower_is_better else "at least"
-        elif rule.tolerance < 0:
+        kind = "at least"
+        if rule.baseline and rule.tolerance < 0:
             kind = "gain"
-        else:
-            kind = "some loss" if rule.tolerance else "no loss"
+        elif rule.baseline and rule.tolerance:
+            kind = "some loss"
+        elif rule.baseline:
+            kind = "no loss"
+        elif rule.lower_is_better:
+            kind = "at most"
         size = given(abs(rule.tolerance))
         return _WANTED[kind].format(limit=rule.limit, gain=gain, loss=loss, size=size)
 
@@ -237,64 +269,71 @@ class Verdict(Sentence):
         """How bad it may be; of a rule that fails, how good."""
         rule, is_fail = self.rule, self.outcome == "fail"
         is_upper = is_fail != rule.lower_is_better
-        bound = self.upper if is_upper else self.lower
+        bound = self.lower
+        if is_upper:
+            bound = self.upper
         if rule.confidence is None or not self.covered or bound is None:
             return ""
-        confidence = percent(self.confidence)
+        kind, text = self._bound_of_difference(bound)
         if not rule.baseline:
-            kind = "at most" if is_upper else "at least"
-            return _BOUNDS[kind].format(bound=self._number(bound), confidence=confidence)
-        change = self._kind(bound)
-        if change and change == self._kind(self.difference or 0.0):
-            is_loss = rule.improvement(bound) < 0
-            kind = "at most" if is_loss != is_fail else "at least"
-            return _BOUNDS[kind].format(bound=self._size(bound), confidence=confidence)
-        kind = "at best" if is_fail else "at worst"
-        return _BOUNDS[kind].format(bound=self._change(bound), confidence=confidence)
+            text = self._number(bound)
+            kind = _ENDS[is_upper]
+        return _BOUNDS[kind].format(bound=text, confidence=percent(self.confidence))
 
-    @property
-    def _way_out(self) -> str:
+    def _bound_of_difference(self, bound: float) -> tuple[str, str]:
+        """Which of the bounds it is, and its size; with a noun unless it is that of the change."""
+        is_fail = self.outcome == "fail"
+        noun = self._noun(bound)
+        if noun and noun == self._noun(self.difference or 0.0):
+            is_loss = self.rule.improvement(bound) < 0
+            return _ENDS[is_loss != is_fail], self._size(bound)
+        if is_fail:
+            return "at best", self._change(bound)
+        return "at worst", self._change(bound)
+
+    def _way_out(self) -> list[str]:
         """What can't be told, and what would tell it."""
         rule = self.rule
-        if self.outcome != "inconclusive":
-            return ""
         gain, loss = change_nouns(lower_is_better=rule.lower_is_better)
-        best = self.lower if rule.lower_is_better else self.upper
-        is_lost = rule.improvement(best or 0.0) < 0
+        best = self.upper
+        if rule.lower_is_better:
+            best = self.lower
+        kind = "loss"
         if not rule.baseline:
             kind = "limit"
         elif rule.tolerance < 0:
             kind = "gain"
         elif not rule.tolerance:
             kind = "any loss"
-        else:
-            kind = "loss is clear" if is_lost else "loss"
-        size = given(abs(rule.tolerance))
-        n = questions(self.n)
-        unsure = _OPEN[kind].format(gain=gain, loss=loss, size=size, questions=n)
-        way_out = self._what_would_decide(loss) if kind in ("loss", "any loss", "gain") else ""
-        return f"{unsure} {way_out}".rstrip()
-
-    def _what_would_decide(self, loss: str) -> str:
-        if self.needed is None and (self.decidable is None or self.rule.tolerance):
-            return ""
-        kind = "questions" if self.decidable is None else "questions or tolerance"
-        if self.needed is None:
-            kind = "tolerance"
-        return _WAYS_OUT[kind].format(
-            needed=_about(self.needed or 0),
-            decidable=rounded_up(self.decidable or 0.0, 2),
-            loss=loss,
+        elif rule.improvement(best or 0.0) < 0:
+            kind = "loss is clear"
+        text = _OPEN[kind].format(
+            gain=gain, loss=loss, size=given(abs(rule.tolerance)), questions=questions(self.n)
         )
+        if kind in ("limit", "loss is clear"):
+            return [text]
+        return [text, *self._what_would_decide(loss)]
+
+    def _what_would_decide(self, loss: str) -> list[str]:
+        needed, decidable = _about(self.needed or 0), rounded_up(self.decidable or 0.0, 2)
+        if self.needed is not None and self.decidable is not None:
+            kind = "questions or tolerance"
+        elif self.needed is not None:
+            kind = "questions"
+        elif self.decidable is not None and not self.rule.tolerance:
+            kind = "tolerance"
+        else:
+            return []
+        return [_WAYS_OUT[kind].format(needed=needed, decidable=decidable, loss=loss)]
 
     @property
     def _missing(self) -> str:
         """How many questions have no value."""
-        if not self.n or (self.n >= self.expected and self.covered):
-            return ""
-        kind = "few" if self.covered else "too few"
+        kind = "too few"
         if self.n >= self.expected:
             kind = "runs"
+        elif self.covered:
+            kind = "few"
         return _MISSING[kind].format(
             n=f"{self.n:,}", expected=questions(self.expected), value=self._value_in_words
         )

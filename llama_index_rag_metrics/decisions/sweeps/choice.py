@@ -29,7 +29,6 @@ class Choice(Sequence[Configuration]):
         confidence: 1 - this is how often, at most, a winner is named though there is none, and how
             often a configuration that isn't within the tolerance is taken to be.
         tolerance: how much worse than the best one the recommended configuration may be.
-        grading: how the metric that decides is graded, if it needs no labels.
     """
 
     def __init__(
@@ -39,13 +38,11 @@ class Choice(Sequence[Configuration]):
         *,
         confidence: float = 0.95,
         tolerance: float | None = None,
-        grading: str = "",
     ) -> None:
         self._configurations = tuple(configurations)
         self.metric_names = tuple(metric_names)
         self.confidence = confidence
         self.tolerance = margin_of(self.primary, tolerance, "tolerance")
-        self.grading = grading
 
     @property
     def primary(self) -> str:

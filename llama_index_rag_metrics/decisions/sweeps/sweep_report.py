@@ -20,7 +20,7 @@ from llama_index_rag_metrics.report.numbers import (
     score,
 )
 from llama_index_rag_metrics.stories.label_view import System
-from llama_index_rag_metrics.stories.results_report import failures, glossary, remarks
+from llama_index_rag_metrics.stories.results_report import failures, glossary, remarks, unsaid
 
 from .choice import Choice
 from .configuration import Configuration
@@ -45,14 +45,15 @@ def sweep_report(choice: Choice) -> m.Report:
         questions(n_questions),
         counted(len(choice.metric_names), "metric", "metrics"),
     ]
+    statements = _statements(choice)
     return m.Report(
         title=f"Sweep over {', '.join(parameters) or 'one configuration'}",
         lead=", ".join(sizes),
-        decision=_statements(choice),
+        decision=statements,
         about=_about(systems),
         sections=_sections(choice),
         failures=failures(systems),
-        notes=[*_notes(choice, n_questions), *remarks(systems)],
+        notes=[*_notes(choice, n_questions), *unsaid(remarks(systems), statements)],
         glossary=glossary(choice.metric_names),
         metrics=choice.metric_names,
         primary=choice.primary,
@@ -69,10 +70,19 @@ def _statements(choice: Choice) -> list[m.Statement]:
     elif choice.recommended is not None and len(choice.finished) > 1:
         tone = "best"
     statements = [m.Statement(decision_in_words(choice), tone, evidence=evidence)]
-    for text in (choice.grading, costs_in_words(choice)):
-        if text:
-            statements.append(m.Statement(text, evidence=_CONFIGURATIONS))
-    return statements
+    costs = costs_in_words(choice)
+    if costs:
+        statements.append(m.Statement(costs, evidence=_CONFIGURATIONS))
+    return [*statements, *_label_statements(choice)]
+
+
+def _label_statements(choice: Choice) -> list[m.Statement]:
+    """Who graded, or that labels don't fit, where it holds for all configurations."""
+    notes = [results.scores.label_notes for results in choice.all_results.values()]
+    if not notes:
+        return []
+    common = set(notes[0]).intersection(*notes)
+    return [m.Statement(f"{note}.", "alarm") for note in notes[0] if note in common]
 
 
 def _questions(systems: Sequence[System], metric: str) -> set[str]:

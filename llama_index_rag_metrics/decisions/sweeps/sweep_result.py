@@ -21,7 +21,6 @@ class Sweep(Reportable, Choice):
         confidence: 1 - this is how often, at most, a winner is named though there is none, and how
             often a configuration that isn't within the tolerance is taken to be.
         tolerance: how much worse than the best one the recommended configuration may be.
-        grading: how the metric that decides is graded, if it needs no labels.
 
     Examples:
         >>> from llama_index_rag_metrics import sweep

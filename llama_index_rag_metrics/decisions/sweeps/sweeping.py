@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from inspect import cleandoc
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from typing_extensions import Unpack
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
@@ -32,8 +29,6 @@ from llama_index_rag_metrics.evaluation.who_asks import Told
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.metrics.texts.llm_relevancy import LLMRelevancy
-from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
@@ -46,7 +41,6 @@ from llama_index_rag_metrics.runtime.errors import (
     JournalMismatch,
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
-from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_options
@@ -62,12 +56,6 @@ may be asynchronous."""
 _LONGEST_NAME = 80
 _MIN_SCORE = "min_score"
 """The parameter that `evaluate` gets, unless `build` takes it."""
-
-_GRADINGS = {
-    "LLM": "{metric} is graded by {model}, not by people, from {low:g} to {high:g}.",
-    "limited": "{metric} needs no labels: {meaning} It is from {low:g} to {high:g}.",
-    "unlimited": "{metric} needs no labels: {meaning}",
-}
 
 
 class SweepOptions(StageOptions, total=False):
@@ -189,7 +177,6 @@ async def asweep(
         names,
         confidence=confidence,
         tolerance=tolerance,
-        grading=_grading(chosen[0]),
     )
 
 
@@ -203,23 +190,6 @@ def _check(options: SweepOptions) -> None:
         raise InvalidInput("name", options.get("name"), sentence=sentence)
     check_known(asweep, options)
     _ = RunOptions.of({**options, "cache": None})
-
-
-def _grading(metric: BaseRetrievalMetric) -> str:
-    """How a metric that needs no labels is graded; "" for one that needs them."""
-    if not isinstance(metric, TextMetric) or getattr(metric, "of", "query") != "query":
-        return ""
-    low, high = metric.bounds
-    meaning = cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-    kind, model = "unlimited", ""
-    if isinstance(metric, LLMRelevancy):
-        llm = metric.llm or model_of_settings("llm", metric.name)
-        kind, model = "LLM", metric.label or llm.metadata.model_name
-    elif math.isfinite(high - low):
-        kind = "limited"
-    return _GRADINGS[kind].format(
-        metric=metric.metric_name, model=model, meaning=meaning, low=low, high=high
-    )
 
 
 def _takes(build: Build, parameter: str) -> bool:
