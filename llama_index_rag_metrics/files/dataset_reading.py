@@ -83,8 +83,8 @@ def _open(source: Any, fields: Fields) -> Source:
     opened = open_source(source, fields)
     if opened.is_trec:
         raise _unknown(opened.location.path, "its name ends in none of .jsonl, .json, .csv, …")
-    if not opened.is_understood:
-        raise _unknown(opened.location.path, "it has none of their attributes")
+    if opened.fault:
+        raise _unknown(opened.location.path, opened.fault)
     return opened
 
 

@@ -37,7 +37,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "doc_id": ("doc_id", "docno", "docid", "document_id", "corpus-id", "corpus_id", "pid"),
     "score": ("score",),
     "rank": ("rank",),
-    "grade": ("grade", "relevance", "rel", "label", "score"),
+    "grade": ("grade", "relevance", "rel", "label", "rating", "score"),
     "document_id": ("document_id", "_id", "doc_id", "id"),
     "text": ("text", "contents"),
     "title": ("title",),

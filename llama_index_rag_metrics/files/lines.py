@@ -33,6 +33,11 @@ _FOREIGN = {
 }
 """How files begin that are no text, and what to do about it."""
 
+_UTF_16 = {
+    rb"\xff\xfe|\xfe\xff": "utf-16",
+    rb"[^\x00]\x00[^\x00]\x00": "utf-16-le",
+    rb"\x00[^\x00]\x00[^\x00]": "utf-16-be",
+}
 _CONVERT = (
     "text in UTF-8; this looks like {encoding}: "
     "path.write_text(path.read_text('{codec}'), 'utf-8') converts it"
@@ -156,8 +161,9 @@ def _refuse_foreign(raw: bytes, path: Path) -> bytes:
     for pattern, expected in _FOREIGN.items():
         if re.match(pattern, raw):
             raise location.wrong(expected)
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in raw[:4]:
-        raise location.wrong(_CONVERT.format(encoding="UTF-16", codec="utf-16"))
+    for pattern, codec in _UTF_16.items():
+        if re.match(pattern, raw):
+            raise location.wrong(_CONVERT.format(encoding="UTF-16", codec=codec))
     return raw.removeprefix(codecs.BOM_UTF8)
 
 

@@ -75,16 +75,17 @@ class QuestionIds:
         self._fields = fields
         self._asked: Counter[tuple[str, str]] = Counter()
 
-    def read(self, row: Mapping[str, Any], location: Location) -> str:
+    def read(self, row: Mapping[str, Any], location: Location, *, is_whole: bool = True) -> str:
+        """The id of a row's question, of which the row is the whole or one passage."""
         value, text = (self._fields.value(row, field) for field in ("query_id", "query"))
         if value is None and not isinstance(text, str) and not self._fields.has(row, "query_id"):
             raise location.lacks("a field 'query_id'", row)
         if value is not None or not isinstance(text, str):
             return read_id(value, location)
         key = text, str(row.get(REPEAT))
-        self._asked[key] += 1
+        self._asked[key] += is_whole
         digest = f"q-{sha256(encoded(comparable(text))).hexdigest()[:12]}"
-        return digest if self._asked[key] == 1 else f"{digest}-{self._asked[key]}"
+        return digest if self._asked[key] <= 1 else f"{digest}-{self._asked[key]}"
 
 
 def comparable(question: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.rankings.judging.arrow import check_undamaged
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
+from llama_index_rag_metrics.runtime.masking import shorten
 
 from .fields import ATTRIBUTES, EXAMPLE, LABELS, LISTS, TEXTS, Fields
 from .lines import Location, from_json, name_of, read_lines, read_text, without_packing
@@ -57,7 +58,7 @@ class Source(NamedTuple):
     Attributes:
         value: a mapping, such as {query id: ids}, instead of rows.
         is_trec: whether it is a file with TREC's columns, which its reader opens.
-        is_understood: whether it is a source at all.
+        fault: why it is no source at all, or "".
     """
 
     name: str
@@ -65,7 +66,7 @@ class Source(NamedTuple):
     rows: Iterable[Row] = ()
     value: Mapping[Any, Any] | None = None
     is_trec: bool = False
-    is_understood: bool = True
+    fault: str = ""
 
 
 def kind_of(path: Path) -> str:
@@ -86,7 +87,7 @@ def open_source(source: Any, fields: Fields) -> Source:
         return Source(name, location, value=source)
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return Source(name, location, records_of(location.numbered(source)))
-    return Source(name, location, is_understood=False)
+    return Source(name, location, fault="it has none of their attributes")
 
 
 def _open_path(path: Path, fields: Fields) -> Source:
@@ -113,7 +114,7 @@ def _open_json(path: Path, name: str, location: Location) -> Source:
         return Source(name, location, value=value)
     if isinstance(value, list):
         return Source(name, location, records_of(location.numbered(value)))
-    return Source(name, location, is_understood=False)
+    return Source(name, location, fault=f"it holds {shorten(value)}")
 
 
 def records_of(items: Iterable[tuple[Location, Any]]) -> Iterator[Row]:

@@ -33,7 +33,7 @@ def test_a_column_called_like_the_field_gives_way() -> None:
     ("source", "wording"),
     [
         (pd.DataFrame(WIDE), r"a field 'retrieved_ids'.*'gold', 'hits', 'question_no'"),
-        (pd.DataFrame([{"doc_id": "d", "score": 1}]), r"a column 'query_id'.*'doc_id', 'score'"),
+        (pd.DataFrame([{"doc_id": "d", "score": 1}]), r"a field 'query_id'.*'doc_id', 'score'"),
         ([{"retrieved_ids": ["d"], "no": 1}], r"a field 'query_id'.*'no', 'retrieved_ids'"),
     ],
 )

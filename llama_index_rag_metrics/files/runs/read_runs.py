@@ -156,9 +156,8 @@ def _open(source: Any, fields: Fields, kind: str, understood: tuple[str, ...]) -
     if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
         raise UnknownFormat(str(source), "it is a folder", understood, kind)
     opened = open_source(source, fields)
-    if not opened.is_understood:
-        why = "it has none of their attributes"
-        raise UnknownFormat(opened.location.path, why, understood, kind)
+    if opened.fault:
+        raise UnknownFormat(opened.location.path, opened.fault, understood, kind)
     return opened
 
 
@@ -207,9 +206,7 @@ class _RunReader:
 
     def _question_id(self, row: Mapping[str, Any], location: Location, is_passage: bool) -> str:
         text = self._fields.value(row, "query")
-        if is_passage and not self._fields.has(row, "query_id"):
-            raise location.lacks("a column 'query_id'", row)
-        query_id = self._question_ids.read(row, location)
+        query_id = self._question_ids.read(row, location, is_whole=not is_passage)
         if isinstance(text, str):
             self._queries.setdefault(query_id, text)
         return query_id
@@ -317,11 +314,9 @@ class _QrelsReader:
         # what a reviewer skipped, or only remarked on; a document of a dataset's corpus
         if grade is None and ("skipped" in row or {"document_id", "text"} <= row.keys()):
             return
-        if not self._fields.has(row, "query_id"):
-            raise location.lacks("a column 'query_id'", row)
         if not self._fields.has(row, "grade"):
             raise location.lacks("a field 'grade'", row)
-        query_id = self._question_ids.read(row, location)
+        query_id = self._question_ids.read(row, location, is_whole=False)
         passage = self._passages.read(row, location)
         self._judgements.add(query_id, passage, read_grade(grade, location), location)
 
