@@ -77,9 +77,11 @@ def run_gate(
     if accept and baseline is not None and not baseline.is_file():
         _accept(scores, baseline)
         return
-    rules = rule or ([] if baseline is None else [_default_rule(measured)])
-    before = None if baseline is None else baseline_scores(baseline, system or measured.name)
-    report = check_rules(measured, rules, baseline=before)
+    rules, previous = rule or [], None
+    if baseline is not None:
+        rules = rules or [_default_rule(measured)]
+        previous = baseline_scores(baseline, system or measured.name)
+    report = check_rules(measured, rules, baseline=previous)
     _add_to_step_summary(report)
     show(report, form, html=html)
     if accept and baseline is not None:

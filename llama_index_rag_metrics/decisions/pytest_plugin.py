@@ -40,15 +40,15 @@ class RetrievalAssertion:
         --rag-accept, the results are written there first.
         """
         __tracebackhide__ = True
-        chosen = self.baseline if baseline is None else baseline
-        is_compared = any(rule.baseline for rule in parse_rules(rules))
-        if not is_compared:
-            chosen = None
-        elif isinstance(chosen, (str, Path)):
-            chosen = self.root / chosen
+        if baseline is None:
+            baseline = self.baseline
+        if not any(rule.baseline for rule in parse_rules(rules)):
+            baseline = None
+        if isinstance(baseline, (str, Path)):
+            baseline = self.root / baseline
             if self.accept:
-                self._write(chosen, results)
-        return assert_retrieval(results, *rules, baseline=chosen, **options)
+                self._write(baseline, results)
+        return assert_retrieval(results, *rules, baseline=baseline, **options)
 
     def _write(self, path: Path, results: Results) -> None:
         """Write the results as the baseline; two tests can't write different ones to one file."""

@@ -29,6 +29,8 @@ from llama_index_rag_metrics.stories.label_view import System
 OWN_STAGES = (RETRIEVER, CUT, BUDGET)
 """The names that no stage of a user has."""
 
+_ENDS = {"items": CUT, "tokens": BUDGET}
+
 LOSSES_TITLE = "Where relevant passages are lost"
 
 _MOST_NAMED = 3
@@ -38,6 +40,7 @@ _LOST_PASSAGES = {
     "never, failed": "{passage}: relevant, {stage} failed",
     "failed": "{passage}: relevant, retrieved at {rank}, lost as {stage} failed",
 }
+_FAILURES = {"dropped": "failed", "never": "never, failed"}
 _DROPPED = "{n:,} lost at {stage}"
 _FAILED = "{n:,} as {stage} failed"
 _CAUSES = {RETRIEVER: f"{{n:,}} {NEVER}", CUT: f"{{n:,}} {BELOW}", BUDGET: f"{{n:,}} {OVER}"}
@@ -72,9 +75,11 @@ class LostPassage(Sentence):
     failed: bool = False
 
     def __str__(self) -> str:
-        kind = "never" if self.rank is None else "dropped"
+        kind = "dropped"
+        if self.rank is None:
+            kind = "never"
         if self.failed:
-            kind = "never, failed" if self.rank is None else "failed"
+            kind = _FAILURES[kind]
         return _LOST_PASSAGES[kind].format(passage=self.item, rank=self.rank, stage=self.stage)
 
 
@@ -117,39 +122,44 @@ class StageLosses:
             self.n_unknown += 1
             return
         if story.cutoff is not None:
-            self._end = CUT if story.cutoff.unit == "items" else BUDGET
+            self._end = _ENDS[story.cutoff.unit]
         for need in story.wanted:
             if not any(item.grade for item in need):
                 continue
             self.n_wanted += 1
-            having = [answer for answer in story.answers if best_place(answer, need) is not None]
-            self._kept.update(answer.system for answer in having)
+            item, rank = need[0], None
+            for answer in story.answers:
+                if best_place(answer, need) is not None:
+                    self._kept[answer.system] += 1
+                    item = _best_item(answer, need)
             place = _whereabouts(story, need)
-            if place.loss:
-                item = _best_item(having[-1], need) if having else need[0]
-                rank = None if place.before is None else place.before[1]
-                failed = place.loss == "failed"
-                self.losses.append(
-                    LostPassage(place.stage, story.query_id, item.id, item.grade, rank, failed)
-                )
+            if not place.loss:
+                continue
+            if place.before is not None:
+                rank = place.before[1]
+            failed = place.loss == "failed"
+            loss = LostPassage(place.stage, story.query_id, item.id, item.grade, rank, failed)
+            self.losses.append(loss)
 
     @property
     def stages(self) -> list[str]:
         """The stages in order, with the end that the metric sets."""
         names = [system.name for system in self.systems]
-        return [*names, self._end] if self._end else names
+        if self._end:
+            names.append(self._end)
+        return names
 
     @property
     def flow(self) -> list[StageFlow]:
         """What each stage does, in order; all losses add up to what is missing at the end."""
-        lost = Counter(loss.stage for loss in self.losses)
-        kept = {**self._kept, self._end: self.n_wanted - len(self.losses)}
-        return [StageFlow(stage, kept.get(stage, 0), lost[stage]) for stage in self.stages]
+        losses = Counter(loss.stage for loss in self.losses)
+        counts = {**self._kept, self._end: self.n_wanted - len(self.losses)}
+        return [StageFlow(stage, counts.get(stage, 0), losses[stage]) for stage in self.stages]
 
     def lost(self, stage: str) -> list[LostPassage]:
         """The passages that a stage lost for good, the best placed first."""
-        own = [loss for loss in self.losses if loss.stage == stage]
-        return sorted(own, key=lambda loss: loss.rank or 0)
+        losses = [loss for loss in self.losses if loss.stage == stage]
+        return sorted(losses, key=lambda loss: loss.rank or 0)
 
     @property
     def notes(self) -> list[str]:
@@ -160,26 +170,32 @@ class StageLosses:
 
     def statements(self) -> list[m.Statement]:
         """How many relevant passages are missing at the end, and where most were lost."""
-        lost = Counter((loss.stage, loss.failed) for loss in self.losses)
+        counts = Counter((loss.stage, loss.failed) for loss in self.losses)
         is_valid = not any(system.invalid(self.metric) for system in self.systems)
-        if not self.n_wanted or not is_valid or lost[RETRIEVER, True] == self.n_wanted:
+        if not self.n_wanted or not is_valid or counts[RETRIEVER, True] == self.n_wanted:
             return []
-        most = lost.most_common(_MOST_NAMED)
-        causes = [_cause(stage, n, failed=failed) for (stage, failed), n in most]
-        others = len(self.losses) - sum(n for _, n in most)
-        if others:
-            causes.append(f"{others:,} at other stages")
-        kind = "some" if len(self.losses) > 1 else "one"
-        text = _MISSING[kind if self.losses else "none"].format(
+        if not self.losses:
+            return [m.Statement(_MISSING["none"].format(passages=self._passages))]
+        n, causes = len(self.losses), []
+        for (stage, failed), n_of_stage in counts.most_common(_MOST_NAMED):
+            causes.append(_cause(stage, n_of_stage, failed=failed))
+            n -= n_of_stage
+        if n:
+            causes.append(f"{n:,} at other stages")
+        kind = "some"
+        if len(self.losses) == 1:
+            kind = "one"
+        text = _MISSING[kind].format(
             n=len(self.losses), passages=self._passages, causes=", ".join(causes)
         )
-        return [m.Statement(text, evidence=LOSSES_TITLE if self.losses else "")]
+        return [m.Statement(text, evidence=LOSSES_TITLE)]
 
     def section(self) -> m.Section:
         """The stages with what they kept and lost."""
         table = table_of("Relevant passages by stage", self.flow, _COLUMNS, label=_STAGE)
-        shown = [replace(table, remark=f"({self._passages})")] if self.n_wanted else []
-        return m.Section(LOSSES_TITLE, shown)
+        if not self.n_wanted:
+            return m.Section(LOSSES_TITLE, [])
+        return m.Section(LOSSES_TITLE, [replace(table, remark=f"({self._passages})")])
 
     @property
     def _passages(self) -> str:
@@ -194,7 +210,9 @@ _COLUMNS: Sequence[Column[StageFlow]] = (
 
 
 def _cause(stage: str, n: int, *, failed: bool) -> str:
-    template = _FAILED if failed else _CAUSES.get(stage, _DROPPED)
+    template = _CAUSES.get(stage, _DROPPED)
+    if failed:
+        template = _FAILED
     return template.format(n=n, stage=one_line(stage))
 
 
@@ -211,8 +229,9 @@ def _whereabouts(story: m.QueryAnswers, need: Sequence[m.Item]) -> Whereabouts:
     best = best_place(answers[last], need)
     if place.loss or best is None:
         return place
-    before = (answers[last].system, best.rank)
-    return Whereabouts("", "failed", answers[last + 1].system, before)
+    return Whereabouts(
+        "", "failed", answers[last + 1].system, before=(answers[last].system, best.rank)
+    )
 
 
 def _best_item(answer: m.Answer, need: Sequence[m.Item]) -> m.Item:

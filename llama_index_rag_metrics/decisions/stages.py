@@ -114,13 +114,13 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
             stages=True,
             decision=self._decision(),
         )
-        means, *others = report.sections
+        means, *sections = report.sections
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
             primary=self._metric,
             notes=[*report.notes, *losses.notes],
-            sections=[means, losses.section(), *others],
+            sections=[means, losses.section(), *sections],
             listings=[self._listing(stage) for stage in losses.stages],
         )
 
@@ -143,21 +143,20 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     def _decision(self) -> list[m.Statement]:
         """Where passages were lost, and what failed."""
-        lost = self._losses.statements()
-        if len(self) == 1 or not lost:
-            return [*lost, *first_lines(self._systems, self._metric, [])]
+        statements = self._losses.statements()
+        if len(self) == 1 or not statements:
+            return [*statements, *first_lines(self._systems, self._metric, [])]
         # what failed at one stage has failed at those after it
         failed: dict[tuple[str, ...], System] = {}
         for system in self._systems:
             failed.setdefault(tuple(system.scores.failed), system)
-        return with_failures(lost, [*failed.values()], self._metric)
+        return with_failures(statements, [*failed.values()], self._metric)
 
     def _listing(self, stage: str) -> m.Listing:
         """What a stage lost, by question, with where each passage was before."""
-        lost = self._losses.lost(stage)
-        shown = lost[:_LISTED_LOSSES]
+        losses = self._losses.lost(stage)
         remarks: dict[str, tuple[str, list[str]]] = {}
-        for loss in shown:
+        for loss in losses[:_LISTED_LOSSES]:
             story = query_answers(loss.query_id, self._systems, self._losses.metric, stages=True)
             items = {item.id: item for need in story.wanted for item in need}
             # what failed has no story
@@ -170,8 +169,8 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
             m.QueryAnswers(query_id, text, remarks=texts)
             for query_id, (text, texts) in remarks.items()
         ]
-        title = f"Lost at {stage}: {len(lost):,}"
-        return m.Listing(title, questions, more=len(lost) - len(shown))
+        title = f"Lost at {stage}: {len(losses):,}"
+        return m.Listing(title, questions, more=len(losses) - _LISTED_LOSSES)
 
 
 _LISTED_LOSSES = 5

@@ -60,7 +60,7 @@ def check_same_questions(before: Scores, now: Scores) -> None:
         "with another question": _unequal(before.queries, now.queries),
         "with other labels": _unequal(before.labels, now.labels),
     }
-    listed = {what: sorted(map(str, ids)) for what, ids in differences.items() if ids}
+    listed = {reason: sorted(map(str, ids)) for reason, ids in differences.items() if ids}
     if listed:
         raise BaselineMismatch(listed)
 
