@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.wording import why_lines
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
-_BOLD: tuple[m.Tone, ...] = ("best", "leading", "alarm")
+_BOLD: tuple[m.Tone, ...] = ("best", "alarm")
 _QUESTION_CHARACTERS = 200
 
 
@@ -47,7 +47,7 @@ def _blocks(report: m.Report) -> Iterator[str]:
 
 
 def _cell(cell: m.Cell) -> str:
-    text = shown(cell, interval=False)
+    text = shown(cell)
     if cell.form == "outcome":
         return f"{_SIGNS.get(cell.tone, '')} {text}".strip()
     # a number holds no markup but the sign of a small p

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.figure import Draw
 
-# how a value or a sentence looks; "leading" is the best that nothing tested, "open" undecided
-Tone: TypeAlias = Literal["normal", "best", "leading", "quiet", "alarm", "open"]
+# how a value or a sentence looks: better, worse or failed, undecided
+Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
 # what a value is, and so how `numbers.shown` writes it
 Form: TypeAlias = Literal[
     "text",

@@ -27,17 +27,14 @@ from llama_index_rag_metrics.report.wording import why_lines
 _STYLES: dict[m.Tone, str] = {
     "normal": "",
     "best": "bold green",
-    "leading": "bold",
     "quiet": "dim",
     "alarm": "bold red",
     "open": "yellow",
 }
-_MARK = "* "
 _MARGIN, _DIVIDER = 1, 1
-_GAP_BY_SYSTEM, _GAP = 3, 2
-_LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 12
+_GAP = 2
+_LABEL_WIDTH, _HEAD_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 16, 12
 _LEAST_WIDTH = 40
-_SHORT_NAME = 8
 _BREAK = re.compile(r"(?<=\s)(?=\S)|(?<=[^\W_][-_/])(?=[^\W_])")
 
 
@@ -120,14 +117,12 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
         yield _indented(Text(plain(statement.text), _STYLES[statement.tone]))
         if statement.command:
             yield _indented(Text(f"  {plain(statement.command)}", "bold"))
-    tables = report.tables("summary", "detail")
-    widths = _widths([table for table in tables if table.by_system and table.rows], width)
     for section in report.sections:
         for table in section.tables:
             if table.title and table.place != "page":
                 yield _heading(table.title, table.remark)
             if table.place != "page":
-                yield from _split(table, *widths) if table.by_system else _cut_off(table, width)
+                yield from _table(table, width)
         if section.text:
             yield _indented(Text(plain(section.text), "dim"))
     for listing in report.listings:
@@ -147,102 +142,53 @@ def _title(report: m.Report) -> Text:
     title = Text(plain(report.title), "bold")
     if (outcome := report.outcome) is not None:
         title.append(": ")
-        title.append(_text(outcome), _STYLES[outcome.tone])
+        title.append(plain(shown(outcome)), _STYLES[outcome.tone])
     return title.append(f"  {report.lead}" if report.lead else "", "not bold")
 
 
-def _widths(tables: Sequence[m.Table], width: int) -> tuple[int, int, int]:
-    """For all tables of systems: widths of labels and columns, and how many columns a line has."""
-    if not tables:
-        return 0, 0, 1
-    rows = [row for table in tables for row in table.rows]
-    labels = [row.label for row in rows] + [table.first for table in tables if table.system_rows]
-    label = min(max(_LABEL_WIDTH, width // 3), _widest(map(plain, labels)))
-    head = _widest(plain(head) for table in tables for head in table.head)
-    cell = _widest(_MARK + _text(cell) for row in rows for cell in row.cells)
-    column = max(min(_NAME_WIDTH, head), cell)
-    abreast = max(1, (width - _MARGIN - label) // (_GAP_BY_SYSTEM + column + _DIVIDER))
-    return label, column, abreast
-
-
-def _split(table: m.Table, label: int, column: int, abreast: int) -> Iterator[RenderableType]:
-    """The table in as many pieces as it takes, and what the mark of the best means."""
-    for start in range(0, len(table.head), abreast):
-        if start:
-            yield Text()
-        chosen = slice(start, start + abreast)
-        grid = _labelled_grid(label, _GAP_BY_SYSTEM, table.first if table.system_rows else "")
-        for name in table.head[chosen]:
-            head = Text(_folded(plain(name), column), overflow="fold")
-            grid.add_column(head, width=column, justify="right")
-        for part in table.parts:
-            for row in part:
-                first = Text(_folded(plain(row.label), label))
-                grid.add_row(first, *map(_marked, row.cells[chosen]))
-            grid.add_section()
-        yield _indented(grid)
-    if not table.title and any(cell.tone == "leading" for row in table.rows for cell in row.cells):
-        line = "column" if table.system_rows else "row"
-        yield _indented(Text(f"{_MARK}best mean of its {line}, perhaps by chance", "dim"))
-
-
-def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
-    """As many of the columns as fit beside labels of two lines, and which ones are left out."""
-    width -= _MARGIN
+def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
+    """The table; columns that don't fit beside the labels follow below, with the labels again."""
     heads = list(map(plain, table.head))
-    labels = [plain(table.first), *(plain(row.label) for row in table.rows)]
-    columns = []
+    texts = [[plain(shown(cell)) for cell in row.cells] for row in table.rows]
+    labels = [plain(row.label) for row in table.rows]
+    label = min(max(_LABEL_WIDTH, width // 3), _widest([plain(table.first), *labels]))
+    widths = []
     for number, head in enumerate(heads):
-        widest = _widest(_text(row.cells[number]) for row in table.rows)
-        columns.append(max(min(_NAME_WIDTH, _in_two_lines(head)), widest))
-    label = min(_LABEL_WIDTH, max(map(_in_two_lines, labels)))
-    while len(columns) > 1 and label + _total(columns) > width:
-        columns.pop()
-    if label + _total(columns) > width:
-        label = min(label, _widest(word.rstrip() for text in labels for word in _words(text)))
-        columns = [min(columns[0], max(1, width - label - _total([0])))]
-    if _widest(labels) + _total(columns) <= width:
-        label = _widest(labels)
-    for number, head in enumerate(heads[: len(columns)]):
-        room = width - label - _total(columns)
-        if 0 < cell_len(head) - columns[number] <= room:
-            columns[number] = cell_len(head)
-    grid = _labelled_grid(label, _GAP, table.first)
-    grid.show_header = any((table.first, *table.head))
-    for number, (head, column) in enumerate(zip(heads, columns, strict=False)):
-        side: JustifyMethod = "left" if number < table.text_columns else "right"
-        grid.add_column(Text(_folded(head, column)), width=column, justify=side, overflow="fold")
-    for row in table.rows:
-        cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
-        grid.add_row(Text(_folded(plain(row.label), label)), *cells)
-    left_out = ", ".join(filter(None, heads[len(columns) :]))
-    yield _indented(grid)
-    if left_out:
-        yield _indented(Text(f"too narrow for: {left_out}", "dim"))
+        widest = _widest(row[number] for row in texts)
+        needed = max(widest, min(_HEAD_WIDTH, cell_len(head)))
+        widths.append(max(1, min(needed, width - _MARGIN - label - _GAP)))
+    for number, block in enumerate(_blocks(widths, width - _MARGIN - label)):
+        if number:
+            yield Text()
+        grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, _GAP), pad_edge=False, show_edge=False)
+        grid.show_header = any((table.first, *heads))
+        grid.add_column(Text(_folded(plain(table.first), label)), width=label, overflow="fold")
+        for column in block:
+            side: JustifyMethod = "left" if column < table.text_columns else "right"
+            head = Text(_folded(heads[column], widths[column]))
+            grid.add_column(head, width=widths[column], justify=side, overflow="fold")
+        for row, words in zip(table.rows, texts, strict=True):
+            cells = [Text(words[n], _STYLES[row.cells[n].tone]) for n in block]
+            grid.add_row(Text(_folded(plain(row.label), label)), *cells)
+        yield _indented(grid)
 
 
-def _labelled_grid(label: int, gap: int, head: str) -> Grid:
-    """A table with a column of labels."""
-    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
-    grid.add_column(Text(_folded(plain(head), label)), width=label, overflow="fold")
-    return grid
+def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
+    """The columns that fit beside each other."""
+    blocks: list[list[int]] = []
+    left = 0
+    for column, width in enumerate(widths):
+        needed = width + _GAP + _DIVIDER
+        if not blocks or needed > left:
+            blocks.append([])
+            left = room
+        blocks[-1].append(column)
+        left -= needed
+    return blocks or [[]]
 
 
 def _widest(texts: Iterable[str]) -> int:
     return max(map(cell_len, texts), default=0)
-
-
-def _total(columns: Sequence[int]) -> int:
-    return sum(columns) + (_GAP + _DIVIDER) * len(columns)
-
-
-def _in_two_lines(text: str) -> int:
-    """The least width that holds a text in two lines, its words whole; short names stay in one."""
-    if cell_len(text) <= _SHORT_NAME and " " not in text:
-        return cell_len(text)
-    words = _words(text)
-    pairs = (("".join(words[:n]), "".join(words[n:])) for n in range(1, len(words) + 1))
-    return min((_widest(line.rstrip() for line in pair) for pair in pairs), default=0)
 
 
 def _words(text: str) -> list[str]:
@@ -262,15 +208,6 @@ def _folded(text: str, width: int) -> str:
             lines.append("")
         lines[-1] += word
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _text(cell: m.Cell) -> str:
-    return plain(shown(cell, interval=False))
-
-
-def _marked(cell: m.Cell) -> Text:
-    mark = _MARK if cell.tone == "leading" else ""
-    return Text(mark + _text(cell), _STYLES[cell.tone])
 
 
 def _listed(listing: m.Listing) -> Grid:
@@ -294,7 +231,10 @@ def _listed(listing: m.Listing) -> Grid:
 def _add_came(grid: Grid, query: m.QueryAnswers, most: int) -> None:
     names = query_lines.short_ids_of(query)
     for answer in query.answers:
-        head = (Text(plain(answer.system)), _marked(answer.score))
+        head = (
+            Text(plain(answer.system)),
+            Text(plain(shown(answer.score)), _STYLES[answer.score.tone]),
+        )
         for line in query_lines.came_lines(query, answer, most, names) or [query_lines.Line("")]:
             grid.add_row(*head, _OneLine(line.text, "green" if line.is_hit else ""))
             head = (Text(), Text())

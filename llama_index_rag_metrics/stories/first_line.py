@@ -25,7 +25,8 @@ from llama_index_rag_metrics.stories.label_view import Reading, System, metrics_
 from llama_index_rag_metrics.stories.runs import in_first_run
 from llama_index_rag_metrics.stories.worst import Losses, losses
 
-_WIDEST = 0.25  # with a wider interval of a score from 0 to 1, the questions are called too few
+# with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
+_WIDEST, _NARROW = 0.3, 0.25
 NOTHING = "Nothing was measured"  # what such a sentence begins with
 MEANS = "Means with 95 % intervals"  # the heading of the section that the sentences rest on
 
@@ -159,8 +160,8 @@ def _uncertain(
     if mean.low is None or mean.high is None or limits != intervals.UNIT_RANGE:
         return
     if (width := mean.high - mean.low) > _WIDEST:
-        enough = two_digits_up((conversations or mean.n) * (width / _WIDEST) ** 2)
-        now, then = (score(each, digits=2) for each in (width, _WIDEST))
+        enough = two_digits_up((conversations or mean.n) * (width / _NARROW) ** 2)
+        now, then = (score(each, digits=2) for each in (width, _NARROW))
         few = questions(mean.n)
         if conversations:
             few, enough = f"{few} of {conversations:,} conversations", f"{enough} conversations"

@@ -20,9 +20,9 @@ from llama_index_rag_metrics.metrics.metric_names import (
 )
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.drawing import short_names, without_prefix
+from llama_index_rag_metrics.report.drawing import short_names
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import questions, shown
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.scores import Counts, Scores
@@ -31,7 +31,7 @@ from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterva
 from llama_index_rag_metrics.stories import rows, runs
 from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.first_line import MEANS, first_lines, is_unmeasured
-from llama_index_rag_metrics.stories.label_view import System, best_first, check_systems, metrics_of
+from llama_index_rag_metrics.stories.label_view import System, check_systems, metrics_of
 from llama_index_rag_metrics.stories.rows import facet_remarks
 from llama_index_rag_metrics.stories.worst import (
     Losses,
@@ -51,11 +51,8 @@ def means_figure(
 ) -> Figure:
     """The means; beside metrics from 0 to 1 none of another scale, such as counts, is shown."""
     metrics = [name for name in metrics if limits_of(name) == UNIT_RANGE] or metrics
-    first = [interval_of(number, metrics[0]) if metrics else None for number in range(len(systems))]
-    means_of_first = [None if interval is None else interval.mean for interval in first]
     series = []
-    for number in best_first(means_of_first, metrics[0] if metrics else ""):
-        system = systems[number]
+    for number, system in enumerate(systems):
         intervals = {name: interval_of(number, name) for name in metrics}
         known = {name: interval for name, interval in intervals.items() if interval is not None}
         ends = ([getattr(each, end) for each in known.values()] for end in ("mean", "low", "high"))
@@ -152,16 +149,10 @@ def systems_report(
 
 def slice_tables(systems: Sequence[System], keys: Sequence[str], metric: str) -> list[m.Table]:
     """A metric by each key of the metadata, and by turn where there are conversations."""
-    names = [system.name for system in systems]
-    rows_of = (row for system in systems for row in system.scores.metadata.values())
-    turns = {row[TURN] for row in rows_of if is_turn(row)}
+    metadata = [row for system in systems for row in system.scores.metadata.values()]
+    turns = {row[TURN] for row in metadata if is_turn(row)}
     by_turn = [TURN] if metric and TURN not in keys and len(turns) > 1 else []
-    tables = []
-    for key in [*keys, *by_turn]:
-        of_slices = [rows.slice_rows(systems, key, metric)]
-        table = m.Table(f"{metric} by {plain(key)}", names, of_slices, plain(key), by_system=True)
-        tables += _by_row(replace(table, remark="(scored questions)"), systems, metric)
-    return tables
+    return [rows.slice_table(systems, key, metric) for key in [*keys, *by_turn]]
 
 
 def how_many(counts: Sequence[Counts]) -> str:
@@ -171,86 +162,36 @@ def how_many(counts: Sequence[Counts]) -> str:
 
 
 def queries_report(systems: Sequence[System]) -> m.Report:
-    """Every query's scores: the metrics of one system side by side, or the systems."""
+    """Every question's scores: a row a question, a column a metric of a system."""
     check_systems(systems)
-    metrics = metrics_of(systems)
-    names = [system.name for system in systems]
-    of_queries = partial(m.Table, first="question", by_system=True)
-    if len(systems) > 1:
-        tables = [
-            of_queries(f"{metric} by question", names, [rows.query_rows(systems, metric)])
-            for metric in metrics
-        ]
-    else:
-        columns = [systems[0].by_query(metric) for metric in metrics]
-        part = [
-            m.Row(query_id, [m.Cell.of(column.get(query_id), "score") for column in columns])
-            for query_id in systems[0].scores.query_ids
-        ]
-        tables = [of_queries("By question", metrics, [part])]
-    return m.Report("Scores by question", sections=[m.Section("Scores by question", tables)])
+    heads, columns = [], []
+    for system in systems:
+        for metric in metrics_of([system]):
+            heads.append(metric if len(systems) == 1 else f"{system.name} {metric}")
+            columns.append(system.by_query(metric))
+    ids = dict.fromkeys(chain.from_iterable(system.scores.query_ids for system in systems))
+    lines = [m.Row(key, [m.Cell.of(each.get(key), "score") for each in columns]) for key in ids]
+    title = "Scores by question"
+    return m.Report(title, sections=[m.Section(title, [m.Table("", heads, [lines], "question")])])
 
 
 def summary_section(
-    systems: Sequence[System],
-    metrics: Sequence[str],
-    interval_of: rows.Intervals,
-    *,
-    title: str = "",
-    place: m.TablePlace = "summary",
-    primary: str = "",
-    digits: Mapping[str, int] = {},
+    systems: Sequence[System], metrics: Sequence[str], interval_of: rows.Intervals
 ) -> m.Section:
-    """Means, counts and, if known, tokens, latency and usage; `primary` is that of a comparison."""
-    others = [metric for metric in metrics if not is_of_unanswerable(metric)] or metrics
-    apart = [metric for metric in metrics if metric not in others]
-    counts = [system.scores.counts for system in systems]
-    of_runs = any(system.scores.repeats for system in systems)
-    parts = [
-        [*rows.mean_rows(systems, others, interval_of, digits)],
-        [*rows.count_rows(counts, of_runs=of_runs)],
-        [*rows.cost_rows(systems)],
-        [*rows.latency_rows(systems)],
-        [*rows.usage_rows(systems)],
-    ]
-    names = [system.name for system in systems]
-    known = [part for part in parts if part]
-    table = m.Table(title, names, known, fold="Counts and latency", by_system=True, place=place)
-    notes = gathered(
-        (interval.note, f"{metric} of {system.name}")
-        for number, system in enumerate(systems)
-        for metric in metrics
-        if (interval := interval_of(number, metric))
-    )
-    tables = _by_row(table, systems, primary or m.headline(metrics), compared=bool(primary))
-    if apart:
+    """Means with their intervals, a row a system; then how many questions there are, and costs."""
+    apart = [metric for metric in metrics if is_of_unanswerable(metric)]
+    others = [metric for metric in metrics if metric not in apart] or metrics
+    tables = [rows.means_table(systems, others, interval_of)]
+    if apart and others != apart:
         n = max(len(system.scores.unanswerable) for system in systems)
-        title = f"Without an answer: {questions(n)}"
-        part = [*rows.mean_rows(systems, apart, interval_of, digits)]
-        of_these = replace(table, title=title, parts=[part], fold="")
-        tables = [*tables, *_by_row(of_these, systems, apart[0], compared=bool(primary))]
-    return m.Section(MEANS, tables, notes=notes)
-
-
-def _by_row(
-    table: m.Table, systems: Sequence[System], metric: str, *, compared: bool = False
-) -> list[m.Table]:
-    """The table; of many systems, tables with a row for each, the best on the metric first."""
-    if len(systems) <= MOST_ABREAST:
-        return [table]
-    prefix, labels = without_prefix(table.head)
-    if compared:
-        labels[0] += " (baseline)"
-    order = best_first([system.mean(metric) for system in systems], metric)
-    means, *others = table.parts
-    heading = table.title.partition(",")[0] if others else table.title
-    turned = []
-    for title, columns in ((heading, means), (table.fold, [*chain(*others)])):
-        lines = [m.Row(labels[n], [column.cells[n] for column in columns]) for n in order]
-        first, head = f"{prefix}…" if prefix else "system", [column.label for column in columns]
-        of_metrics = replace(table, title=title, head=head, parts=[lines], first=first, fold="")
-        turned.append(replace(of_metrics, system_rows=True))
-    return [each for each in turned if each.head]
+        table = rows.means_table(systems, apart, interval_of)
+        tables.append(replace(table, title=f"Without an answer: {questions(n)}"))
+    notes = []
+    for number, system in enumerate(systems):
+        for metric in metrics:
+            if interval := interval_of(number, metric):
+                notes.append((interval.note, f"{metric} of {system.name}"))
+    return m.Section(MEANS, [*tables, *rows.counts_tables(systems)], notes=gathered(notes))
 
 
 def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:

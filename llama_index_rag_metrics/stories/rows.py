@@ -1,32 +1,31 @@
-"""The rows of tables in which every system has a column: means, counts, costs, slices, facets."""
+"""Tables with a row a system: means, counts, costs, slices; and the facets that were missed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import Cell, Row, Tone
-from llama_index_rag_metrics.report.numbers import mean_of, shown
+from llama_index_rag_metrics.report.model import Cell, Row, Table, Tone
+from llama_index_rag_metrics.report.numbers import mean_of
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores import Counts, Scores
-from llama_index_rag_metrics.stories.label_view import System
+
+from .label_view import System
 
 # (position of a system, metric) to its `MeanInterval`; None where there is no mean
 Intervals: TypeAlias = Callable[[int, str], Any]
 _COUNTS = {
     "questions": "queries",
     "scored": "scored",
-    "no relevant label": "no_relevant",
-    "without labels": "unjudged",
+    "nothing relevant": "no_relevant",
+    "not labelled": "unjudged",
     "not asked": "not_asked",
     "nothing retrieved": "empty",
     "failed": "failed",
 }
-
 _USAGE = {
     "requests sent": "requests",
     "texts asked": "fresh",
@@ -36,93 +35,95 @@ _USAGE = {
     "tokens written by it": "tokens_out",
 }
 _FEWEST_TIMED = {"p50": 1, "p95": 20, "p99": 100}
-_NOT_VALID = Cell("not valid", tone="quiet")
 _ALWAYS_SHOWN = ("requests", "fresh", "cached")
+_NOT_VALID = Cell("not valid", tone="quiet")
 
 
-def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
-    columns = [system.by_query(metric) for system in systems]
-    query_ids = (query_id for system in systems for query_id in system.scores.query_ids)
-    return [
-        Row(query_id, mark_best(metric, [column.get(query_id) for column in columns]))
-        for query_id in dict.fromkeys(query_ids)
-    ]
+def means_table(systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals) -> Table:
+    """The mean of each metric with its interval, in the digits that its questions carry."""
+    rows = []
+    for number, system in enumerate(systems):
+        cells = []
+        for metric in metrics:
+            interval = interval_of(number, metric)
+            if system.invalid(metric):
+                cells.append(_NOT_VALID)
+            elif interval is None:
+                cells.append(Cell.of(None, "score"))
+            else:
+                cell = Cell(interval.mean, "score", low=interval.low, high=interval.high)
+                cells.append(mean_of(cell, interval.n))
+        rows.append(Row(system.name, cells))
+    return Table("", metrics, [rows], first="system")
+
+
+def slice_table(systems: Sequence[System], key: str, metric: str) -> Table:
+    """The mean of one metric by a value of the queries' metadata; the head says of how many."""
+    slices = [system.scores.slices(key) for system in systems]
+    values = ordered(value for parts in slices for value in parts)
+    heads = []
+    for value in values:
+        n = max(parts[value].counts.scored for parts in slices if value in parts)
+        label = "without" if value is None else plain(value)
+        heads.append(f"{label} ({n})")
+    rows = []
+    for system, parts in zip(systems, slices, strict=True):
+        cells = [Cell(None, "score", "quiet")] * len(values)
+        for number, value in enumerate(values):
+            if value in parts and system.valid_mean(metric) is not None:
+                mean = Cell.of(parts[value].means[metric], "score")
+                cells[number] = mean_of(mean, parts[value].n(metric))
+        rows.append(Row(system.name, cells))
+    title = f"{metric} by {plain(key)}"
+    return Table(title, heads, [rows], first="system", remark="(scored questions)")
 
 
 def ordered(slices: Iterable[str | None]) -> list[str | None]:
     """Slices: numbers, such as turns, ascending, with None last; others as they come."""
-    each = list(dict.fromkeys(slices))
+    values = list(dict.fromkeys(slices))
     try:
-        return sorted(each, key=lambda value: math.inf if value is None else float(value))
+        return sorted(values, key=lambda value: math.inf if value is None else float(value))
     except ValueError:
-        return each
+        return values
 
 
-def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
-    """The mean of one metric by a value of the queries' metadata; the label says of how many."""
-    by_value = [system.scores.slices(key) for system in systems]
+def counts_tables(systems: Sequence[System]) -> list[Table]:
+    """How many questions count, and what they cost, without what is 0; none if all count."""
+    of_runs = any(system.scores.repeats for system in systems)
+    counts = [
+        row
+        for row in count_rows([system.scores.counts for system in systems], of_runs=of_runs)
+        if any(cell.value for cell in row.cells)
+    ]
+    if len({cell.value for row in counts for cell in row.cells}) == 1:
+        counts = []
+    columns = [*counts, *cost_rows(systems), *latency_rows(systems)]
+    if not columns:
+        return []
     rows = []
-    for value in ordered(chain(*by_value)):
-        n = max(slices[value].counts.scored for slices in by_value if value in slices)
-        label = "without" if value is None else plain(value)
-        means: list[float | None] = []
-        columns: list[dict[str, float]] = []
-        for system, slices in zip(systems, by_value, strict=True):
-            is_valid = value in slices and system.valid_mean(metric) is not None
-            columns.append(slices[value].by_query(metric) if is_valid else {})
-            means.append(slices[value].means[metric] if columns[-1] else None)
-        rows.append(Row(f"{label} ({n})", mark_best(metric, means, columns)))
-    return rows
+    for number, system in enumerate(systems):
+        rows.append(Row(system.name, [column.cells[number] for column in columns]))
+    heads = [column.label for column in columns]
+    table = Table("Questions and latency", heads, [rows], first="system", place="detail")
+    return [replace(table, remark=_workers(systems))]
 
 
-def mean_rows(
-    systems: Sequence[System],
-    metrics: Sequence[str],
-    interval_of: Intervals,
-    digits: Mapping[str, int],
-) -> Iterator[Row]:
-    """Means in the digits that their questions carry, or in more of a metric."""
-    for metric in metrics:
-        means = [system.valid_mean(metric) for system in systems]
-        columns = [system.by_query(metric) for system in systems]
-        cells = mark_best(metric, means, columns, digits.get(metric, 0))
-        for number, cell in enumerate(cells):
-            if cell.value is not None:
-                interval = interval_of(number, metric)
-                cells[number] = cell._replace(low=interval.low, high=interval.high)
-            elif systems[number].invalid(metric):
-                cells[number] = _NOT_VALID
-        yield Row(metric, cells)
-
-
-def mark_best(
-    metric: str,
-    values: Sequence[float | None],
-    asked: Sequence[Collection[str]] = (),
-    digits: int = 0,
-) -> list[Cell]:
-    """Scores as cells, the leading one marked unless the questions differ or all look the same."""
-    cells = [Cell.of(value, "score") for value in values]
-    if any(asked):
-        cells = [mean_of(cell, max(map(len, asked)), digits) for cell in cells]
-        if len({frozenset(query_ids) for query_ids in asked if query_ids}) > 1:
-            return cells
-    pairs = zip(values, cells, strict=True)
-    known = {value: shown(cell) for value, cell in pairs if value is not None}
-    if len({*known.values()}) < 2:
-        return cells
-    best = known[(min if lower_is_better(metric) else max)(known)]
-    return [cell._replace(tone="leading") if shown(cell) == best else cell for cell in cells]
+def _workers(systems: Sequence[System]) -> str:
+    """How many questions were asked at once, where all systems were asked alike."""
+    latencies = [system.run.latency for system in systems]
+    workers = {latency.concurrency for latency in latencies if latency is not None}
+    if len(workers) != 1 or None in workers:
+        return ""
+    return f"({max(filter(None, workers)):,} at once)"
 
 
 def count_rows(counts: Sequence[Counts], *, of_runs: bool = False) -> Iterator[Row]:
+    """How many questions there are of each kind, a cell a system."""
     for label, name in _COUNTS.items():
-        if name == "not_asked" and not any(of_system.not_asked for of_system in counts):
-            continue
         is_of_answers = name in ("empty", "failed")
         tone: Tone = "alarm" if is_of_answers else "normal"
         cells = [Cell.of(getattr(of_system, name), "count", tone) for of_system in counts]
-        yield Row(f"{label.split()[0]} in some run" if of_runs and is_of_answers else label, cells)
+        yield Row(f"{label} in some run" if of_runs and is_of_answers else label, cells)
 
 
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
@@ -141,9 +142,6 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
             continue
         seconds = [getattr(latency, percentile, None) for latency in latencies]
         yield Row(f"latency {percentile}", [Cell.of(value, "seconds") for value in seconds])
-    at_once = [None if latency is None else latency.concurrency for latency in latencies]
-    if any(at_once):
-        yield Row("questions at once", [Cell(n, "count") for n in at_once])
 
 
 def usage_rows(systems: Sequence[System]) -> Iterator[Row]:

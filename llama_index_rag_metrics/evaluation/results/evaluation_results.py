@@ -30,13 +30,7 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
-from llama_index_rag_metrics.stories.label_view import (
-    System,
-    TextOf,
-    best_first,
-    metrics_of,
-    shown_name,
-)
+from llama_index_rag_metrics.stories.label_view import System, TextOf, metrics_of, shown_name
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.worst import HardQuestions, worst_of
 
@@ -357,8 +351,7 @@ def _by_cutoff(
     cutoffs = cutoffs_of(systems)
     x, y = Axis("k", is_count=True), Axis(f"{metric.partition('@')[0]}@k", from_zero=True)
     series = []
-    for number in best_first([system.mean(metric) for system in systems], metric):
-        system = systems[number]
+    for number, system in enumerate(systems):
         if system.run and metric in system.scores:
             curve = means_by_cutoff(system, metric, cutoffs, query_ids)
             remarks = [f"k = {at}: {score(mean)}" for at, mean in curve.items()]
