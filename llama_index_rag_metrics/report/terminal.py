@@ -33,7 +33,7 @@ _STYLES: dict[m.Tone, str] = {
 }
 _MARGIN, _DIVIDER = 1, 1
 _GAP = 2
-_LABEL_WIDTH, _HEAD_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 16, 12
+_LABEL_WIDTH, _HEAD_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 18, 16, 12
 _LEAST_WIDTH = 40
 _BREAK = re.compile(r"(?<=\s)(?=\S)|(?<=[^\W_][-_/])(?=[^\W_])")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.command_line import refusal, run
+from support.command_line import columns_of, refusal, run
 
 from llama_index_rag_metrics import Ranking, write_qrels, write_run
 
@@ -28,12 +28,11 @@ def test_a_threshold_of_score(tmp_path: Path) -> None:
     metrics = ("-m", "recall@1,abstained,returned@5", "--qrels", "labels.jsonl")
     shown = run("score", "run.jsonl", *metrics, "--min-score", "0.5", "--html", "page.html")
     assert "Without an answer: 6 questions" in shown.stdout
-    rows = [line.split() for line in shown.stdout.splitlines()]
-    assert ["abstained", "1.00"] in rows
-    assert ["recall@1", "1.00"] in rows
+    columns = columns_of(shown.stdout)
+    assert (columns["abstained"], columns["recall@1"]) == (["1.00"], ["1.00"])
     assert "−1.5" not in Path("page.html").read_text()
     below = run("score", "run.trec", *metrics, "--min-score", "-2.5")
-    assert ["returned@5", "2.00"] in [line.split() for line in below.stdout.splitlines()]
+    assert columns_of(below.stdout)["returned@5"] == ["2.00"]
     write_run({"q1": ["a"]}, "bare.jsonl")
     said = refusal(run("score", "bare.jsonl", *metrics, "--min-score", "0.5"))
     assert "a score of every retrieved passage" in said
@@ -56,4 +55,4 @@ def test_an_evaluation_ends_well_without_values_that_nobody_is_due() -> None:
     options = ("-r", "bm25", "-m", "recall@1,abstained", "--min-score", "0.01", "--no-progress")
     shown = run("evaluate", "-d", "dataset.jsonl", *options)
     assert shown.exit_code == 0, shown.output
-    assert ["abstained", "1.00"] in [line.split() for line in shown.stdout.splitlines()]
+    assert columns_of(shown.stdout)["abstained"] == ["1.00"]

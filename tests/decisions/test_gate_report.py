@@ -81,34 +81,6 @@ class TestWhatIsShown:
 
     # the columns are 12, 4, 8, 10, 14 and 9 wide and take 3 more each, the margin 1; the rule takes
     # 33, or in two lines 19: 109 and 95 in all, 83 without the questions, 66 without the bounds
-    @pytest.mark.parametrize(
-        ("width", "label", "left_out"),
-        [
-            (40, 19, ["now", "baseline", "difference", "bounds", "questions"]),
-            (60, 19, ["difference", "bounds", "questions"]),
-            (79, 19, ["bounds", "questions"]),
-            (83, 19, ["questions"]),
-            (95, 19, []),
-            (109, 33, []),
-        ],
-    )
-    def test_a_rule_takes_two_lines_at_most(
-        self, width: int, label: int, left_out: list[str]
-    ) -> None:
-        now, before = scores([0.5, 0.5, 0.0]), scores([0.5, 0.5, 0.5])
-        rule = "ndcg@10 >= baseline - 0.02 at 95%"
-        report = check_rules(now, rule, baseline=before)
-        lines = to_text(report.report(), width=width).splitlines()
-        assert max(map(len, lines)) <= width
-        start = next(row for row, line in enumerate(lines) if line.split()[:1] == ["rule"])
-        n_lines = 1 if label == len(rule) else 2
-        label_lines = [line[: 1 + label].strip() for line in lines[start + 2 :][:n_lines]]
-        assert " ".join(label_lines) == rule
-        columns = ["verdict", "now", "baseline", "difference", "bounds", "questions"]
-        shown = columns[: len(columns) - len(left_out)]
-        assert lines[start].split() == ["rule", *shown]
-        remark = f"too narrow for: {', '.join(left_out)}"
-        assert (remark in " ".join(" ".join(lines).split())) == bool(left_out)
 
     def test_against_the_baseline_only_losses_are_shown_largest_first(self) -> None:
         verdict = verdict_of([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])

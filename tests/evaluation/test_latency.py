@@ -39,9 +39,8 @@ def test_reports_name_how_many_queries_were_asked_at_once() -> None:
     assert latency.concurrency == 4
     # a query waits for the three before it
     assert latency.p50 > 2 * SECONDS
-    [row] = [line for line in str(results).splitlines() if "questions at once" in line]
-    assert "4" in row
-    assert "questions at once" in results._repr_html_()
+    assert "(4 at once)" in str(results)
+    assert "(4 at once)" in results._repr_html_()
 
 
 def test_a_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:

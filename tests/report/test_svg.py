@@ -203,19 +203,6 @@ def many() -> dict[str, Any]:
     return {"run-0": worse, "run-1": better, "run-2": worse, "run-3": worse, "run-4": better}
 
 
-def test_of_many_systems_each_metric_has_its_figure_and_the_best_comes_first() -> None:
-    report = compare(many(), "run-0").report()
-    for metric, order in {
-        "mrr": ["run-1", "run-4", "run-0", "run-2", "run-3"],
-        "ap": ["run-0", "run-2", "run-3", "run-1", "run-4"],
-    }.items():
-        figure = report.figures["means"](metric)
-        assert figure is not None
-        assert [series.name for series in figure.series] == order
-        assert [series.number for series in figure.series] == [int(name[-1]) for name in order]
-        assert [series.name for series in figure.series if series.is_baseline] == ["run-0"]
-
-
 def test_figures_of_few_systems_keep_their_order() -> None:
     few = {name: scores for name, scores in many().items() if name < "run-3"}
     figure = compare(few, "run-0").report().figures["means"](None)

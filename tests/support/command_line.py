@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics.cli import app
@@ -24,7 +26,18 @@ def refusal(result: Result) -> str:
     return line.removeprefix("rag-metrics: ")
 
 
-def tables_of(result: Result) -> list[str]:
-    """The lines of what was printed, from the head of the first table on: no sentence above it."""
-    above, rule, below = result.stdout.partition(" ───")
-    return [*above.splitlines()[-1:], *f"{rule}{below}".splitlines()]
+def columns_of(text: str) -> dict[str, list[str]]:
+    """The columns of the tables that were printed, by their heads; means without intervals."""
+    lines = text.splitlines()
+    columns: dict[str, list[str]] = {}
+    for number, line in enumerate(lines):
+        if {*line.strip()} != {"─"}:
+            continue
+        heads = re.split(r" {2,}", lines[number - 1].strip())
+        for row in lines[number + 1 :]:
+            cells = re.split(r" {2,}", row.strip())
+            if len(cells) != len(heads):
+                break
+            for head, cell in zip(heads, cells, strict=True):
+                columns.setdefault(head, []).append(cell.partition(" (")[0])
+    return columns

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from support.command_line import run, tables_of
+from support.command_line import columns_of, run
 
 FACTORIES = '''
     import threading
@@ -102,8 +102,7 @@ def evaluate(*arguments: str) -> Result:
 
 
 def row(result: Result, label: str) -> list[str]:
-    """The values of the first line of the tables with that label."""
-    for line in tables_of(result):
-        if line.strip().startswith(label):
-            return [cell for cell in line.strip().removeprefix(label).split() if cell != "*"]
-    raise AssertionError(f"no {label} in\n{result.output}")
+    """The values of a column of the tables."""
+    columns = columns_of(result.stdout)
+    assert label in columns, result.output
+    return columns[label]
