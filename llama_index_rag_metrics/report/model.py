@@ -63,12 +63,10 @@ class Table:
     parts: Sequence[Sequence[Row]]
     first: str = "metric"  # the heading of the column of labels
     fold: str = ""  # what a page calls the parts behind the first, which it folds
-    by_system: bool = False  # whether the columns are systems, so that it may be split; else cut
     place: TablePlace = "summary"
     sortable: bool = False  # whether a page lets choose the column that its rows are ordered by
     remark: str = ""  # shown beside the title
     text_columns: int = 0  # how many of the first columns are texts, and set to the left
-    system_rows: bool = False  # whether the rows are; of a table by system, that it was turned
 
     @property
     def rows(self) -> list[Row]:

@@ -157,7 +157,11 @@ def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
         widest = _widest(row[number] for row in texts)
         needed = max(widest, min(_HEAD_WIDTH, cell_len(head)))
         widths.append(max(1, min(needed, width - _MARGIN - label - _GAP)))
-    for number, block in enumerate(_blocks(widths, width - _MARGIN - label)):
+    room = width - _MARGIN - label
+    whole = [max(pair) for pair in zip(widths, map(cell_len, heads), strict=True)]
+    if sum(whole) + (_GAP + _DIVIDER) * len(whole) <= room:
+        widths = whole
+    for number, block in enumerate(_blocks(widths, room)):
         if number:
             yield Text()
         grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, _GAP), pad_edge=False, show_edge=False)

@@ -26,16 +26,7 @@ _COUNTS = {
     "nothing retrieved": "empty",
     "failed": "failed",
 }
-_USAGE = {
-    "requests sent": "requests",
-    "texts asked": "fresh",
-    "texts cached": "cached",
-    "units billed": "units",
-    "tokens read by an LLM": "tokens_in",
-    "tokens written by it": "tokens_out",
-}
 _FEWEST_TIMED = {"p50": 1, "p95": 20, "p99": 100}
-_ALWAYS_SHOWN = ("requests", "fresh", "cached")
 _NOT_VALID = Cell("not valid", tone="quiet")
 
 
@@ -142,15 +133,6 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
             continue
         seconds = [getattr(latency, percentile, None) for latency in latencies]
         yield Row(f"latency {percentile}", [Cell.of(value, "seconds") for value in seconds])
-
-
-def usage_rows(systems: Sequence[System]) -> Iterator[Row]:
-    """Requests to services and models, summed over the metrics."""
-    usages = [system.scores.usage.values() for system in systems]
-    for label, name in _USAGE.items():
-        sums = [sum(getattr(usage, name) for usage in by_metric) for by_metric in usages]
-        if any(usages) and (any(sums) or name in _ALWAYS_SHOWN):
-            yield Row(label, [Cell(n, "count") for n in sums])
 
 
 _SHOWN_FACETS = 20  # of a question, that are named

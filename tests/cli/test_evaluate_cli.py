@@ -32,8 +32,8 @@ def test_evaluate_built_in_retrievers_side_by_side(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "beir  3 questions · 3 passages" in result.stdout
     assert "On mrr" in result.stdout
-    assert row(result, "bm25 (baseline)")[0] == "1.00"
-    assert row(result, "zh (1)")[0] == "1.00"
+    assert row(result, "system")[:2] == ["bm25 (baseline)", "lsa"]
+    assert row(result, "mean")[0] == "1.00"
     assert result.stderr == ""
 
 
@@ -212,8 +212,7 @@ def test_cranfield() -> None:
     )  # fmt: skip
 
     assert result.exit_code == 0, result.output
-    assert row(result, "questions") == ["225"]
-    assert row(result, "scored") == ["225"]
+    assert "225 questions scored" in result.stdout
     assert 0.40 < float(row(result, "ndcg@10")[0]) < 0.46
     assert "2 of 1,400 passages have no text" in result.stdout
 
@@ -225,7 +224,7 @@ def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) ->
     assert result.exit_code == 0, result.output
     printed = " ".join(result.stdout.split())
     decision = " better than of_dataset on mrr"
-    assert 0 < printed.index(decision) < printed.index(" of_dataset 0.61 ")
+    assert 0 < printed.index(decision) < printed.index(" of_dataset (baseline) 0.61 ")
     lines = (folder / "out.Backwards.trec").read_text(encoding="utf-8").splitlines()
     assert [line.split()[2] for line in lines[:3]] == ["d3", "d2", "d1"]
     assert (folder / "out.of_dataset.trec").exists()

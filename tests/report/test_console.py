@@ -19,7 +19,6 @@ from llama_index_rag_metrics import (
     Run,
     Scores,
     evaluate,
-    print_results,
     score_rankings,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
@@ -96,7 +95,7 @@ def bad() -> EvaluationResults:
 def shown(*reported: Any, width: int = 80, **options: Any) -> str:
     page = io.StringIO()
     console = Console(file=page, width=width, color_system=None, highlight=False)
-    print_results(reported, console=console, **options)
+    terminal.print_report(results_report(reported, **options), console=console)
     return page.getvalue()
 
 
@@ -133,7 +132,7 @@ def test_an_unknown_key_or_metric_is_refused(good: EvaluationResults) -> None:
 
 def test_no_results_are_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one retriever"):
-        print_results([])
+        results_report([])
 
 
 def test_failures_are_listed_ten_at_most() -> None:
@@ -168,7 +167,7 @@ def test_data_can_neither_style_nor_steer_the_terminal(
 def test_print_results_goes_to_standard_output(
     good: EvaluationResults, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_results(good)
+    terminal.print_report(good.report())
 
     out, err = capsys.readouterr()
     assert "0.83" in out

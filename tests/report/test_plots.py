@@ -179,16 +179,6 @@ def test_no_difference_and_not_zero_stands_at_the_edge() -> None:
     assert low < min(ends) < 0 < max(ends) < high
 
 
-def test_of_many_systems_names_stand_at_rows_and_the_best_comes_first() -> None:
-    scores = [Scores(["q1", "q2"], {"mrr": [mean, mean], "ap": [1 - mean, 1.0]})
-              for mean in (0.0, 0.25, 0.5, 0.75, 1.0)]  # fmt: skip
-    compared = compare({f"run-{n}": each for n, each in enumerate(scores)}, "run-0")
-    best_first = [f"run-{n}" for n in (4, 3, 2, 1, 0)]
-    assert [series.name for series in figure_of(compared, "means", "mrr").series] == best_first
-    both = figure_of(compared, "means").series[0]
-    assert (both.name, both.y) == ("run-4", ["mrr", "ap"])
-
-
 @pytest.mark.parametrize("kind", ["by_cutoff"])
 def test_curves_are_drawn_for_every_system(kind: str) -> None:
     drawn = figure_of([baseline(), other()], kind, "recall@2")

@@ -407,7 +407,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
     by_turn = results_report.slice_tables(systems, (), comparison.primary)
     return [
         m.Section("Differences", tables, text=_how(comparison)),
-        m.Section("Questions and latency", _counts_tables(comparison, systems)),
+        m.Section("Questions and latency", rows.counts_tables(systems)),
         m.Section(results_report.SLICES, by_turn, aside=True),
     ]
 
@@ -449,7 +449,6 @@ def _table(comparison: Comparison, metric: str) -> m.Table:
         head,
         [lines],
         first=f"{prefix}…" if prefix else "system",
-        system_rows=True,
         place="summary" if metric == comparison.primary else "detail",
     )
 
@@ -467,27 +466,6 @@ def _difference_cells(difference: Difference, digits: int) -> list[m.Cell]:
         interval,
         m.Cell((difference.wins, difference.ties, difference.losses), "tally"),
     ]
-
-
-def _counts_tables(comparison: Comparison, systems: Sequence[System]) -> list[m.Table]:
-    """Return how many questions count, and what they cost: a row a system, without what is 0."""
-    of_runs = any(system.scores.repeats for system in systems)
-    columns = [
-        *rows.count_rows([system.scores.counts for system in systems], of_runs=of_runs),
-        *rows.cost_rows(systems),
-        *rows.latency_rows(systems),
-        *rows.usage_rows(systems),
-    ]
-    usual = {0, None, len(comparison.query_ids)}
-    columns = [column for column in columns if {cell.value for cell in column.cells} - usual]
-    if not columns:
-        return []
-    lines = [
-        m.Row(system.name, [column.cells[number] for column in columns])
-        for number, system in enumerate(systems)
-    ]
-    head = [column.label for column in columns]
-    return [m.Table("", head, [lines], first="system", system_rows=True, place="detail")]
 
 
 def _how(comparison: Comparison) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.drawing import without_prefix
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import render
 from llama_index_rag_metrics.report.figure import FIGURES, Figure
@@ -30,7 +31,8 @@ def table(numbers: m.Table, parts: Sequence[Sequence[m.Row]], systems: Sequence[
     """A table; in rows of `systems` the counts of better and worse questions filter these."""
     sides = ["l" if n < numbers.text_columns else "" for n in range(len(numbers.head))]
     heads = "".join(map(_heading, (numbers.first, *numbers.head), ("l", *sides)))
-    positions = {name: number for number, name in enumerate(systems)}
+    positions = {name: number for number, name in enumerate(without_prefix(systems)[1])}
+    positions |= {name: number for number, name in enumerate(systems)}
     bodies = []
     for part in parts:
         rows = [_row(row, sides, positions.get(row.label, 0)) for row in part]
