@@ -37,7 +37,7 @@ class Qrels(dict[str, Relevance]):
     """Query id to Relevance.
 
     Attributes:
-        metadata: query id to its `conversation` and `turn`, where the labels say them.
+        metadata: query id to its `conversation`, where the labels say it.
 
     Examples:
         >>> from llama_index_rag_metrics import read_qrels

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from . import dataset_content as arguments
-from .conversations import with_turns
+from .conversations import check_histories
 from .dataset_content import OF_QUERIES, DatasetContent
 from .dataset_objects import write_dataset
 from .dataset_reading import Corpus, read_dataset
@@ -36,8 +36,8 @@ class RetrievalDataset(DatasetContent):
             query that is absent, or None, is unjudged; one with nothing relevant has an empty one.
         corpus: document id to text, without its title. May be empty.
         metadata: query id to {key: value}, for slices, and for those who retrieve. Of a question in
-            a conversation, `conversation` is its id, `turn` a number from 1 (worked out where it is
-            missing), and `history` what was said before: [{"role": …, "content": …}, …].
+            a conversation, `conversation` is its id and `history` what was said before:
+            [{"role": …, "content": …}, …].
         expected_texts: query id to the texts that answer it, where relevance isn't known by id.
         titles: document id to title; what is indexed is the title, then the text.
         document_metadata: document id to {key: value}.
@@ -84,13 +84,14 @@ class RetrievalDataset(DatasetContent):
             queries=arguments.read_texts("queries", queries),
             relevance=arguments.read_relevance(judged or {}),
             corpus=arguments.read_texts("corpus", corpus or {}),
-            metadata=with_turns(queries, arguments.read_metadata("metadata", metadata or {})),
+            metadata=arguments.read_metadata("metadata", metadata or {}),
             expected_texts=arguments.read_lists("expected_texts", "texts", expected_texts or {}),
             titles=arguments.read_titles(titles or {}),
             document_metadata=arguments.read_metadata("document_metadata", document_metadata or {}),
             name=name,
             notes=list(notes),
         )
+        check_histories(self.queries, self.metadata)
         for part in OF_QUERIES:
             arguments.refuse_unknown(part, getattr(self, part), self.queries, "queries")
         for part in ("titles", "document_metadata"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from llama_index_rag_metrics.files.conversations import conversations_of, shortened
+from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
     limits_of,
@@ -27,7 +27,7 @@ from llama_index_rag_metrics.report.reportable import Reportable, Sentence, writ
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.masking import describe_error, without_secrets
 from llama_index_rag_metrics.runtime.usage import Usage
 from llama_index_rag_metrics.scores.mappings import (
     ByMetric,
@@ -183,7 +183,7 @@ class Scores(Reportable):
         own: dict[str, Any] = {
             "columns": MappingProxyType(self._read_columns()),
             "failed": {query_id: describe_error(why) for query_id, why in self.failed.items()},
-            "metadata": shortened(self.metadata),
+            "metadata": {key: without_secrets(row) for key, row in self.metadata.items()},
         }
         depths = {"metadata": 2, "details": 3, "answers": 3}
         for part in ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repeats"):

@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.files.conversations import place_of
+from llama_index_rag_metrics.files.conversations import conversation_sentence
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
@@ -162,7 +162,7 @@ def query_answers(
     is_graded = any(system.judged_by(metric).relevance.get(query_id) for system in systems)
     short = f"No label reaches the grade {reading.least:g} that {metric} asks for."
     is_short = is_graded and not wanted
-    turns = (place_of(system.scores.metadata.get(query_id, {})) for system in systems)
+    turns = (conversation_sentence(system.scores.metadata.get(query_id, {})) for system in systems)
     remarks = [*filter(None, [next(filter(None, turns), ""), short if is_short else ""])]
     remarks += _runs_remarks(query_id, systems, metric, answers)
     text = query_text(query_id, systems)

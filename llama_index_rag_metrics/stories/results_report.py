@@ -11,7 +11,6 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from llama_index_rag_metrics.files.conversations import TURN, by_turn, is_turn
 from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
@@ -75,17 +74,15 @@ def queries_of(
 ) -> m.Queries:
     """Every question on the first metric; of `compared` systems the first is the baseline."""
     known: dict[str, None] = {}
-    metadata: dict[str, Any] = {}
     for system in systems:
         known |= dict.fromkeys([*system.scores.queries, *system.run, *system.scores.query_ids])
         known |= dict.fromkeys(system.scores.excluded)
-        metadata |= system.scores.metadata
     metric = next(iter(metrics), "")
     columns = [system.valid_by_query(metric) for system in systems]
     remarks_of = facet_remarks(systems)
 
     def stories() -> Iterator[m.QueryAnswers]:
-        for query_id in by_turn(list(known), metadata):
+        for query_id in known:
             story = query_answers(query_id, systems, metric, columns, stages=stages)
             yield story._replace(remarks=[*story.remarks, *remarks_of(query_id)])
 
@@ -148,11 +145,8 @@ def systems_report(
 
 
 def slice_tables(systems: Sequence[System], keys: Sequence[str], metric: str) -> list[m.Table]:
-    """A metric by each key of the metadata, and by turn where there are conversations."""
-    metadata = [row for system in systems for row in system.scores.metadata.values()]
-    turns = {row[TURN] for row in metadata if is_turn(row)}
-    by_turn = [TURN] if metric and TURN not in keys and len(turns) > 1 else []
-    return [rows.slice_table(systems, key, metric) for key in [*keys, *by_turn]]
+    """A metric by each key of the metadata."""
+    return [rows.slice_table(systems, key, metric) for key in keys]
 
 
 def how_many(counts: Sequence[Counts]) -> str:

@@ -1,4 +1,4 @@
-"""Conversations in datasets: histories and turns."""
+"""Conversations in datasets: what was said before, and which questions belong together."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Turn:
 )
 def test_a_history_in_any_form(history: Any) -> None:
     dataset = RetrievalDataset({"q": "Who found it?"}, metadata={"q": {"history": history}})
-    assert dataset.metadata == {"q": {"history": PLAIN, "turn": 2}}
+    assert dataset.metadata == {"q": {"history": PLAIN}}
 
 
 @pytest.mark.parametrize(
@@ -71,48 +71,13 @@ def conversations() -> RetrievalDataset:
     )
 
 
-def test_a_turn_is_one_more_than_the_users_messages_before() -> None:
-    metadata = conversations().metadata
-    assert {query_id: row["turn"] for query_id, row in metadata.items()} == {
-        "a1": 1,
-        "b1": 4,
-        "a2": 2,
-    }
-
-
-def test_without_histories_a_turn_is_the_place_in_the_conversation() -> None:
-    conversation = {"a1": "a", "b1": "b", "a2": "a", "a3": "a"}
-    dataset = RetrievalDataset(
-        dict.fromkeys(conversation, "?"),
-        metadata={key: {"conversation": value} for key, value in conversation.items()},
-    )
-    turns = {query_id: row["turn"] for query_id, row in dataset.metadata.items()}
-    assert turns == {"a1": 1, "b1": 1, "a2": 2, "a3": 3}
-    # a part of the questions keeps them
-    assert dataset.select(["a3"]).metadata["a3"]["turn"] == 3
-
-
-def test_a_conversation_without_histories_beside_one_that_has_some() -> None:
-    rows: dict[str, Any] = {"a1": {"conversation": "a"}, "a2": {"conversation": "a"}}
-    rows |= {"b1": {"conversation": "b"}, "b3": {"conversation": "b", "history": PLAIN * 2}}
-    metadata = RetrievalDataset(dict.fromkeys(rows, "?"), metadata=rows).metadata
-    assert [metadata[key]["turn"] for key in rows] == [1, 2, 1, 3]
-
-
-def test_a_turn_that_is_given_stays_and_other_questions_have_none() -> None:
-    dataset = RetrievalDataset(
-        {"a": "?", "b": "?"}, metadata={"a": {"conversation": 1, "turn": "7.0"}, "b": {"x": 1}}
-    )
-    assert dataset.metadata == {"a": {"conversation": 1, "turn": 7}, "b": {"x": 1}}
-
-
 def test_a_missing_conversation_makes_no_fractions_of_the_others() -> None:
     frame = pd.DataFrame(
         {"query_id": ["a", "b", "c"], "query": "?", "relevance": "x", "conversation": [1, None, 2]}
     )
     assert RetrievalDataset.load(frame).metadata == {
-        "a": {"conversation": 1, "turn": 1},
-        "c": {"conversation": 2, "turn": 1},
+        "a": {"conversation": 1},
+        "c": {"conversation": 2},
     }
     whole = [type(row["conversation"]) for row in RetrievalDataset.load(frame).metadata.values()]
     assert whole == [int, int]
@@ -132,10 +97,6 @@ def test_files_keep_conversations(tmp_path: Path, ending: str) -> None:
         ({"conversation": ["c"]}, "the id of a conversation, a text or a number"),
         ({"conversation": ""}, "the id of a conversation"),
         ({"conversation": float("nan")}, "the id of a conversation"),
-        ({"conversation": "c", "turn": "first"}, "a turn of a conversation, a whole number"),
-        ({"conversation": "c", "turn": 0}, "a turn of a conversation, a whole number from 1 on"),
-        ({"conversation": "c", "turn": 1.5}, "a turn of a conversation"),
-        ({"history": PLAIN, "turn": True}, "a turn of a conversation"),
         (
             {"history": [*PLAIN, {"role": "user", "content": "Who found it?"}]},
             "a history that ends before the question",
@@ -151,10 +112,10 @@ def test_what_is_no_conversation_is_refused(row: dict[str, Any], expected: str) 
         RetrievalDataset({"q": "Who found it?"}, metadata={"q": row})
 
 
-def test_what_is_missing_is_no_mistake() -> None:
+def test_what_is_missing_is_no_mistake_and_a_turn_is_metadata() -> None:
     rows: dict[str, dict[str, Any]] = {
         "a": {"conversation": 0, "turn": None},
         "b": {"conversation": None, "history": None, "turn": "left"},
     }
     dataset = RetrievalDataset({"a": "?", "b": "?"}, metadata=rows)
-    assert dataset.metadata == {"a": {"conversation": 0, "turn": 1}, "b": {"turn": "left"}}
+    assert dataset.metadata == {"a": {"conversation": 0, "turn": None}, "b": {"turn": "left"}}

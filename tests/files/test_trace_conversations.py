@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 from support.telemetry import request, retrieval, span, write_lines
-from typer.testing import CliRunner
 
 from llama_index_rag_metrics import RetrievalDataset, read_traces, score_rankings
-from llama_index_rag_metrics.cli import app
 
 TEXTS = {"q1": "Which moon has geysers?", "q2": "Who found it?", "q3": "And Mars?"}
 
@@ -59,13 +57,13 @@ def test_a_session_that_names_the_question_is_no_conversation(path: Path) -> Non
 
 def test_the_dataset_says_more_of_conversations_than_traces(path: Path) -> None:
     rows: dict[str, dict[str, Any]] = {
-        "q1": {"conversation": "mine", "turn": 7},
+        "q1": {"conversation": "mine", "topic": 7},
         "q2": {"language": "en"},
     }
     dataset = RetrievalDataset(TEXTS, metadata=rows)
     write_lines(path, request(*[asked(key, key, "c", n) for n, key in enumerate(TEXTS)]))
     assert read_traces(path, questions=dataset).metadata == {
-        "q1": {"conversation": "mine", "turn": 7},
+        "q1": {"conversation": "mine", "topic": 7},
         "q2": {"conversation": "c", "language": "en"},
         "q3": {"conversation": "c"},
     }
@@ -80,20 +78,3 @@ def test_a_recognised_run_keeps_them(path: Path) -> None:
     # what is given replaces them
     given = score_rankings({"q1": {"d": 1}}, run, ["mrr"], metadata={"q1": {"a": 1}})
     assert given.metadata == {"q1": {"a": 1}}
-
-
-@pytest.mark.parametrize("kind", ["traces", "run"])
-def test_the_command_line_knows_conversations_of_the_dataset(tmp_path: Path, kind: str) -> None:
-    metadata = {key: {"conversation": "c"} for key in TEXTS}
-    labels: dict[str, Any] = {key: ["d"] for key in TEXTS}
-    dataset = RetrievalDataset(TEXTS, labels, metadata=metadata)
-    dataset.save(tmp_path / "dataset.json")
-    run = tmp_path / f"{kind}.jsonl"
-    if kind == "traces":
-        lines = [retrieval(key, text, ["d"], trace=key) for key, text in TEXTS.items()]
-        write_lines(run, request(*lines))
-    else:
-        write_lines(run, *[{"query_id": key, "retrieved_ids": ["d"]} for key in TEXTS])
-    arguments = ["score", str(run), "--questions", str(tmp_path / "dataset.json"), "-m", "mrr"]
-    shown = CliRunner().invoke(app, arguments).output
-    assert "mrr by turn" in shown

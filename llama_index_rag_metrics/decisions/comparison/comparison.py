@@ -404,11 +404,9 @@ def _statement(difference: Difference) -> m.Statement:
 
 def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
     tables = [_table(comparison, metric) for metric in comparison.metric_names]
-    by_turn = results_report.slice_tables(systems, (), comparison.primary)
     return [
         m.Section("Differences", tables, text=_how(comparison)),
         m.Section("Questions and latency", rows.counts_tables(systems)),
-        m.Section(results_report.SLICES, by_turn, aside=True),
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from llama_index_rag_metrics.files.conversations import CONVERSATION, TURN, with_turns
+from llama_index_rag_metrics.files.conversations import CONVERSATION
 from llama_index_rag_metrics.files.dataset_objects import is_dataset, read_object
 from llama_index_rag_metrics.files.fields import REPEAT, Fields
 from llama_index_rag_metrics.files.lines import LacksField, Location
@@ -335,8 +335,7 @@ class _QrelsReader:
 
     def _note_conversation(self, query_id: str, row: Mapping[str, Any]) -> None:
         if row.get(CONVERSATION) not in (None, ""):
-            names = (CONVERSATION, TURN)
-            self._metadata[query_id] = {name: row[name] for name in names if name in row}
+            self._metadata[query_id] = {CONVERSATION: row[CONVERSATION]}
 
     def add_object(self, value: Mapping[Any, Any], location: Location) -> None:
         """Add the labels of a dataset, or {query id: labels}."""
@@ -356,5 +355,5 @@ class _QrelsReader:
         qrels = Qrels({**self._judgements.relevance(), **self._labels})
         if self._unlabelled and not qrels:
             raise self._unlabelled[0]
-        qrels.metadata = with_turns(dict.fromkeys(self._metadata, ""), self._metadata)
+        qrels.metadata = self._metadata
         return qrels
