@@ -23,10 +23,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, TOKENS
 from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
     GroupHits,
@@ -34,10 +34,9 @@ from llama_index_rag_metrics.rankings.judging.judged import (
     JudgedRankings,
     TokenBudget,
 )
-from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
 from llama_index_rag_metrics.rankings.judging.lists import judge_one
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.span import SpanLike, read_span
+from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
 from llama_index_rag_metrics.runtime.errors import (
@@ -50,12 +49,8 @@ from llama_index_rag_metrics.runtime.masking import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
-
-def _format_value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
-
+LARGEST_CUTOFF = 2**62
+"""Ranks and tokens are counted in 64 bits."""
 
 # names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
@@ -67,38 +62,46 @@ class MetricName:
     def __get__(self, metric: NamedMetric | None, owner: type[NamedMetric]) -> str:
         if metric is None:
             return owner.name
-        fields = owner.model_fields
-        changed = {
-            field: value
-            for field, value in metric
-            if not fields[field].exclude
-            and (fields[field].is_required() or value != fields[field].get_default())
-        }
-        k, tokens = changed.pop("k", None), changed.pop("tokens", None)
+        changed = dict(metric.changed_parameters())
         name = metric.name
         for variant, preset in metric.variants.items():
             if all(getattr(metric, field) == value for field, value in preset.items()):
                 name = variant
-                changed = {field: value for field, value in changed.items() if field not in preset}
+                for field in preset:
+                    changed.pop(field, None)
                 break
-        told = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
-        cutoff = f"@{tokens}tokens" if tokens else f"@{k}" if k else ""
-        return name + (f"({told})" if told else "") + cutoff
+        k, tokens = changed.pop("k", None), changed.pop("tokens", None)
+        if metric._alias and metric._alias[1] == name:
+            name = metric._alias[0]
+        if changed:
+            values = [f"{field}={_format_value(value)}" for field, value in changed.items()]
+            name = f"{name}({', '.join(values)})"
+        if tokens:
+            return f"{name}@{tokens}tokens"
+        return f"{name}@{k}" if k else name
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
+    return str(value)
 
 
 class NamedMetric(BaseRetrievalMetric):
-    """A metric whose parameters are part of its name.
+    """A metric whose parameters are part of its name. It can't be changed once it is made.
 
     Attributes:
         bounds: the lowest and the highest score that there can be.
-        needs: what of the rankings it reads beside their ids: "tokens", "spans",
-            "scores"; `reads` whatever its parameters are.
+        needs: what of the rankings it reads beside their ids: "tokens", "spans"; `reads` whatever
+            its parameters are.
         needs_relevance: whether a query without relevance has no score.
         of_unanswerable: whether only judged queries with nothing relevant have a score.
         lower_is_better: whether less is better.
     """
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, ignored_types=(MetricName,))
+    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(MetricName,))
 
     name: ClassVar[str]
     variants: ClassVar[Variants] = {}
@@ -108,6 +111,7 @@ class NamedMetric(BaseRetrievalMetric):
     lower_is_better: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
     metric_name = MetricName()
+    _alias: tuple[str, str] | None = PrivateAttr(None)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -119,15 +123,19 @@ class NamedMetric(BaseRetrievalMetric):
         except ValidationError as error:
             raise _explain(type(self), error, parameters) from None
 
-    def __setattr__(self, field: str, value: Any) -> None:
-        before, given_before = dict(self.__dict__), set(self.model_fields_set)
-        try:
-            super().__setattr__(field, value)
-        except ValidationError as error:
-            # pydantic checks the fields together only after it has assigned the new value
-            self.__dict__.update(before)
-            self.model_fields_set.intersection_update(given_before)
-            raise _explain(type(self), error, {field: value}) from None
+    def changed_parameters(self) -> Mapping[str, object]:
+        """The parameters that differ from their defaults."""
+        changed: dict[str, object] = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if not field.exclude and (field.is_required() or value != field.get_default()):
+                changed[name] = value
+        return changed
+
+    def shown_as(self, alias: str, name: str) -> Self:
+        """The same metric, which is called by an alias of its name."""
+        self._alias = (alias, name)
+        return self
 
     def __str__(self) -> str:
         return self.metric_name
@@ -154,9 +162,8 @@ class RankingMetric(NamedMetric):
     def score_queries(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the score of every query, within `bounds` and never NaN.
 
-        Args:
-            judged: a batch of judged rankings. A query with nothing relevant scores 0 here; whether
-                it counts is decided by whoever takes the mean.
+        A query with nothing relevant scores 0 here; whether it counts is decided by whoever takes
+        the mean.
         """
         low, high = self.bounds
         return np.minimum(np.maximum(self._score(judged), low), high)
@@ -183,7 +190,6 @@ class RankingMetric(NamedMetric):
         *,
         retrieved_tokens: Sequence[int] | None = None,
         retrieved_spans: Sequence[SpanLike | None] | None = None,
-        retrieved_scores: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """Score one query, as LlamaIndex's evaluators do.
@@ -197,7 +203,6 @@ class RankingMetric(NamedMetric):
                 counted by LlamaIndex's `get_tokenizer()`, unless they are given.
             retrieved_tokens: the length in tokens of each retrieved item.
             retrieved_spans: for span metrics, where each retrieved item is in its document.
-            retrieved_scores: the retriever's score of each retrieved item, for metrics of your own.
 
         Returns:
             The score, and what the metric says beside it in `metadata`: a "note" where there are
@@ -212,49 +217,64 @@ class RankingMetric(NamedMetric):
         """
         if kwargs:
             raise unknown_argument(kwargs, type(self))
-        columns = columns_for([self])
-        tokens = retrieved_tokens if TokenCounts in columns else None
-        if tokens is None and retrieved_texts is not None and TokenCounts in columns:
-            tokens = TokenCounter().count(retrieved_texts)
+        tokens: Sequence[int] | None = None
+        spans: list[Span | None] | None = None
+        needs = self.needs
+        if TOKENS in needs:
+            tokens = retrieved_tokens
+            if tokens is None and retrieved_texts is not None:
+                tokens = TokenCounter().count(retrieved_texts)
+        if SPANS in needs and retrieved_spans is not None:
+            spans = [
+                None if place is None else read_span("retrieved", place)
+                for place in retrieved_spans
+            ]
         if expected_ids is None and self.needs_relevance:
             raise NotJudged
-        given = {
-            "tokens": tokens,
-            "spans": None
-            if retrieved_spans is None
-            else [
-                None if span is None else read_span("retrieved", span) for span in retrieved_spans
-            ],
-            "scores": retrieved_scores,
-        }
-        beside = {kind: given[kind.name] for kind in columns if given[kind.name] is not None}
-        judged = judge_one(expected_ids, retrieved_ids, beside)
-        if self.of_unanswerable:
-            if judged.n_gaining[0]:
-                expected = "nothing relevant: this metric is of questions without an answer"
-                raise InvalidInput("expected_ids", expected_ids, expected)
-        elif self.needs_relevance and not judged.n_gaining[0]:
-            raise NothingRelevant
-        if (has_value := self.has_value(judged)) is not None and not has_value[0]:
-            expected = f"ids by which {self.metric_name} has a value"
-            raise InvalidInput("expected_ids", expected_ids, expected)
+        judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
+        self._check_value(judged, expected_ids)
         score = float(self.score_queries(judged)[0])
         details = self.details(judged)
         metadata = dict(details[0]) if details else {}
-        lowest = None if score else getattr(self, "min_grade", None)
-        if lowest is not None and not judged.count_judgements(lowest)[0]:
-            metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
+        if not score and isinstance(self, ThresholdMetric):
+            lowest = self.min_grade
+            if not judged.count_judgements(lowest)[0]:
+                metadata["note"] = (
+                    f"no grade reaches min_grade={lowest:g}, so the question scores 0"
+                )
         return RetrievalMetricResult(score=score, metadata=metadata)
+
+    def _check_value(self, judged: JudgedRankings, expected_ids: RelevanceLike | None) -> None:
+        """Refuse a query for which the metric has no value."""
+        is_answerable = judged.n_gaining[0] > 0
+        if self.of_unanswerable:
+            if is_answerable:
+                expected = "nothing relevant: this metric is of questions without an answer"
+                raise InvalidInput("expected_ids", expected_ids, expected)
+        elif self.needs_relevance and not is_answerable:
+            raise NothingRelevant
+        has_value = self.has_value(judged)
+        if has_value is not None and not has_value[0]:
+            expected = f"ids by which {self.metric_name} has a value"
+            raise InvalidInput("expected_ids", expected_ids, expected)
 
 
 class CutMetric(NamedMetric):
     """A metric that takes a cutoff: by rank, or by tokens."""
 
     k: int | None = Field(
-        default=None, gt=0, strict=True, description="cutoff; None: the whole ranking"
+        default=None,
+        gt=0,
+        le=LARGEST_CUTOFF,
+        strict=True,
+        description="cutoff; None: the whole ranking",
     )
     tokens: int | None = Field(
-        default=None, gt=0, strict=True, description="cutoff by tokens: what fits into this many"
+        default=None,
+        gt=0,
+        le=LARGEST_CUTOFF,
+        strict=True,
+        description="cutoff by tokens: what fits into this many",
     )
 
     @model_validator(mode="after")
@@ -266,7 +286,7 @@ class CutMetric(NamedMetric):
 
     @property
     def needs(self) -> frozenset[str]:
-        return super().needs | ({"tokens"} if self.tokens is not None else set())
+        return self.reads if self.tokens is None else self.reads | {TOKENS}
 
     @property
     def cutoff(self) -> Cutoff | None:
@@ -365,11 +385,13 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
         group = judged.groups_at(self.cutoff, self.min_grade).group
         is_found[group[group < len(is_found)]] = True
         rows: list[dict[str, Any]] = [{} for _ in range(len(judged))]
-        named = zip(judged.group_query.tolist(), judged.group_name, is_found, strict=True)
-        for query, name, is_retrieved in named:
-            if name:
-                both = rows[query] = rows[query] or {"found": [], "missed": []}
-                both["found" if is_retrieved else "missed"].append(name)
+        facets = zip(judged.group_query.tolist(), judged.group_name, is_found, strict=True)
+        for query, name, is_retrieved in facets:
+            if not name:
+                continue
+            if not rows[query]:
+                rows[query] = {"found": [], "missed": []}
+            rows[query]["found" if is_retrieved else "missed"].append(name)
         return rows
 
 
@@ -388,20 +410,19 @@ def _explain(
     raised = problem.get("ctx", {}).get("error")
     if isinstance(raised, InvalidInput):
         return raised
+    name, fields = metric_class.name, metric_class.model_fields
     expected = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     if not problem["loc"]:
-        return InvalidInput(f"parameters of {metric_class.name}", dict(parameters), expected)
+        return InvalidInput(f"parameters of {name}", dict(parameters), expected)
     field = str(problem["loc"][0])
-    name, value = metric_class.name, parameters.get(field)
-    parameter = f"{name}({field})"
+    value, parameter = parameters.get(field), f"{name}({field})"
     if problem["type"] == "missing":
         # what is excluded from dumps is a service or a model, which no name can express
-        by_class = metric_class.model_fields[field].exclude
-        example = f"Write {metric_class.__name__ if by_class else name}({field}=...)."
-        return InvalidInput(parameter, None, remedy=example, sentence=f"{name} needs {field}.")
+        caller = metric_class.__name__ if fields[field].exclude else name
+        remedy = f"Write {caller}({field}=...)."
+        return InvalidInput(parameter, None, remedy=remedy, sentence=f"{name} needs {field}.")
     if problem["type"] == "extra_forbidden":
-        near = get_close_matches(field, metric_class.model_fields, n=3, cutoff=0.5)
-        return UnknownParameter(parameter, near or list(metric_class.model_fields))
+        return UnknownParameter(parameter, get_close_matches(field, fields, 3, 0.5) or list(fields))
     if problem["msg"].startswith("Input should be "):
         sentence = f"{name}: {field} must be {expected}, got {shorten(value)}."
         return InvalidInput(parameter, value, sentence=sentence)

@@ -1,4 +1,9 @@
-"""Metrics of graded relevance: the better the item, the larger its gain."""
+"""Metrics of graded relevance: the better the item, the larger its gain.
+
+>>> ndcg = NDCG(mode="exponential", k=10)
+>>> round(ndcg.compute(expected_ids={"a": 3, "b": 1}, retrieved_ids=["b", "a"]).score, 4)
+0.7098
+"""
 
 from __future__ import annotations
 
@@ -8,33 +13,24 @@ import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.metrics.base import GainMetric
 from llama_index_rag_metrics.rankings.judging.judged import Hits, Ranked
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+from .base import GainMetric
+
 __all__ = ["DCG", "ERR", "NDCG"]
 
 GainMode: TypeAlias = Literal["linear", "exponential"]
-# exponential gains of higher grades would leave no room for lower ones in a 64-bit float
+
 HIGHEST_EXPONENT = 64
+"""Exponential gains of higher grades would leave no room for lower ones in a 64-bit float."""
 
 
 class DCG(GainMetric):
     """Discounted cumulative gain: Σ gain / log2(rank + 1); the gain is the grade by default.
 
-    Unbounded. Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS
-    20(4), 2002; the exponential gain is that of Burges et al., ICML 2005.
-
-    Args:
-        mode: "linear": the gain is the grade; "exponential": 2^grade - 1.
-
-    Raises:
-        InvalidInput: a grade above 64 with exponential gains.
-
-    Examples:
-        >>> DCG(k=2).compute(expected_ids={"a": 3}, retrieved_ids=["a", "x"]).score
-        3.0
+    Unbounded; the exponential gain is 2^grade - 1 (Järvelin and Kekäläinen, TOIS 20(4), 2002).
     """
 
     name = "dcg"
@@ -49,22 +45,8 @@ class DCG(GainMetric):
 class NDCG(GainMetric):
     """DCG / DCG of the best possible ranking; the gain is the grade by default.
 
-    With a cutoff, the ideal has the best min(k, R⁺) grades, even when fewer than k items were
-    retrieved (trec_eval ndcg_cut_k); R⁺ counts the items with a grade above 0. Without one, it has
-    the best min(n, R⁺): "k is what was retrieved". `ndcg(ideal=all)` has all R⁺ (trec_eval ndcg);
-    prefer it where result lists differ in length, since min(n, R⁺) rewards cutting a list off.
-
-    Args:
-        mode: "linear": the gain is the grade; "exponential": 2^grade - 1.
-        ideal: "retrieved" or "all", the length of the ideal ranking; only without a cutoff.
-
-    Raises:
-        InvalidInput: a grade above 64 with exponential gains.
-
-    Examples:
-        >>> ndcg = NDCG(mode="exponential", k=10)
-        >>> round(ndcg.compute(expected_ids={"a": 3, "b": 1}, retrieved_ids=["b", "a"]).score, 4)
-        0.7098
+    The ideal has the best min(k, R⁺) grades; without a cutoff as many as were retrieved, or with
+    `ideal=all` all R⁺ (trec_eval ndcg), which doesn't reward cutting a list off.
     """
 
     name = "ndcg"
@@ -97,18 +79,8 @@ class NDCG(GainMetric):
 class ERR(GainMetric):
     """Expected reciprocal rank: the expected 1 / rank of the passage that satisfies a reader.
 
-    Σ 1/rank · stop(rank) · Π(1 - stop before), with stop = (2^grade - 1) / 2^max_grade. Chapelle et
-    al., "Expected reciprocal rank for graded relevance", CIKM 2009.
-
-    Args:
-        max_grade: the highest grade of the scale.
-
-    Raises:
-        InvalidInput: a grade above max_grade.
-
-    Examples:
-        >>> ERR(max_grade=1).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score
-        0.25
+    Σ 1/rank · stop(rank) · Π(1 - stop before), with stop = (2^grade - 1) / 2^max_grade (Chapelle et
+    al., CIKM 2009).
     """
 
     name = "err"

@@ -13,9 +13,6 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import gains, groups, ranks, sets, spans
-from llama_index_rag_metrics.metrics import texts as text_metrics
-from llama_index_rag_metrics.metrics.base import NamedMetric, Variants
 from llama_index_rag_metrics.runtime.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -24,48 +21,43 @@ from llama_index_rag_metrics.runtime.errors import (
     UnknownParameter,
 )
 
-# what trec_eval, ir_measures and ranx call them; case and dashes don't matter
+from . import gains, groups, ranks, sets, spans
+from . import texts as text_metrics
+from .base import NamedMetric, Variants
+
 ALIASES: Mapping[str, str] = {
     "success": "hit_rate",
     "rr": "mrr",
     "recip_rank": "mrr",
-    "p": "precision",
-    "set_p": "precision",
-    "r": "recall",
+    "P": "precision",
+    "set_P": "precision",
+    "R": "recall",
     "set_recall": "recall",
     "map": "ap",
     "map_cut": "ap",
-    "rprec": "r_precision",
+    "Rprec": "r_precision",
     "ndcg_cut": "ndcg",
     "strec": "facet_recall",
 }
+"""What trec_eval, ir_measures and ranx call them; case and dashes don't matter."""
 
+_ELSEWHERE = {
+    "exponential_ndcg": "ndcg(mode=exponential)",
+    "ndcg_exp": "ndcg(mode=exponential)",
+    "fbeta": "f(beta=2)",
+    "fscore": "f(beta=2)",
+}
+"""What other libraries call metrics with a parameter, and how it is written here."""
 
 _LONGEST_GUESSED = 100  # in characters: the search for similar names takes more than linear time
-
-
-def split_names(text: str) -> list[str]:
-    """The names between commas; a comma between the parameters of one doesn't divide."""
-    names: list[str] = []
-    end, is_inside = len(text), False
-    # from the end, since what counts is which bracket comes next; a pattern that looks ahead at
-    # every comma would take quadratic time
-    for place in range(len(text) - 1, -1, -1):
-        if text[place] in "()":
-            is_inside = text[place] == ")"
-        elif text[place] == "," and not is_inside:
-            names.append(text[place + 1 : end])
-            end = place
-    return [text[:end], *reversed(names)]
-
-
-AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
 
 # words and single groups: nothing can be matched in two ways, so that any text takes linear time
 _NAME = re.compile(
     r"(?P<name>[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
+
+AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
 
 
 @dataclass(frozen=True)
@@ -80,9 +72,10 @@ class MetricEntry:
     def definition(self) -> str:
         """What the name means; a docstring with a variant is "what is plain; name: what varies"."""
         first = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
-        plain, *variant = re.split(r"; (?:granular|f1): ", " ".join(first.split()))
-        own = variant[0] if variant and self.preset else plain
-        return f"{own[0].upper()}{own[1:].rstrip('.')}."
+        definition, *variant = re.split(r"; (?:granular|f1): ", " ".join(first.split()))
+        if variant and self.preset:
+            definition = variant[0]
+        return f"{definition[0].upper()}{definition[1:].rstrip('.')}."
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -185,8 +178,8 @@ def metric(name: str) -> NamedMetric:
     """The metric with that name.
 
     Args:
-        name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Some
-            spellings of other tools are known: "map", "success@5", "ndcg_cut_10", "P_5".
+        name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". A dozen names of
+            other tools are known, and shown as they are: "map", "success@5", "ndcg_cut_10", "P_5".
 
     Raises:
         UnknownMetric: no metric has that name; the message lists the nearest ones.
@@ -194,18 +187,17 @@ def metric(name: str) -> NamedMetric:
         InvalidInput: a value is out of range.
 
     Examples:
-        >>> metric("nDCG@10").metric_name
-        'ndcg@10'
-        >>> metric("P_5").metric_name
-        'precision@5'
+        >>> metric("nDCG@10").metric_name, metric("P_5").metric_name
+        ('ndcg@10', 'P@5')
         >>> metric("ngcd@10")
         Traceback (most recent call last):
         ...
         llama_index_rag_metrics.runtime.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you \
 mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
-    entry, parameters = _parse(name)
-    return entry.build(parameters)
+    parsed = _parse(name)
+    made = parsed.entry.build(parsed.parameters)
+    return made.shown_as(parsed.alias, parsed.entry.name) if parsed.alias else made
 
 
 def metrics(
@@ -220,8 +212,8 @@ def metrics(
         >>> [m.metric_name for m in metrics(["hit_rate@5", "f1@5"])]
         ['hit_rate@5', 'f1@5']
     """
-    is_one = isinstance(names, (str, BaseRetrievalMetric)) or not isinstance(names, Iterable)
-    listed: list[Any] = [names] if is_one else list(names)
+    is_single = isinstance(names, (str, BaseRetrievalMetric)) or not isinstance(names, Iterable)
+    listed: list[Any] = [names] if is_single else list(names)
     if not listed:
         raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
     chosen = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
@@ -236,6 +228,20 @@ def _ready(value: object) -> BaseRetrievalMetric:
         return value
     remedy = f"Write {value.__name__}()." if isinstance(value, type) else ""
     raise InvalidInput("metric", value, "a name such as 'ndcg@10' or a metric", remedy)
+
+
+def split_names(text: str) -> list[str]:
+    """The names between commas; a comma between the parameters of one doesn't divide."""
+    names = [""]
+    is_inside = False
+    for part in re.split(r"([(),])", text):
+        if part == "," and not is_inside:
+            names.append("")
+            continue
+        if part in ("(", ")"):
+            is_inside = part == "("
+        names[-1] += part
+    return names
 
 
 def limits_of(name: str) -> tuple[float, float]:
@@ -262,12 +268,19 @@ def worst_score(name: str) -> float | None:
 @lru_cache(maxsize=1024)
 def _class_of(name: str) -> type[NamedMetric] | None:
     try:
-        return _parse(name, guess=False)[0].metric_class
+        return _parse(name, guess=False).entry.metric_class
     except RagMetricsError:
         return None
 
 
-def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, object]]:
+@dataclass(frozen=True)
+class _Parsed:
+    entry: MetricEntry
+    parameters: Mapping[str, object]
+    alias: str = ""
+
+
+def _parse(name: str, *, guess: bool = True) -> _Parsed:
     name = str(name)
     match = _NAME.fullmatch(name.strip())
     if match is None:
@@ -275,24 +288,34 @@ def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, obj
         if guess and len(several) > 1:
             raise InvalidInput("metric", name, "one name", f"Give several as a list: {several}.")
         raise UnknownMetric(name, _nearest(name) if guess else ())
-    entry_and_parameters = _find(match["name"]) or _find_with_cutoff(match["name"])
-    if entry_and_parameters is None:
+    given: list[tuple[str, object]] = []
+    found = _find(match["name"])
+    if found is None:
+        uncut, _, k = _bare(match["name"]).rpartition("_")
+        found = _find(uncut) if k.isdecimal() else None
+        given.append(("k", _literal(k)))
+    if found is None:
         raise UnknownMetric(name.strip(), _nearest(name) if guess else ())
-    entry, parameters = entry_and_parameters
-    cutoff = {} if match["k"] is None else _cutoff(match["k"])
-    for more in (cutoff, _parameters(name, match["parameters"], entry)):
-        _merge(parameters, more, name)
-    return entry, parameters
+    if match["k"] is not None:
+        given.append(_cutoff(match["k"]))
+    given += _read_parameters(name, match["parameters"] or "")
+    for parameter, n in Counter(parameter for parameter, _ in given).items():
+        if n > 1:
+            sentence = f"metric {name!r} gives {parameter} twice."
+            raise InvalidInput("metric", name, sentence=sentence)
+    entry, alias = found
+    return _Parsed(entry, dict(given), alias)
 
 
-def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
-    """The metric of a name without parameters, and the parameters that the name implies."""
+def _find(name: str) -> tuple[MetricEntry, str] | None:
+    """The metric of a name without parameters, and the alias that the name is, or ""."""
     bare = _bare(name)
     for known in (name, bare):
         if known in METRICS:
-            return METRICS[known], {}
-    if bare in ALIASES:
-        return _parse(ALIASES[bare])
+            return METRICS[known], ""
+    for alias, target in ALIASES.items():
+        if alias.lower() == bare:
+            return METRICS[target], alias
     return None
 
 
@@ -300,34 +323,20 @@ def _bare(name: str) -> str:
     return re.sub(r"[\s\-]+", "_", name).lower()
 
 
-def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
-    uncut, _, k = _bare(name).rpartition("_")
-    entry_and_parameters = _find(uncut) if k.isdecimal() else None
-    if entry_and_parameters is None:
-        return None
-    entry, parameters = entry_and_parameters
-    return entry, {**parameters, "k": _literal(k)}
-
-
-def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
-    parameters: dict[str, object] = {}
-    for part in filter(None, map(str.strip, (text or "").split(","))):
+def _read_parameters(name: str, text: str) -> list[tuple[str, object]]:
+    parameters: list[tuple[str, object]] = []
+    for part in filter(None, map(str.strip, text.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value:
             raise InvalidInput("metric", name, "parameters written as name=value")
-        _merge(parameters, {key: _literal(value)}, name)
+        parameters.append((key, _literal(value)))
     return parameters
 
 
-def _merge(parameters: dict[str, object], more: Mapping[str, object], name: str) -> None:
-    if twice := parameters.keys() & more.keys():
-        raise InvalidInput("metric", name, sentence=f"metric {name!r} gives {twice.pop()} twice.")
-    parameters |= more
-
-
-def _cutoff(text: str) -> dict[str, object]:
-    in_tokens = text.removesuffix("tokens")
-    return {"k": _literal(text)} if in_tokens == text else {"tokens": _literal(in_tokens)}
+def _cutoff(text: str) -> tuple[str, object]:
+    if text.endswith("tokens"):
+        return "tokens", _literal(text.removesuffix("tokens"))
+    return "k", _literal(text)
 
 
 def _literal(text: str) -> object:
@@ -343,12 +352,19 @@ def _literal(text: str) -> object:
 
 def _nearest(name: str) -> list[str]:
     """The known names that are written most like one, with its cutoff where they take it."""
-    bare, _, k = name.strip()[:_LONGEST_GUESSED].partition("@")
-    bare = _bare(bare.partition("(")[0].strip())
-    near = get_close_matches(bare, METRICS, n=2, cutoff=0.5)
+    before, _, k = name.strip()[:_LONGEST_GUESSED].partition("@")
+    bare = _bare(before.partition("(")[0].strip())
+    if bare in _ELSEWHERE:
+        near = [_ELSEWHERE[bare]]
+    else:
+        near = get_close_matches(bare, METRICS, n=2, cutoff=0.5)
     if not k.isdecimal():
         return near
-    return [each + f"@{k}" * ("k" in METRICS[each].parameters) for each in near]
+    takes_k = [_parse(known).entry for known in near]
+    return [
+        f"{known}@{k}" if "k" in entry.parameters else known
+        for known, entry in zip(near, takes_k, strict=True)
+    ]
 
 
 def _identity(metric_class: type) -> tuple[str, str]:

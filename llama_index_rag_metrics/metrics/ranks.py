@@ -1,4 +1,8 @@
-"""Metrics of binary relevance in which the ranks of the hits count."""
+"""Metrics of binary relevance in which the ranks of the hits count.
+
+>>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
+0.5
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.metrics.base import BinaryMetric, Variants, WholeRankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+
+from .base import BinaryMetric, Variants, WholeRankingMetric
 
 __all__ = ["MRR", "RBP", "AveragePrecision", "BPref", "InfAP", "RPrecision"]
 
@@ -17,15 +22,7 @@ __all__ = ["MRR", "RBP", "AveragePrecision", "BPref", "InfAP", "RPrecision"]
 class MRR(BinaryMetric):
     """1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits.
 
-    The mean over queries is the mean reciprocal rank (trec_eval recip_rank). The granular form is
-    LlamaIndex's and non-standard: finding more can lower it.
-
-    Args:
-        use_granular_mrr: the mean over all hits instead of the first.
-
-    Examples:
-        >>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
-        0.5
+    The granular form is LlamaIndex's and non-standard: finding more can lower it.
     """
 
     name = "mrr"
@@ -42,10 +39,6 @@ class AveragePrecision(BinaryMetric):
     """The precision at the rank of each hit, summed and divided by R.
 
     R counts all relevant items, found or not, with a cutoff too (trec_eval map and map_cut_k).
-
-    Examples:
-        >>> AveragePrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "y"]).score
-        0.5
     """
 
     name = "ap"
@@ -55,12 +48,7 @@ class AveragePrecision(BinaryMetric):
 
 
 class RPrecision(WholeRankingMetric):
-    """The precision at rank R, R being the number of relevant passages (trec_eval Rprec).
-
-    Examples:
-        >>> RPrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "b"]).score
-        0.5
-    """
+    """The precision at rank R, R being the number of relevant passages (trec_eval Rprec)."""
 
     name = "r_precision"
 
@@ -71,15 +59,7 @@ class RPrecision(WholeRankingMetric):
 class RBP(BinaryMetric):
     """Rank-biased precision: (1 - p) Σ p^(rank - 1) over the hits.
 
-    A reader goes on to the next rank with probability p. Moffat and Zobel, "Rank-biased precision
-    for measurement of retrieval effectiveness", TOIS 27(1), 2008.
-
-    Args:
-        p: the reader's persistence, between 0 and 1.
-
-    Examples:
-        >>> round(RBP(p=0.5).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score, 4)
-        0.25
+    A reader goes on to the next rank with probability p (Moffat and Zobel, TOIS 27(1), 2008).
     """
 
     name = "rbp"
@@ -92,14 +72,8 @@ class RBP(BinaryMetric):
 class BPref(WholeRankingMetric):
     """How often judged non-relevant passages are above relevant ones; 1 means never.
 
-    Σ over hits of 1 - min(judged non-relevant above, R) / min(judged non-relevant, R), over R;
-    unjudged items are skipped. As trec_eval's bpref, counting all judged non-relevant items, not
-    only retrieved ones. Buckley and Voorhees, "Retrieval evaluation with incomplete information",
-    SIGIR 2004.
-
-    Examples:
-        >>> BPref().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "a"]).score
-        0.0
+    As trec_eval's, counting all judged non-relevant items, not only retrieved ones; unjudged ones
+    are skipped (Buckley and Voorhees, SIGIR 2004).
     """
 
     name = "bpref"
@@ -113,12 +87,7 @@ class BPref(WholeRankingMetric):
 class InfAP(WholeRankingMetric):
     """Inferred average precision: AP expected from a pool of which only a sample was judged.
 
-    Pooled but unjudged items are those with a negative grade. As trec_eval's infAP. Yilmaz and
-    Aslam, "Estimating average precision with incomplete and imperfect judgments", CIKM 2006.
-
-    Examples:
-        >>> InfAP().compute(expected_ids=["a"], retrieved_ids=["a", "x"]).score
-        1.0
+    As trec_eval's infAP; a negative grade is pooled and unjudged (Yilmaz and Aslam, CIKM 2006).
     """
 
     name = "infap"

@@ -7,12 +7,14 @@ from typing import Any, TypeGuard
 
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 
-from llama_index_rag_metrics.metrics.base import NamedMetric
-from llama_index_rag_metrics.metrics.metric_names import METRICS, metric
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-# LlamaIndex looks names up in a plain dict, so each has to be in it beforehand
+from .base import NamedMetric
+from .metric_names import METRICS, metric
+
 USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
+"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
+
 _registry: dict[str, Any] = METRIC_REGISTRY
 
 
@@ -54,29 +56,30 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
         >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
         'ndcg@7000'
     """
-    names = [metric for metric in metrics if isinstance(metric, str)]
-    for metric_class in metrics:
-        if isinstance(metric_class, str):
-            metric(metric_class)
-        elif isinstance(metric_class, type) and issubclass(metric_class, NamedMetric):
-            METRICS.add(metric_class)
+    asked_for: list[str] = []
+    for entry in metrics:
+        if isinstance(entry, str):
+            metric(entry)
+            asked_for.append(entry)
+        elif isinstance(entry, type) and issubclass(entry, NamedMetric):
+            METRICS.add(entry)
+            asked_for.append(entry.name)
         else:
             expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
-            raise InvalidInput("register", metric_class, expected)
-    given = {*names, *(each.name for each in metrics if not isinstance(each, str))}
+            raise InvalidInput("register", entry, expected)
     left_alone = []
-    for name in dict.fromkeys((*_names(), *names)):
-        held = _registry.get(name)
-        if _is_ours(held):
-            _registry[name] = RegisteredName(name, held.instead_of)
-        elif held is None or (replace and (not given or name in given)):
-            _registry[name] = RegisteredName(name, held)
-        elif name in given:
+    names = [entry for entry in metrics if isinstance(entry, str)]
+    for name in dict.fromkeys((*_usual_names(), *names)):
+        present = _registry.get(name)
+        if _is_ours(present):
+            _registry[name] = RegisteredName(name, present.instead_of)
+        elif present is None or (replace and (not asked_for or name in asked_for)):
+            _registry[name] = RegisteredName(name, present)
+        elif name in asked_for:
             left_alone.append(name)
     if left_alone:
-        shown = ", ".join(left_alone)
         warnings.warn(
-            f"LlamaIndex's registry has {shown} already, which stays as it is: "
+            f"LlamaIndex's registry has {', '.join(left_alone)} already, which stays as it is: "
             "register(..., replace=True) replaces it.",
             stacklevel=2,
         )
@@ -93,25 +96,27 @@ def unregister() -> None:
         >>> unregister()
         >>> register()
     """
-    for name, held in [item for item in _registry.items() if _is_ours(item[1])]:
-        if held.instead_of is None:
+    for name, present in list(_registry.items()):
+        if not _is_ours(present):
+            continue
+        if present.instead_of is None:
             del _registry[name]
         else:
-            _registry[name] = held.instead_of
+            _registry[name] = present.instead_of
 
 
-def _is_ours(held: object) -> TypeGuard[RegisteredName]:
+def _is_ours(present: object) -> TypeGuard[RegisteredName]:
     """By name: after a reload of this module, what it registered before is of another class."""
-    kind = type(held)
+    kind = type(present)
     return (kind.__module__, kind.__qualname__) == (__name__, RegisteredName.__qualname__)
 
 
-def _names() -> list[str]:
+def _usual_names() -> list[str]:
     names: list[str] = []
     for name, entry in METRICS.items():
         if entry.needs:
             continue
         names.append(name)
         if "k" in entry.parameters:
-            names.extend(f"{name}@{k}" for k in USUAL_CUTOFFS)
+            names += [f"{name}@{k}" for k in USUAL_CUTOFFS]
     return names

@@ -36,13 +36,6 @@ class HitRate(BinaryMetric):
     """1 if a relevant passage was retrieved, else 0; granular: hits / R, the same as recall.
 
     trec_eval's success_k. `granular_hit_rate` is LlamaIndex's name for recall.
-
-    Args:
-        use_granular_hit_rate: hits / R instead of 0 or 1.
-
-    Examples:
-        >>> HitRate(k=2).compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
-        0.0
     """
 
     name = "hit_rate"
@@ -58,10 +51,6 @@ class Precision(BinaryMetric):
 
     With a cutoff, missing ranks count as non-relevant (trec_eval P_k); without, the denominator is
     what was retrieved (trec_eval set_P).
-
-    Examples:
-        >>> Precision(k=5).compute(expected_ids=["a"], retrieved_ids=["a", "b"]).score
-        0.2
     """
 
     name = "precision"
@@ -74,10 +63,6 @@ class Recall(BinaryMetric):
     """The share of the relevant passages that was retrieved: hits / R.
 
     trec_eval's recall_k and set_recall.
-
-    Examples:
-        >>> Recall().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
-        0.5
     """
 
     name = "recall"
@@ -95,13 +80,6 @@ class FScore(BinaryMetric):
     This is van Rijsbergen's beta: recall counts beta times as much as precision.
     trec_eval's set_F.x takes B² as its parameter. With a cutoff, both are taken at k, so that
     f1@k stays under 1 where R < k.
-
-    Args:
-        beta: the weight of recall.
-
-    Examples:
-        >>> round(FScore().compute(expected_ids=["a", "b"], retrieved_ids=["a"]).score, 4)
-        0.6667
     """
 
     name = "f"
@@ -129,10 +107,6 @@ class Judged(JudgedItemsMetric):
     """The share of the retrieved passages that were judged (grade 0 or more); @k: within min(k, n).
 
     It shows how far to trust the other metrics where judgements have holes (ir_measures' Judged).
-
-    Examples:
-        >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "x"]).score
-        0.5
     """
 
     name = "judged"
@@ -148,16 +122,6 @@ class Accuracy(BinaryMetric):
     Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant, or
     nothing reaches min_grade, it is 0 as every metric is, though (TP + TN) / corpus size would be
     nearly 1. The confusion matrix {tp, fp, fn, tn} is in the result's metadata.
-
-    Args:
-        corpus_size: how many items the corpus has.
-
-    Raises:
-        InvalidInput: the query has more items than corpus_size.
-
-    Examples:
-        >>> Accuracy(corpus_size=10).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"])
-        RetrievalMetricResult(score=0.8, metadata={'tp': 1, 'fp': 1, 'fn': 1, 'tn': 7})
     """
 
     name = "accuracy"
@@ -212,10 +176,6 @@ class Abstained(UnanswerableMetric):
 
     Other questions are left out. A question on which the retriever failed has 0: a failure doesn't
     show that it would have abstained.
-
-    Examples:
-        >>> Abstained().compute(expected_ids=[], retrieved_ids=["a"]).score
-        0.0
     """
 
     name = "abstained"
@@ -229,10 +189,6 @@ class Returned(CutMetric, UnanswerableMetric):
 
     Unbounded; less is better. Copies of a passage count once. Other questions are left out, and
     those on which the retriever failed.
-
-    Examples:
-        >>> Returned(k=5).compute(expected_ids=[], retrieved_ids=["a", "b", "a"]).score
-        2.0
     """
 
     name = "returned"

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric, ThresholdMetric
-from llama_index_rag_metrics.rankings.judging.columns import JudgedSpans
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -21,12 +20,12 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
     reads = frozenset({"spans"})
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        placed = judged.column(JudgedSpans)
-        if placed is None or (judged.n_gaining.any() and (placed.rank > 0).all()):
+        coverage = judged.coverage(self.cutoff, self.min_grade)
+        if coverage is None:
             expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance.of_spans(...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
-        return self.score(*placed.coverage(judged, self.cutoff, self.min_grade))
+        return self.score(*coverage)
 
     @abstractmethod
     def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
@@ -34,15 +33,7 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
 
 
 class SpanRecall(SpanMetric):
-    """The share of the labelled characters that was retrieved: |E∩T| / |E|.
-
-    Examples:
-        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
-        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
-        >>> score_rankings([wanted], [ranking], "span_recall")["span_recall"]
-        array([0.5])
-    """
+    """The share of the labelled characters that was retrieved: |E∩T| / |E|."""
 
     name = "span_recall"
 
@@ -51,15 +42,7 @@ class SpanRecall(SpanMetric):
 
 
 class SpanPrecision(SpanMetric):
-    """The share of the retrieved characters that is labelled: |E∩T| / |T|.
-
-    Examples:
-        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
-        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 250)])
-        >>> score_rankings([wanted], [ranking], "span_precision")["span_precision"]
-        array([0.25])
-    """
+    """The share of the retrieved characters that is labelled: |E∩T| / |T|."""
 
     name = "span_precision"
 
@@ -68,15 +51,7 @@ class SpanPrecision(SpanMetric):
 
 
 class SpanF1(SpanMetric):
-    """The harmonic mean of span precision and span recall: 2|E∩T| / (|E| + |T|).
-
-    Examples:
-        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
-        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 150)])
-        >>> score_rankings([wanted], [ranking], "span_f1")["span_f1"]
-        array([0.5])
-    """
+    """The harmonic mean of span precision and span recall: 2|E∩T| / (|E| + |T|)."""
 
     name = "span_f1"
 
@@ -89,13 +64,6 @@ class SpanIoU(SpanMetric):
 
     Chroma's chunking evaluation sums the lengths of the retrieved chunks instead, so that what two
     of them share counts twice.
-
-    Examples:
-        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
-        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
-        >>> score_rankings([wanted], [ranking], "span_iou")["span_iou"]
-        array([0.25])
     """
 
     name = "span_iou"

@@ -21,7 +21,6 @@ from llama_index_rag_metrics import (
     NDCG,
     BinaryMetric,
     GainMetric,
-    HitRate,
     Relevance,
     metric,
     metrics,
@@ -296,18 +295,3 @@ class TestOwnMetric:
             "ndcg@5",
             "strict_ndcg@5",
         ]
-
-
-def test_the_attributes_that_needs_replaced_are_refused() -> None:
-    class Former(HitRate):
-        needs_tokens: ClassVar[bool] = True
-
-    with pytest.raises(InvalidInput, match=r"a property `needs`, .*got \['needs_tokens'\]"):
-        score_rankings({"q": ["a"]}, {"q": ["a"]}, [Former()])
-
-    class AsField(HitRate):
-        needs_spans: bool = False
-
-    score_rankings({"q": ["a"]}, {"q": ["a"]}, [AsField()])
-    with pytest.raises(InvalidInput, match=r"got \['needs_spans'\]"):
-        score_rankings({"q": ["a"]}, {"q": ["a"]}, [AsField(needs_spans=True)])

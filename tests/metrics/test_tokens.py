@@ -16,7 +16,6 @@ from support.strategies import NAMES, Query, chosen, queries
 
 from llama_index_rag_metrics import METRICS, Ranking, metric, score_rankings, score_table
 from llama_index_rag_metrics.rankings.judging.arrow import judge_table
-from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -56,7 +55,7 @@ def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
     judged = judge(
         [query.relevance for query in batch],
         [Ranking(query.ranking, tokens=[cost[item] for item in query.ranking]) for query in batch],
-        [TokenCounts],
+        ["tokens"],
     )
     scores = drawn.metric.model_copy(update={"tokens": budget}).score_queries(judged)
     cut = [Query(query.relevance, fitting(query, cost, budget)) for query in batch]
@@ -126,11 +125,11 @@ def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
         },
     )
     plain = [list(judgements.grades) for judgements in relevance]
-    lists = judge(plain, rankings, [TokenCounts]).column(TokenCounts)
-    table = judge_table(frame, [TokenCounts]).column(TokenCounts)
+    lists = judge(plain, rankings, ["tokens"]).tokens
+    table = judge_table(frame, ["tokens"]).tokens
     assert lists is not None
     assert table is not None
-    assert table.counts.tolist() == lists.counts.tolist()
+    assert table.tolist() == lists.tolist()
 
 
 @pytest.mark.parametrize(

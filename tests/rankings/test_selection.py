@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Relevance, score_rankings
 from llama_index_rag_metrics.rankings.judging.judged import Selection
-from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -40,12 +39,12 @@ def test_as_if_only_these_had_been_retrieved(
 def test_tokens_go_with_their_items() -> None:
     # a, x, b have 1, 2, 3 tokens, and y has 4; x isn't judged
     rankings = [Ranking(["a", "x", "b"], tokens=[1, 2, 3]), Ranking(["y"], tokens=[4])]
-    judged = judge([{"a": 1, "b": 0}, {"y": 1}], rankings, [TokenCounts])
+    judged = judge([{"a": 1, "b": 0}, {"y": 1}], rankings, ["tokens"])
 
     def tokens(selection: Selection) -> list[int]:
-        column = selection.of(judged).column(TokenCounts)
-        assert column is not None
-        return [*map(int, column.counts)]
+        counts = selection.of(judged).tokens
+        assert counts is not None
+        return [*map(int, counts)]
 
     assert tokens(Selection(judged_only=True)) == [1, 3, 4]
     assert tokens(Selection(max_retrieved=2)) == [1, 2, 4]

@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from llama_index_rag_metrics import (
     Call,
     Ranking,
-    RankingMetric,
     RetrievalDataset,
     Run,
     Scores,
@@ -32,9 +31,6 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
-from llama_index_rag_metrics.rankings.judging.judged_column import RetrievalScores
-from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
 
 METRICS = ["recall", "ndcg@3", "mrr", "judged", "returned@2", "abstained"]
@@ -257,32 +253,6 @@ def test_it_cuts_before_the_first_ranks_are_taken() -> None:
     run = {"q": Ranking(["x", "a", "b"], scores=[0.1, 0.9, 0.8])}  # a reranker's order
     options = {"min_score": 0.5, "max_retrieved": 1}
     assert score_rankings({"q": ["a"]}, run, "mrr", **options).means["mrr"] == 1.0  # type: ignore[arg-type]
-
-
-class BestScore(RankingMetric):
-    """Of one's own: the score of the first passage."""
-
-    name = "best_score"
-    bounds = (-math.inf, math.inf)
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"scores"})
-
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        scores = judged.column(RetrievalScores)
-        assert scores is not None
-        return scores.values[(judged.depth.cumsum() - judged.depth)]
-
-
-def test_a_metric_of_ones_own_reads_them() -> None:
-    run = {"q1": Ranking(["x", "a"], scores=[0.4, 0.9]), "q2": Ranking(["a"], scores=[-1.0])}
-    expected = {"q1": ["a"], "q2": ["a"]}
-    assert score_rankings(expected, run, BestScore())["best_score"].tolist() == [0.4, -1.0]
-    above = score_rankings({"q1": ["a"]}, {"q1": run["q1"]}, BestScore(), min_score=0.5)
-    assert above["best_score"].tolist() == [0.9]
-    given = BestScore().compute(None, ["a"], ["a"], retrieved_scores=[0.3])
-    assert given.score == 0.3
 
 
 NODES = {"how?": [("a", 0.9), ("b", 0.5)], "who?": [("a", 0.5), ("b", 0.4)], "why?": [("b", -0.1)]}

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.runs.run_records import plain_score
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
-from llama_index_rag_metrics.rankings.judging.columns import compute_arguments
+from llama_index_rag_metrics.rankings.judging.beside import compute_arguments
 from llama_index_rag_metrics.rankings.matching.id_matcher import item_ids, names_of
 from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance

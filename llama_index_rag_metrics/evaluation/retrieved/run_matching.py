@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.rankings.judging.columns import JudgedSpans, columns_for
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import Came
 from llama_index_rag_metrics.rankings.matching.matched import (
     BY_SPAN,
@@ -84,7 +84,7 @@ def places_for(
     metrics: Sequence[BaseRetrievalMetric], dataset: RetrievalDataset, matcher: MatcherLike | None
 ) -> Places | None:
     """What finds the places of nodes, where a metric or the matcher needs them."""
-    needs_places = matcher == BY_SPAN or JudgedSpans in columns_for(metrics)
+    needs_places = matcher == BY_SPAN or SPANS in needs_of(metrics)
     return Places(dataset.corpus) if needs_places else None
 
 
@@ -160,7 +160,7 @@ def score_matched(
             details.update(others.details)
         scores = scores.join(columns, order=list(columns)).replace(details=details)
     notes = [*scores.notes]
-    if JudgedSpans in columns_for(members):
+    if SPANS in needs_of(members):
         notes += unplaced_note(run)
     if matched is not None:
         notes += matched.notes

@@ -5,27 +5,22 @@ What hashes can't decide (two ids of one hash), and groups, goes through `judge`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging import hashes
-from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS, JudgedSpans, place_rows
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
-from llama_index_rag_metrics.rankings.judging.judged_column import (
-    EXPECTED,
-    RETRIEVED,
-    JudgedColumn,
-    JudgedTable,
-)
-from llama_index_rag_metrics.rankings.judging.lists import judge
-from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.rankings.span import Span, read_span
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.lazy import Lazy
+
+from . import hashes
+from .beside import SPANS, TOKENS, check_tokens
+from .judged import JudgedRankings, grades_best_first
+from .lists import judge
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,28 +28,34 @@ if TYPE_CHECKING:
 else:
     pl, pa = Lazy("polars"), Lazy("pyarrow")
 
-GRADES, WEIGHTS = "grades", "facet_weights"
+QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
+GRADES, RETRIEVED_TOKENS = "grades", "retrieved_tokens"
+EXPECTED_SPANS, RETRIEVED_SPANS = "expected_spans", "retrieved_spans"
+
+FIELDS = {TOKENS: (RETRIEVED_TOKENS,), SPANS: (EXPECTED_SPANS, RETRIEVED_SPANS)}
+"""What metrics need beside ids, and the columns that hold it."""
 
 
-def judge_table(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]] = ()) -> JudgedRankings:
+def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row."""
-    for column in (RETRIEVED, EXPECTED):
+    columns = [RETRIEVED, EXPECTED, *(name for need in needs for name in FIELDS[need])]
+    for column in columns:
         hashes.check_column(frame, column)
-    if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, columns)
+    if SPANS in needs or _is_grouped(frame[EXPECTED].dtype):
+        return _judge_rows(frame, needs)
     try:
-        return _judge_hashed(frame, columns)
+        return _judge_hashed(frame, needs)
     except hashes.Collision:
-        return _judge_rows(frame, columns)
+        return _judge_rows(frame, needs)
 
 
-def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> JudgedRankings:
+def _judge_hashed(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
     expected, retrieved = (hashes.IdLists.read(frame, name) for name in (EXPECTED, RETRIEVED))
     grade = _read_grades(frame, expected)
     retrieved, expected = retrieved.distinct(), expected.distinct(grade)
     grade = expected.kept(grade)
     position, found = retrieved.find(expected)
-    table = JudgedTable(frame, retrieved, expected, grade)
+    tokens = retrieved.kept(_read_tokens(frame)) if TOKENS in needs else None
     return JudgedRankings(
         depth=retrieved.counts,
         item_query=retrieved.query[position],
@@ -62,7 +63,7 @@ def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) ->
         item_grade=grade[found],
         judged_grade=grades_best_first(grade, expected.counts),
         judged_offset=np.concatenate([[0], np.cumsum(expected.counts)]),
-        columns={kind: column for kind in columns if (column := kind.of_table(table)) is not None},
+        tokens=tokens,
     )
 
 
@@ -94,52 +95,87 @@ def _is_grouped(expected: pl.DataType) -> bool:
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
-def _judge_rows(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> JudgedRankings:
+def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
     relevance: list[Any] = frame[EXPECTED].to_list()
     is_grouped = _is_grouped(frame[EXPECTED].dtype)
     if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
         if is_grouped:
             remedy = f"Leave {GRADES} out, or null: groups are binary."
             raise InvalidInput("table", f"groups and {GRADES}", f"groups or {GRADES}", remedy)
-        grades = frame[GRADES].to_list()
-        relevance = [
-            ids if numbers is None or ids is None else dict(zip(ids, numbers, strict=True))
-            for ids, numbers in zip(relevance, grades, strict=True)
-        ]
-    elif is_grouped and WEIGHTS in frame.columns:
-        rows = zip(relevance, frame[WEIGHTS].to_list(), strict=True)
-        relevance = [_weighted(frame, row, *cells) for row, cells in enumerate(rows)]
-    if JudgedSpans in columns:  # the only column that the labels have, too
+        for row, grades in enumerate(frame[GRADES].to_list()):
+            if grades is not None and relevance[row] is not None:
+                relevance[row] = dict(zip(relevance[row], grades, strict=True))
+    retrieved = [ids or [] for ids in frame[RETRIEVED].to_list()]
+    tokens: list[Any] = [None] * len(frame)
+    spans: list[Any] = [None] * len(frame)
+    if TOKENS in needs:
+        _read_tokens(frame)
+        tokens = [row or [] for row in hashes.as_lists(frame[RETRIEVED_TOKENS]).to_list()]
+    if SPANS in needs:
         if is_grouped:
             expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
             raise InvalidInput(f"column {EXPECTED}", "groups", expected)
-        pairs = zip(relevance, place_rows(frame, EXPECTED_SPANS), strict=True)
-        relevance = [ids if ids is None else _placed(ids, spans) for ids, spans in pairs]
-    ids = [ids or [] for ids in frame[RETRIEVED].to_list()]
-    cells = {name: values for kind in columns for name, values in kind.cells(frame).items()}
+        spans = _read_spans(frame, RETRIEVED_SPANS, retrieved)
+        ids = [[] if labels is None else list(labels) for labels in relevance]
+        for row, places in enumerate(_read_spans(frame, EXPECTED_SPANS, ids)):
+            if relevance[row] is not None:
+                known = {item: span for item, span in zip(ids[row], places, strict=True) if span}
+                relevance[row] = Relevance.of(relevance[row]).with_spans(known)
     rankings = [
-        Ranking(retrieved, **{name: values[row] for name, values in cells.items()})
-        for row, retrieved in enumerate(ids)
+        Ranking(items, tokens=counts, spans=places)
+        for items, counts, places in zip(retrieved, tokens, spans, strict=True)
     ]
-    return judge(relevance, rankings if cells else ids, columns)
+    return judge(relevance, rankings, needs)
 
 
-def _placed(ids: Any, spans: Sequence[Span | None]) -> Relevance:
-    places = zip(ids, spans, strict=True)
-    return Relevance.of(ids).with_spans({item: span for item, span in places if span is not None})
+def _read_spans(
+    frame: pl.DataFrame, column: str, ids: Sequence[Sequence[str]]
+) -> list[list[Span | None]]:
+    """Of each row the place of every id, None where it isn't known."""
+    rows: list[list[Span | None]] = []
+    for row, (items, places) in enumerate(zip(ids, frame[column].to_list(), strict=True)):
+        given = [None] * len(items) if places is None else list(places)
+        if len(given) != len(items):
+            argument = f"{column} of {hashes.row_name(frame, row)}"
+            raise InvalidInput(argument, len(given), f"{len(items)} places, one for each id")
+        rows.append([_read_place(*pair) for pair in zip(items, given, strict=True)])
+    return rows
 
 
-def _weighted(
-    frame: pl.DataFrame, row: int, groups: list[list[str]] | None, weights: list[float] | None
-) -> RelevanceLike | None:
-    if groups is None or weights is None:
-        return groups
-    if len(weights) != len(groups):
-        expected = f"{len(groups)} weights, one for each group"
-        raise InvalidInput(f"{WEIGHTS} of {hashes.row_name(frame, row)}", len(weights), expected)
-    names = list(map(str, range(len(groups))))
-    facets = dict(zip(names, groups, strict=True))
-    return Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
+def _read_place(item: str, place: Any) -> Span | None:
+    if isinstance(place, Mapping):
+        place = tuple(place.values())
+    if place is None or None in place:
+        return None
+    return read_span(item, place)
+
+
+def _read_tokens(frame: pl.DataFrame) -> IntArray:
+    """(retrieved,) the tokens of every retrieved item of a table, copies included."""
+    lists = hashes.as_lists(frame[RETRIEVED_TOKENS])
+    inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
+    if inner is None or not (inner.is_integer() or inner == pl.Null):
+        expected = "a list of whole numbers in every row"
+        raise InvalidInput(f"column {RETRIEVED_TOKENS}", lists.dtype, expected)
+    counts = hashes.list_lengths(frame, RETRIEVED_TOKENS)
+    wanted = hashes.list_lengths(frame, RETRIEVED)
+    expected = "numbers, one for each retrieved id"
+    hashes.check_lengths(frame, RETRIEVED_TOKENS, counts, wanted, expected)
+    numbers = lists.filter(pl.Series(counts > 0)).explode()
+    if numbers.null_count():
+        raise InvalidInput(f"column {RETRIEVED_TOKENS}", None, "a number for each retrieved id")
+    return check_tokens(np.asarray(numbers.cast(pl.Int64).to_numpy(), np.int64))
+
+
+def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table of labels by place alone, with the ids that `Relevance.of_spans` gives them."""
+    if EXPECTED in frame.columns or EXPECTED_SPANS not in frame.columns:
+        return frame
+    ids = [
+        None if places is None else ["{}[{}:{}]".format(*place.values()) for place in places]
+        for places in frame[EXPECTED_SPANS].to_list()
+    ]
+    return frame.with_columns(pl.Series(EXPECTED, ids, pl.List(pl.String)))
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
@@ -167,13 +203,11 @@ def check_undamaged(table: object) -> None:
 
 
 def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of the kinds that Polars doesn't read, or not with nulls, as those that it does."""
-    kind = column.type
-    views = [getattr(pa.types, name, None) for name in ("is_list_view", "is_large_list_view")]
-    is_view = any(test is not None and test(kind) for test in views)
-    if not is_view and not pa.types.is_fixed_size_list(kind):
-        return column
-    return pa.chunked_array([column.to_pylist()], pa.large_list(kind.value_type))
+    """Lists of one length and views of lists, which Polars doesn't read with nulls, as lists."""
+    kind = str(column.type)
+    if kind.startswith(("fixed_size_list", "list_view", "large_list_view")):
+        return pa.chunked_array([column.to_pylist()], pa.large_list(column.type.value_type))
+    return column
 
 
 def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:

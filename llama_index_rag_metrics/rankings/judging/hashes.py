@@ -77,25 +77,28 @@ class HashedLists:
     def repeats(self) -> tuple[IntArray, IntArray] | None:
         """The members that agree with an earlier one of their list, and an earlier one of each."""
         rows = self.rows if self.longest <= _SHORT else None
-        if rows is not None:
-            position = self._members_of(_rows_with_equals(rows))
-        elif _agree(np.sort(self.key)):
-            position = np.arange(len(self.value))
-        else:
-            return None
-        key = self.key[position]
-        order = np.argsort(key, kind="stable")
-        position, key = position[order], key[order]
+        if rows is None:
+            return self._repeats_by_key()
+        in_order = np.sort(rows, axis=1)
+        lists = np.flatnonzero((in_order[:, 1:] == in_order[:, :-1]).any(axis=1))
+        order = np.argsort(rows[lists], axis=1, kind="stable")
+        in_order = np.take_along_axis(rows[lists], order, axis=1)
+        row, place = np.nonzero(in_order[:, 1:] == in_order[:, :-1])
+        before, again = order[row, place], order[row, place + 1]
+        is_there = again < self.counts[lists[row]]
+        begin = self.begin[lists[row]][is_there]
+        before, again = begin + before[is_there], begin + again[is_there]
+        if (self.value[before] != self.value[again]).any():  # halves that agree by chance
+            return self._repeats_by_key()
+        return (again, before) if len(again) else None
+
+    def _repeats_by_key(self) -> tuple[IntArray, IntArray] | None:
+        order = np.argsort(self.key, kind="stable")
+        key = self.key[order]
         is_again = key[1:] == key[:-1]
         if not is_again.any():
             return None
-        return position[1:][is_again], position[:-1][is_again]
-
-    def _members_of(self, lists: IntArray) -> IntArray:
-        """The positions of the members of some of the lists."""
-        counts = self.counts[lists]
-        n_before = np.cumsum(counts) - counts
-        return np.repeat(self.begin[lists] - n_before, counts) + np.arange(counts.sum())
+        return order[1:][is_again], order[:-1][is_again]
 
     def find(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
         """The members that agree with a wanted one of the same list: their positions, in order."""
@@ -126,15 +129,6 @@ class HashedLists:
             found[name].to_numpy().astype(np.int64) for name in ("position", "which")
         )
         return position, which
-
-
-def _rows_with_equals(rows: Halves) -> IntArray:
-    ordered = np.sort(rows, axis=1)
-    return np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-
-
-def _agree(ordered: Keys) -> bool:
-    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 class Collision(Exception):

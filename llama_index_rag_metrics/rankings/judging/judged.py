@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.rankings.judging.judged_column import (
-    JudgedColumn,
-    RetrievalScores,
-    TokenCounts,
-)
-from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, check_min_score
+from llama_index_rag_metrics.rankings.run import check_min_score
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, none_of_them
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-Column = TypeVar("Column", bound=JudgedColumn)
+from .beside import JudgedSpans
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,8 @@ class JudgedRankings:
         member_item: (members,) the number of one of its items, retrieved or not; a query's numbers
             follow the ids, descending, as trec_eval and ndeval break ties.
         member_grade: (members,) its grade.
-        columns: what the rankings carry beside their ids, as far as it was asked for and is known.
+        tokens: (retrieved,) the length in tokens of every distinct item, or None if not asked for.
+        spans: where expected and retrieved items are, or None if not asked for.
     """
 
     depth: IntArray
@@ -71,7 +67,8 @@ class JudgedRankings:
     member_group: IntArray = field(default_factory=none_of_them)
     member_item: IntArray = field(default_factory=none_of_them)
     member_grade: FloatArray = field(default_factory=lambda: np.array([]))
-    columns: Mapping[type[JudgedColumn], JudgedColumn] = field(default_factory=dict)
+    tokens: IntArray | None = None
+    spans: JudgedSpans | None = None
     _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -134,15 +131,13 @@ class JudgedRankings:
             item_grade=self.item_grade[is_left],
             pair_group=self.pair_group[in_pairs],
             pair_item=position[self.pair_item[in_pairs]],
-            columns={kind: column.reranked(rank, begin) for kind, column in self.columns.items()},
+            tokens=None if self.tokens is None else self.tokens[kept],
+            spans=None if self.spans is None else self.spans.reranked(rank, begin),
         )
 
     def forget_views(self) -> None:
         """Let go of the views, which refer back here, so that memory is free at once."""
         self._views.clear()
-
-    def column(self, kind: type[Column]) -> Column | None:
-        return cast("Column | None", self.columns.get(kind))
 
     def n_fitting(self, budget: TokenBudget) -> IntArray:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
@@ -153,21 +148,30 @@ class JudgedRankings:
     @cached_property
     def _spent(self) -> tuple[IntArray, IntArray]:
         """The tokens of all items above each one, and where each query's items begin."""
-        if (tokens := self.column(TokenCounts)) is None:
+        if self.tokens is None:
             expected = "the number of tokens of every retrieved passage"
             remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
             raise InvalidInput("tokens", None, expected, remedy, lacks="tokens")
-        spent = np.concatenate([[0], np.cumsum(tokens.counts)])
+        spent = np.concatenate([[0], np.cumsum(self.tokens)])
         return spent, np.cumsum(self.depth) - self.depth
 
-    def tokens_at(self, cutoff: Cutoff | None) -> IntArray:
-        """(queries,) the tokens of the items within a cutoff."""
-        spent, begin = self._spent
-        return np.asarray(spent[begin + self.at(cutoff).depth] - spent[begin], np.int64)
+    def coverage(
+        self, cutoff: Cutoff | None, min_grade: float
+    ) -> tuple[IntArray, IntArray, IntArray] | None:
+        """(queries,) each: what expected spans cover, retrieved ones within a cutoff, and either.
 
-    def is_within(self, query: IntArray, rank: IntArray, cutoff: Cutoff | None) -> BoolArray:
-        """(items,) whether items of these queries at these ranks are within a cutoff."""
-        return np.broadcast_to(self._within(query, rank, self._ranks(cutoff)), rank.shape)
+        None where the places of what was expected and retrieved aren't known.
+        """
+        spans = self.spans
+        if spans is None or (self.n_gaining.any() and spans.is_retrieved.all()):
+            return None
+        is_expected = ~spans.is_retrieved & (spans.grade >= min_grade)
+        is_within = spans.is_retrieved & self._within(spans.query, spans.rank, self._ranks(cutoff))
+        return (
+            spans.cover(("expected", min_grade), is_expected, len(self)),
+            spans.cover(("retrieved", cutoff), is_within, len(self)),
+            spans.cover(("either", min_grade, cutoff), is_expected | is_within, len(self)),
+        )
 
     def _ranks(self, cutoff: Cutoff | None) -> IntArray | int | None:
         """The rank within which items count: one for all queries, or (queries,)."""
@@ -385,10 +389,9 @@ class Selection:
 
     Attributes:
         max_retrieved: only this many of each ranking, from its first on (trec_eval -M); None: all.
-        min_score: only items with at least this score of the retriever; ranks close up. It comes
-            first, as a postprocessor does that cuts the retriever's list.
         judged_only: of these only those with a grade of 0 or more; the ranks close up (trec_eval
             -J; Sakai's condensed lists).
+        min_score: the retriever's score below which items were left out before judging.
     """
 
     max_retrieved: int | None = None
@@ -401,12 +404,10 @@ class Selection:
             check_integer("max_retrieved", self.max_retrieved, 1, "at least 1, or None for all")
 
     def of(self, judged: JudgedRankings) -> JudgedRankings:
-        if self == ALL_RETRIEVED:
+        if self.max_retrieved is None and not self.judged_only:
             return judged
         query = judged.retrieved_query
         kept = np.ones(len(query), np.bool_)
-        if self.min_score is not None:
-            kept = scores_in(judged) >= self.min_score
         if self.max_retrieved is not None:
             kept[kept] = _ordinal(query[kept]) <= self.max_retrieved
         if self.judged_only:
@@ -417,9 +418,3 @@ class Selection:
 
 
 ALL_RETRIEVED = Selection()
-
-
-def scores_in(judged: JudgedRankings) -> FloatArray:
-    if (scores := judged.column(RetrievalScores)) is None:
-        raise InvalidInput("scores", None, SCORED, UNSCORED, lacks="scores")
-    return scores.values

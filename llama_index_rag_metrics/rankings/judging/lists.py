@@ -11,17 +11,10 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
-from llama_index_rag_metrics.rankings.judging.judged_column import (
-    NO_SOURCES,
-    Batch,
-    ColumnSources,
-    JudgedColumn,
-    RankingLike,
-    ids_of,
-)
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, has_order
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import (
     IdTypeMismatch,
@@ -29,6 +22,9 @@ from llama_index_rag_metrics.runtime.errors import (
     NoRetrieval,
     id_remedy,
 )
+
+from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
+from .judged import JudgedRankings, grades_best_first
 
 Judgements: TypeAlias = Mapping[str, float]
 
@@ -43,18 +39,29 @@ _POSITION = (1 << _PLACE) - 1
 def judge(
     relevance: Sequence[RelevanceLike | None],
     rankings: Sequence[RankingLike],
-    columns: Iterable[type[JudgedColumn]] = (),
-    sources: ColumnSources = NO_SOURCES,
+    needs: Collection[str] = (),
+    *,
+    tokenizer: Tokenizer | TokenCounter | None = None,
+    query_ids: Sequence[str] | None = None,
 ) -> JudgedRankings:
-    """Bring relevance and rankings together, query by query."""
+    """Bring relevance and rankings together, query by query.
+
+    Args:
+        relevance: what is relevant to each query, or None where it isn't judged.
+        rankings: ids, best first, or a `Ranking`, of each query.
+        needs: what metrics read beside ids: "tokens", "spans".
+        tokenizer: counts the tokens of texts where a ranking has none.
+        query_ids: for errors.
+    """
     if len(relevance) != len(rankings):
         expected = f"one ranking for each of {len(relevance)} relevances"
         raise InvalidInput("rankings", len(rankings), expected)
     judged = _judge_ids(relevance, rankings)
-    batch = Batch(relevance, rankings, sources)
-    beside = {kind: kind.of_rankings(batch) for kind in columns}
-    known = {kind: column for kind, column in beside.items() if column is not None}
-    return replace(judged, columns=known) if known else judged
+    if TOKENS in needs:
+        judged = replace(judged, tokens=token_counts(rankings, tokenizer, query_ids))
+    if SPANS in needs:
+        judged = replace(judged, spans=JudgedSpans.of(relevance, rankings, query_ids))
+    return judged
 
 
 def _judge_ids(
@@ -127,16 +134,18 @@ def _judge_ids(
 def judge_one(
     relevance: RelevanceLike | None,
     ranking: Sequence[str] | None,
-    beside: Mapping[type[JudgedColumn], Any] | None = None,
+    tokens: Sequence[int] | None = None,
+    spans: Sequence[Span | None] | None = None,
 ) -> JudgedRankings:
     """Judge a batch of one, remembering the last few: the metrics of one query share the work."""
     if ranking is None:
         raise NoRetrieval("retrieved_ids")
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
     judgements = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
-    if beside:
-        carried: dict[str, Any] = {kind.name: values for kind, values in beside.items()}
-        return judge([judgements], [Ranking(ids, **carried)], beside)
+    given = {TOKENS: tokens, SPANS: spans}
+    needs = [name for name, values in given.items() if values is not None]
+    if needs:
+        return judge([judgements], [Ranking(ids, tokens=tokens, spans=spans)], needs)
     key: Any = judgements and tuple(judgements)
     if isinstance(judgements, Relevance):
         grades, groups = tuple(judgements.grades.items()), judgements.alternatives

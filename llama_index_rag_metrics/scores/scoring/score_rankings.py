@@ -14,9 +14,8 @@ from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.beside import ids_of, needs_of
 from llama_index_rag_metrics.rankings.judging.judged import Selection
-from llama_index_rag_metrics.rankings.judging.judged_column import ColumnSources, ids_of
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -203,7 +202,7 @@ def score_with(
     sides = Sides(query_ids.__getitem__, lambda row: (relevance[row], ids[row]))
     scored = score_batch(
         judge(
-            relevance, rankings, columns_for(metrics), ColumnSources(query_ids, options.tokenizer)
+            relevance, rankings, needs_of(metrics), tokenizer=options.tokenizer, query_ids=query_ids
         ),
         metrics,
         options,

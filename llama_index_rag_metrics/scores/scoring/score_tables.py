@@ -11,18 +11,18 @@ import numpy as np
 from llama_index_rag_metrics.files.fields import REPEAT
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    FIELDS,
     GRADES,
-    WEIGHTS,
+    QUERY_ID,
+    RETRIEVED,
     check_undamaged,
     frame_of,
     judge_table,
-)
-from llama_index_rag_metrics.rankings.judging.columns import (
-    EXPECTED_SPANS,
-    columns_for,
     with_expected_ids,
 )
-from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.rankings.judging.beside import needs_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, WEIGHTS, ERROR)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, ERROR)
 
 _READS_ALL = "score_rankings(qrels, read_run(path), …) reads them."
 
@@ -176,7 +176,7 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
-    further = [field for column in columns_for(metrics) for field in column.fields]
+    further = [field for need in needs_of(metrics) for field in FIELDS[need]]
     if REPEAT in names and REPEAT not in keep:
         times = to_polars(table[[REPEAT]] if _is_pandas(table) else table.select([REPEAT]))[REPEAT]
         if times.dtype.is_numeric() and (times > 1).any():
@@ -206,7 +206,7 @@ def _score_part(
 
     frame = with_expected_ids(to_polars(part))
     scored = score_batch(
-        judge_table(frame, columns_for(metrics)),
+        judge_table(frame, needs_of(metrics)),
         metrics,
         options,
         is_judged=frame[EXPECTED].is_not_null().to_numpy(),
