@@ -387,7 +387,7 @@ def _shortened(label: str, retrieved: Collection[str]) -> Iterator[Pair]:
 
 def _lengthened(label: str, ids: Iterable[str]) -> Iterator[Pair]:
     """Pairs of a label and a retrieved id that is the label with a prefix or a suffix."""
-    for item in ids:
+    for item in ids if label else ():
         before, found, after = str(item).partition(label)
         if not found or bool(before) == bool(after):
             continue
