@@ -32,8 +32,9 @@ _STYLES: dict[m.Tone, str] = {
     "open": "yellow",
 }
 _MARGIN, _DIVIDER = 1, 1
-_GAP = 2
-_LABEL_WIDTH, _HEAD_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 18, 16, 12
+_LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 12
+# gaps between columns and widths of their heads, tried until all columns stand side by side
+_TIGHTER = ((2, 99), (2, 18), (2, 12), (1, 12), (2, 18))
 _LEAST_WIDTH = 40
 _BREAK = re.compile(r"(?<=\s)(?=\S)|(?<=[^\W_][-_/])(?=[^\W_])")
 
@@ -152,19 +153,13 @@ def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
     texts = [[plain(shown(cell)) for cell in row.cells] for row in table.rows]
     labels = [plain(row.label) for row in table.rows]
     label = min(max(_LABEL_WIDTH, width // 3), _widest([plain(table.first), *labels]))
-    widths = []
-    for number, head in enumerate(heads):
-        widest = _widest(row[number] for row in texts)
-        needed = max(widest, min(_HEAD_WIDTH, cell_len(head)))
-        widths.append(max(1, min(needed, width - _MARGIN - label - _GAP)))
     room = width - _MARGIN - label
-    whole = [max(pair) for pair in zip(widths, map(cell_len, heads), strict=True)]
-    if sum(whole) + (_GAP + _DIVIDER) * len(whole) <= room:
-        widths = whole
-    for number, block in enumerate(_blocks(widths, room)):
+    widest = [_widest(row[number] for row in texts) for number in range(len(heads))]
+    gap, widths = _fitting(heads, widest, room)
+    for number, block in enumerate(_blocks(widths, gap, room)):
         if number:
             yield Text()
-        grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, _GAP), pad_edge=False, show_edge=False)
+        grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
         grid.show_header = any((table.first, *heads))
         grid.add_column(Text(_folded(plain(table.first), label)), width=label, overflow="fold")
         for column in block:
@@ -177,12 +172,24 @@ def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
         yield _indented(grid)
 
 
-def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
+def _fitting(heads: Sequence[str], widest: Sequence[int], room: int) -> tuple[int, list[int]]:
+    """The gap and the widths of columns: with heads as whole as lets all stand side by side."""
+    for gap, most in _TIGHTER:
+        widths = []
+        for head, cell in zip(heads, widest, strict=True):
+            needed = max(cell, min(most, cell_len(head)))
+            widths.append(max(1, min(needed, room - gap - _DIVIDER)))
+        if sum(widths) + (gap + _DIVIDER) * len(widths) <= room:
+            return gap, widths
+    return gap, widths
+
+
+def _blocks(widths: Sequence[int], gap: int, room: int) -> list[list[int]]:
     """The columns that fit beside each other."""
     blocks: list[list[int]] = []
     left = 0
     for column, width in enumerate(widths):
-        needed = width + _GAP + _DIVIDER
+        needed = width + gap + _DIVIDER
         if not blocks or needed > left:
             blocks.append([])
             left = room

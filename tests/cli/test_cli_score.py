@@ -43,7 +43,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def score(*arguments: str, qrels: str = "qrels") -> Result:
-    return CliRunner().invoke(app, ["score", *arguments, *(["--qrels", qrels] if qrels else [])])
+    labels = ["--qrels", qrels] if qrels else []
+    return CliRunner().invoke(app, ["score", *arguments, *labels], env={"COLUMNS": "120"})
 
 
 def rows(result: Result) -> dict[str, list[str]]:

@@ -32,8 +32,7 @@ def test_evaluate_built_in_retrievers_side_by_side(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "beir  3 questions · 3 passages" in result.stdout
     assert "On mrr" in result.stdout
-    assert row(result, "system")[:2] == ["bm25 (baseline)", "lsa"]
-    assert row(result, "mean")[0] == "1.00"
+    assert "bm25 (baseline)  1.00" in result.stdout
     assert result.stderr == ""
 
 
