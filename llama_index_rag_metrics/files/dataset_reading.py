@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, unknown_format
 
 from .conversations import read_conversation
 from .dataset_objects import read_object
@@ -104,8 +104,8 @@ def _read_opened(opened: Source, fields: Fields) -> Parts:
     raise _unknown(location.path, f"its keys are {list(value)[:8]}")
 
 
-def _unknown(what: str, why: str) -> UnknownFormat:
-    return UnknownFormat(what, why, _UNDERSTOOD)
+def _unknown(what: str, why: str) -> FileFormatError:
+    return unknown_format(what, why, _UNDERSTOOD)
 
 
 def _read_rows(rows: Iterable[Row], fields: Fields) -> Parts:

@@ -123,7 +123,7 @@ class RetrievalDataset(DatasetContent):
             name: what to call it; by default as the file or the folder.
 
         Raises:
-            UnknownFormat: it is none of these, or empty; lists what is understood.
+            FileFormatError: it is none of these, or empty; lists what is understood.
             FileFormatError: a line can't be read, repeats an id, or contradicts another.
             FileNotFoundError: there is nothing at that path.
 

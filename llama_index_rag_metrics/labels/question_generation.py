@@ -18,7 +18,12 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
-from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    ScorerFailed,
+    generation_failed,
+    no_questions,
+)
 from llama_index_rag_metrics.runtime.llms import without_reasoning
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
 from llama_index_rag_metrics.runtime.models import model_of_settings
@@ -98,8 +103,8 @@ async def agenerate_question_context_pairs(
 
     Raises:
         InvalidInput: an argument can't be used.
-        NoQuestions: the answers hold no question at all.
-        GenerationFailed: a node failed and `on_failure` is "fail", or every node did.
+        ScorerFailed: the answers hold no question at all.
+        ScorerFailed: a node failed and `on_failure` is "fail", or every node did.
 
     Examples:
         >>> from llama_index.core.llms import CompletionResponse, MockLLM
@@ -185,8 +190,8 @@ async def _complete(llm: LLM, prompt: str, threads: Threads) -> str:
     return (await threads.call(llm.complete, prompt)).text
 
 
-def _failed(failures: Mapping[str, str], n_asked: int) -> GenerationFailed:
-    return GenerationFailed(*next(iter(failures.items())), len(failures), n_asked)
+def _failed(failures: Mapping[str, str], n_asked: int) -> ScorerFailed:
+    return generation_failed(*next(iter(failures.items())), len(failures), n_asked)
 
 
 _NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
@@ -239,7 +244,7 @@ def _dataset(
     for line in refused:
         logger.info("generate_question_context_pairs: not a question, from node %s", line)
     if not queries:
-        raise NoQuestions(n, refused)
+        raise no_questions(n, refused)
     empty, all_nodes = len(corpus) - n, f"{len(corpus):,} nodes"
     failed = [f"{node_id!r} ({error})" for node_id, error in failures.items()]
     sentences = {

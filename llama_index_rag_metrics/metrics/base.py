@@ -41,9 +41,9 @@ from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
-    NothingRelevant,
-    NotJudged,
-    UnknownParameter,
+    not_judged,
+    unknown_parameter,
+    without_relevant,
 )
 from llama_index_rag_metrics.runtime.masking import shorten
 
@@ -209,11 +209,11 @@ class RankingMetric(NamedMetric):
             grades above 0, but none that reaches the metric's `min_grade`.
 
         Raises:
-            NotJudged: expected_ids is None.
-            NothingRelevant: expected_ids has no grade above 0.
+            InvalidInput: expected_ids is None.
+            InvalidInput: expected_ids has no grade above 0.
             InvalidInput: it has one, and the metric is of questions without an answer.
-            NoRetrieval: retrieved_ids is None. An empty list is fine and scores 0.
-            IdTypeMismatch: ids of different types on the two sides.
+            InvalidInput: retrieved_ids is None. An empty list is fine and scores 0.
+            InvalidInput: ids of different types on the two sides.
         """
         if kwargs:
             raise unknown_argument(kwargs, type(self))
@@ -230,7 +230,7 @@ class RankingMetric(NamedMetric):
                 for place in retrieved_spans
             ]
         if expected_ids is None and self.needs_relevance:
-            raise NotJudged
+            raise not_judged()
         judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
         self._check_value(judged, expected_ids)
         score = float(self.score_queries(judged)[0])
@@ -252,7 +252,7 @@ class RankingMetric(NamedMetric):
                 expected = "nothing relevant: this metric is of questions without an answer"
                 raise InvalidInput("expected_ids", expected_ids, expected)
         elif self.needs_relevance and not is_answerable:
-            raise NothingRelevant
+            raise without_relevant()
         has_value = self.has_value(judged)
         if has_value is not None and not has_value[0]:
             expected = f"ids by which {self.metric_name} has a value"
@@ -422,7 +422,9 @@ def _explain(
         remedy = f"Write {caller}({field}=...)."
         return InvalidInput(parameter, None, remedy=remedy, sentence=f"{name} needs {field}.")
     if problem["type"] == "extra_forbidden":
-        return UnknownParameter(parameter, get_close_matches(field, fields, 3, 0.5) or list(fields))
+        return unknown_parameter(
+            parameter, get_close_matches(field, fields, 3, 0.5) or list(fields)
+        )
     if problem["msg"].startswith("Input should be "):
         sentence = f"{name}: {field} must be {expected}, got {shorten(value)}."
         return InvalidInput(parameter, value, sentence=sentence)

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.runtime.errors import (
-    DuplicateMetric,
     InvalidInput,
     RagMetricsError,
     UnknownMetric,
-    UnknownParameter,
+    duplicate_metric,
+    unknown_parameter,
 )
 
 from . import gains, groups, ranks, sets, spans
@@ -92,7 +92,7 @@ class MetricEntry:
         for name in parameters:
             if name not in self.parameters:
                 near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
-                raise UnknownParameter(f"{self.name}({name})", near or list(self.parameters))
+                raise unknown_parameter(f"{self.name}({name})", near or list(self.parameters))
         return self.metric_class(**{**self.preset, **parameters})
 
 
@@ -120,7 +120,7 @@ class MetricTable(dict[str, MetricEntry]):
                 raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
             known = self.get(name)
             if known is not None and _identity(known.metric_class) != _identity(metric_class):
-                raise DuplicateMetric(name)
+                raise duplicate_metric(name)
         for name, preset in presets.items():
             self[name] = MetricEntry(name, metric_class, dict(preset))
         return metric_class
@@ -183,7 +183,7 @@ def metric(name: str) -> NamedMetric:
 
     Raises:
         UnknownMetric: no metric has that name; the message lists the nearest ones.
-        UnknownParameter: the metric has no such parameter.
+        UnknownMetric: the metric has no such parameter.
         InvalidInput: a value is out of range.
 
     Examples:
@@ -206,7 +206,7 @@ def metrics(
     """The metrics with those names, in that order; metric objects are taken as they are.
 
     Raises:
-        DuplicateMetric: two of them have the same name.
+        InvalidInput: two of them have the same name.
 
     Examples:
         >>> [m.metric_name for m in metrics(["hit_rate@5", "f1@5"])]
@@ -219,7 +219,7 @@ def metrics(
     chosen = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
     for name, n in Counter(named.metric_name for named in chosen).items():
         if n > 1:
-            raise DuplicateMetric(name)
+            raise duplicate_metric(name)
     return chosen
 
 

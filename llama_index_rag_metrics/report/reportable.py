@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.report.escape import csv_line, html, terminal
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
-from llama_index_rag_metrics.runtime.errors import MissingPackage
+from llama_index_rag_metrics.runtime.errors import MissingExtra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ class Reportable:
         try:
             import pandas as pd
         except ImportError as error:
-            raise MissingPackage("to_pandas()", "pandas") from error
+            raise MissingExtra("to_pandas()", package="pandas") from error
         records = self.report().records
         frame = pd.DataFrame(dict(records.columns))
         return frame if records.index is None else frame.set_index(records.index)

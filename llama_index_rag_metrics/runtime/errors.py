@@ -1,64 +1,28 @@
-"""The errors and warnings of this package.
+"""The errors and warnings of this package: a class for what somebody may want to catch.
 
 RagMetricsError
-├── InvalidInput ─ UnusableAnswer            an argument, or what a retriever returned
-├── NotJudged, NothingRelevant, NoRetrieval, IdTypeMismatch    a query can't be scored
-├── UnknownName ─ UnknownMetric ─ NotScored, UnknownParameter
-├── DuplicateMetric, MissingExtra, MissingKey
-├── FileFormatError, UnknownFormat                             a file can't be read
-├── JournalMismatch, JournalDamaged, JournalBusy
-├── RetrievalFailed, QueryTimeout, StrayError, CaptureDamaged, WorkersFailed
-├── ScorerFailed, GenerationFailed, NoQuestions    a service or a model
-└── BaselineMismatch, GateFailed
+├── InvalidInput ─ UnusableAnswer      an argument, or what a retriever returned
+├── UnknownMetric ─ NotScored          a name
+├── MissingExtra, MissingKey
+├── FileFormatError, JournalMismatch   a file
+├── RetrievalFailed, QueryTimeout, StrayError, ScorerFailed
+└── GateFailed
 UserWarning
-├── RowsDropped, CacheWarning
-└── EveryQueryFailed, LabelWarning, WorkerWarning, InconclusiveGate
+└── CacheWarning, LabelWarning, EveryQueryFailed, InconclusiveGate
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, distribution
-from typing import Any, ClassVar
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from typing import Any
 
-from llama_index_rag_metrics.runtime.masking import join_first, shorten
+from .masking import join_first, shorten
 
-
-class _Worded(Exception):
-    """An error whose class makes its message of values.
-
-    Warnings are made of their message alone, from which pytest-xdist makes them anew.
-    """
-
-    template: ClassVar[str] = "{}"
-
-    def __init__(self, *values: object) -> None:
-        super().__init__(self.template.format(*(values or ("",))))
-
-    def __repr__(self) -> str:
-        # what it was made of may hold a key; its message masks that
-        return f"{type(self).__name__}({str(self)!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), self.args, vars(self))
+_DISTRIBUTION = "llama-index-rag-metrics"
 
 
-def _rebuilt(
-    kind: type[_Worded], args: tuple[object, ...], values: Mapping[str, object]
-) -> _Worded:
-    """Unpickle an error without calling its class, whose arguments aren't kept."""
-    error = kind.__new__(kind)
-    error.args = args
-    vars(error).update(values)
-    return error
-
-
-class RagMetricsError(_Worded):
+class RagMetricsError(Exception):
     """Base class of every error that this package raises on purpose.
 
     Examples:
@@ -70,9 +34,25 @@ class RagMetricsError(_Worded):
         UnknownMetric
     """
 
+    def __init__(self, message: object = "") -> None:
+        super().__init__(message)
 
-_DISTRIBUTION = "llama-index-rag-metrics"
-_CREDENTIALS = re.compile(r"(?<=://)(?!git@)[^/]*(?=@)|(?<=\?).*")
+    def __repr__(self) -> str:
+        # what it was made of may hold a key; its message masks that
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.args, vars(self))
+
+
+def _unpickled(
+    kind: type[RagMetricsError], arguments: tuple[object, ...], values: Mapping[str, object]
+) -> RagMetricsError:
+    """An error, made without calling its class, whose arguments aren't kept."""
+    error = kind.__new__(kind)
+    error.args = arguments
+    vars(error).update(values)
+    return error
 
 
 class InvalidInput(RagMetricsError, ValueError):
@@ -109,247 +89,40 @@ class InvalidInput(RagMetricsError, ValueError):
         return f"{sentence} {remedy}" if remedy else sentence
 
 
-class UnknownArgument(InvalidInput):
-    """A function was given an argument that it doesn't have."""
-
-    def __init__(self, argument: str, value: object, function: str, remedy: str) -> None:
-        sentence = f"{function}() has no argument {argument!r}."
-        super().__init__(argument, value, remedy=remedy, sentence=sentence)
-
-
 class UnusableAnswer(InvalidInput):
     """A retriever's answers can't be evaluated: ends a run in which it gave no other."""
 
 
-class NotJudged(RagMetricsError, ValueError):
-    """The metric needs relevance and none was given."""
+class UnknownMetric(RagMetricsError, ValueError):
+    """No metric has this name, or it has no such parameter; `nearest` are the known ones."""
 
-    template = (
-        "expected_ids is None: the question has no labels, and this metric needs relevance. "
-        "Pass the relevant ids, a {{id: grade}} mapping or a Relevance."
-    )
-
-
-class NothingRelevant(RagMetricsError, ValueError):
-    """There are judgements, but none has a grade above 0."""
-
-    template = (
-        "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), "
-        "so the metric has no value. Score a dataset instead: it leaves such questions out of "
-        "the means and counts them (no_relevant='exclude')."
-    )
-
-
-class NoRetrieval(RagMetricsError, ValueError):
-    """No retrieval was given, which isn't the same as an empty one."""
-
-    template = "{} is None: pass what was retrieved; an empty list is fine, scored 0."
-
-
-class IdTypeMismatch(RagMetricsError, TypeError, ValueError):
-    """Expected and retrieved ids have different types, so they could never match."""
-
-    def __init__(self, type_names: Iterable[str]) -> None:
-        self.types = ", ".join(sorted(type_names))
-        super().__init__(
-            f"expected_ids and retrieved_ids mix ids of different types ({self.types}); "
-            "ids compare exactly, so these can never match. Convert one side, e.g. with str()."
-        )
-
-
-class MissingExtra(RagMetricsError, ImportError):
-    """An optional dependency isn't installed."""
-
-    def __init__(self, purpose: str, extra: str) -> None:
-        requirement = _requirement(extra)
-        super().__init__(f"{purpose} needs an extra: python -m pip install {requirement}")
-
-
-class MissingPackage(RagMetricsError, ImportError):
-    """A package isn't installed that no extra of this one brings."""
-
-    def __init__(self, purpose: str, package: str) -> None:
-        super().__init__(f"{purpose} needs {package}: python -m pip install {package}")
-
-
-def _requirement(extra: str) -> str:
-    """The folder, file or address of this installation for pip (PEP 610), or the name."""
-    name = f"{_DISTRIBUTION}[{extra}]"
-    try:
-        origin = json.loads(distribution(_DISTRIBUTION).read_text("direct_url.json") or "")
-        url, vcs = origin["url"], origin.get("vcs_info")
-        if url.startswith("file:") and not vcs:
-            path = url2pathname(urlsplit(url).path)
-            editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
-            return f"{editable}'{path}[{extra}]'"
-        address = _CREDENTIALS.sub("***", url)
-        if vcs:
-            revision = vcs.get("requested_revision") or vcs["commit_id"]
-            address = f"{vcs['vcs']}+{address}@{revision}"
-        if "subdirectory" in origin:
-            address += f"#subdirectory={origin['subdirectory']}"
-    except (PackageNotFoundError, ValueError, LookupError, TypeError, AttributeError):
-        return f"'{name}'"
-    return f"'{name} @ {address}'"
-
-
-class UnknownName(RagMetricsError, ValueError):
-    """An unknown name, with the nearest known ones."""
-
-    kind: ClassVar[str] = "name"
-    remedy: ClassVar[str] = ""
-
-    def __init__(self, given: str, nearest: Sequence[str] = ()) -> None:
-        self.given, self.nearest = given, tuple(nearest)
-        guess = f" Did you mean {' or '.join(map(repr, self.nearest))}?" if nearest else ""
-        super().__init__(f"unknown {self.kind} {shorten(given)}.{guess} {self.remedy}".rstrip())
-
-
-class UnknownMetric(UnknownName):
-    """No metric has this name."""
-
-    kind = "metric"
-    remedy = "`rag-metrics metrics` lists every metric with its parameters."
+    def __init__(self, name: str, nearest: Sequence[str] = (), *, kind: str = "metric") -> None:
+        self.nearest = tuple(nearest)
+        sentences = [f"unknown {kind} {shorten(name)}."]
+        if nearest:
+            sentences.append(f"Did you mean {' or '.join(map(repr, nearest))}?")
+        if kind == "metric":
+            sentences.append("`rag-metrics metrics` lists every metric with its parameters.")
+        super().__init__(" ".join(sentences))
 
 
 class NotScored(UnknownMetric):
-    """There is such a metric, but it wasn't scored here."""
+    """There is such a metric, but it wasn't scored here; `nearest` are those that were."""
 
-    def __init__(self, given: str, scored: Sequence[str]) -> None:
-        self.given, self.nearest = given, tuple(scored)
+    def __init__(self, name: str, scored: Sequence[str]) -> None:
+        self.nearest = tuple(scored)
         there = f"there are {join_first(self.nearest, 10)}" if scored else "nothing was"
-        _Worded.__init__(self, f"metric {shorten(given)} wasn't scored here; {there}.")
+        RagMetricsError.__init__(self, f"metric {shorten(name)} wasn't scored here; {there}.")
 
 
-class UnknownParameter(UnknownName):
-    """The metric has no such parameter."""
+class MissingExtra(RagMetricsError, ImportError):
+    """An optional dependency isn't installed: one of an extra, or a package of no extra."""
 
-    kind = "metric parameter"
-
-
-class DuplicateMetric(RagMetricsError, ValueError):
-    """Two metrics of one evaluation have the same name."""
-
-    template = (
-        "two metrics are called {!r}, and one would overwrite the other. "
-        "Drop one, or give it other parameters: they are part of the name."
-    )
-
-
-class FileFormatError(RagMetricsError, ValueError):
-    """A file can't be read: the message says where, and what was expected there."""
-
-    def __init__(self, path: str, line: int | None, expected: str, value: object = "") -> None:
-        self.path, self.line = path, line
-        place = path if line is None else f"{path}, line {line}"
-        is_known = not isinstance(value, str) or value  # an array has no truth, nor equals a text
-        got = f", got {shorten(value)}" if is_known else ""
-        super().__init__(f"{place}: expected {expected}{got}.")
-
-
-class UnknownFormat(RagMetricsError, ValueError):
-    """A path or an object isn't a dataset, a run or qrels in any supported form."""
-
-    def __init__(
-        self, what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
-    ) -> None:
-        forms = "; ".join(understood)
-        super().__init__(f"{what} isn't {kind}: {reason}. Supported forms: {forms}.")
-
-
-class JournalMismatch(RagMetricsError, ValueError):
-    """The journal belongs to another run."""
-
-    def __init__(
-        self,
-        path: str,
-        differing: Mapping[str, tuple[str, str]],
-        remedy: str = "Give this run a journal of its own.",
-    ) -> None:
-        aspects = "; ".join(
-            f"{aspect} is {now!r}, but the journal has {then!r}"
-            for aspect, (then, now) in differing.items()
-        )
-        super().__init__(f"journal {path!r} is of another run: {aspects}. {remedy}")
-
-
-class JournalDamaged(RagMetricsError, ValueError):
-    """The journal can't be read."""
-
-    def __init__(self, path: str, line: int) -> None:
-        expected, remedy = "an answer as a journal has it", "Delete the line"
-        if line == 1:
-            expected, remedy = "the first line of a journal written by this package", "Move it away"
-        super().__init__(
-            f"{path}, line {line}: expected {expected}. {remedy}, or give the run another journal."
-        )
-
-
-class JournalBusy(RagMetricsError):
-    """Another run is writing the journal."""
-
-    template = "journal {!r} is in use by another run: wait, or use another path."
-
-
-class CacheWarning(UserWarning):
-    """The cache can't be read or written; the run continues without it."""
-
-
-class RetrievalFailed(RagMetricsError):
-    """A retriever failed on a query, and `raise_on_error=True` ends the run there."""
-
-    def __init__(self, query_id: str, error: str) -> None:
-        self.query_id = query_id
-        super().__init__(f"retrieval failed on question {query_id!r}: {error}")
-
-
-class StrayError(RagMetricsError):
-    """A call raised something that would end more than itself: StopIteration, SystemExit, etc."""
-
-    def __init__(self, error: BaseException) -> None:
-        Exception.__init__(self, error)  # whose own message may be broken
-
-    @property
-    def stray(self) -> BaseException:
-        cause: BaseException = self.args[0]
-        return cause
-
-    def __str__(self) -> str:
-        if isinstance(self.stray, asyncio.CancelledError):
-            return "it was cancelled by code that ran meanwhile, such as one that cancels all tasks"
-        return f"{type(self.stray).__name__} was raised, which isn't an error to be handled"
-
-
-class QueryTimeout(RagMetricsError, TimeoutError):
-    """Something took longer than `timeout` allows."""
-
-    def __init__(self, seconds: float, remark: str = "") -> None:
-        self.seconds = seconds
-        super().__init__(f"not finished within {seconds:g} s (timeout={seconds:g}){remark}")
-
-
-class CaptureDamaged(RagMetricsError):
-    """Some retrievals couldn't be recorded, so the rest is no basis for scores."""
-
-    template = "{} events of retrievals couldn't be recorded; the first: {}"
-
-
-class WorkersFailed(RagMetricsError):
-    """No worker of a cluster could be made ready."""
-
-    template = "none of {} workers is left that could build the retriever: {}"
-
-
-class EveryQueryFailed(UserWarning):
-    """The retriever failed on every query: something is wrong with it or with its setup."""
-
-
-class LabelWarning(UserWarning):
-    """The labels of a dataset don't match what was retrieved."""
-
-
-class WorkerWarning(UserWarning):
-    """A worker of a cluster is gone for good; the run continues with the others."""
+    def __init__(self, purpose: str, extra: str = "", *, package: str = "") -> None:
+        command = f"an extra: python -m pip install '{_DISTRIBUTION}[{extra}]'"
+        if package:
+            command = f"{package}: python -m pip install {package}"
+        super().__init__(f"{purpose} needs {command}")
 
 
 class MissingKey(RagMetricsError, ValueError):
@@ -364,8 +137,79 @@ class MissingKey(RagMetricsError, ValueError):
         return f"{self.scorer} needs an API key: {way}{self.variables}."
 
 
+class FileFormatError(RagMetricsError, ValueError):
+    """A file can't be read: the message says where, and what was expected there."""
+
+    def __init__(
+        self,
+        path: str,
+        line: int | None = None,
+        expected: str = "",
+        value: object = "",
+        *,
+        sentence: str = "",
+    ) -> None:
+        self.path, self.line = path, line
+        location = path if line is None else f"{path}, line {line}"
+        is_known = not isinstance(value, str) or value  # an array has no truth, nor equals a text
+        got = f", got {shorten(value)}" if is_known else ""
+        super().__init__(sentence or f"{location}: expected {expected}{got}.")
+
+
+class JournalMismatch(RagMetricsError, ValueError):
+    """The journal belongs to another run, or another run is writing it."""
+
+    def __init__(
+        self,
+        path: str,
+        differing: Mapping[str, tuple[str, str]],
+        remedy: str = "Give this run a journal of its own.",
+        *,
+        sentence: str = "",
+    ) -> None:
+        aspects = "; ".join(
+            f"{aspect} is {now!r}, but the journal has {then!r}"
+            for aspect, (then, now) in differing.items()
+        )
+        message = f"journal {path!r} is of another run: {aspects}. {remedy}"
+        super().__init__(sentence or message)
+
+
+class RetrievalFailed(RagMetricsError):
+    """A retriever failed on a query, and `raise_on_error=True` ends the run there."""
+
+    def __init__(self, query_id: str, error: str) -> None:
+        self.query_id = query_id
+        super().__init__(f"retrieval failed on question {query_id!r}: {error}")
+
+
+class QueryTimeout(RagMetricsError, TimeoutError):
+    """Something took longer than `timeout` allows."""
+
+    def __init__(self, seconds: float, remark: str = "") -> None:
+        self.seconds = seconds
+        super().__init__(f"not finished within {seconds:g} s (timeout={seconds:g}){remark}")
+
+
+class StrayError(RagMetricsError):
+    """A call raised something that would end more than itself: StopIteration, SystemExit, etc."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)  # whose own message may be broken
+
+    @property
+    def stray(self) -> BaseException:
+        cause: BaseException = self.args[0]
+        return cause
+
+    def __str__(self) -> str:
+        if isinstance(self.stray, asyncio.CancelledError):
+            return "it was cancelled by code that ran meanwhile, such as one that cancels all tasks"
+        return f"{type(self.stray).__name__} was raised, which isn't an error to be handled"
+
+
 class ScorerFailed(RagMetricsError):
-    """A service or a model that scores texts gave no score."""
+    """A service or a model gave no scores of texts, or no questions."""
 
     def __init__(
         self, scorer: str, reason: str, request_id: str | None = None, status: int | None = None
@@ -373,45 +217,6 @@ class ScorerFailed(RagMetricsError):
         self.request_id, self.status = request_id, status
         request = f" (request {request_id})" if request_id else ""
         super().__init__(f"{scorer}: {reason}{request}")
-
-
-class GenerationFailed(RagMetricsError):
-    """Asking the LLM for questions failed, for one node or for all."""
-
-    def __init__(self, node_id: str, error: str, failed: int, asked: int) -> None:
-        self.node_id = node_id
-        extent = f"{failed} of {asked} nodes failed; the first is" if failed > 1 else "it failed on"
-        super().__init__(f"generating questions failed: {extent} node {node_id!r}: {error}")
-
-
-class NoQuestions(RagMetricsError, ValueError):
-    """The LLM answered, and nothing in its answers is a question."""
-
-    def __init__(self, nodes: int, refused: Sequence[str]) -> None:
-        answers = f" Answers by node: {join_first(refused)}." if refused else " They are empty."
-        message = (
-            f"no questions in the LLM's answers for {nodes} nodes.{answers} Questions end with a "
-            "question mark or begin like 'Explain …', one per line: ask for that in "
-            "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
-        )
-        if not nodes:
-            message = "no questions: none of the nodes has any text. Pass nodes with text."
-        super().__init__(message)
-
-
-class BaselineMismatch(RagMetricsError, ValueError):
-    """The baseline has other queries than the scores that are compared with it."""
-
-    def __init__(self, differences: Mapping[str, Sequence[str]]) -> None:
-        listed = "; ".join(
-            f"{len(ids)} {what} ({', '.join(ids[:5])}{', …' if len(ids) > 5 else ''})"
-            for what, ids in differences.items()
-        )
-        super().__init__(
-            f"the baseline has other questions: {listed}. "
-            "Accept these results as the baseline (rag-metrics gate --accept, or pytest "
-            "--rag-accept)."
-        )
 
 
 class GateFailed(RagMetricsError, AssertionError):
@@ -429,8 +234,133 @@ def _gate_failed(*arguments: Any) -> GateFailed:
 GateFailed.__module__ = "builtins"
 
 
+class CacheWarning(UserWarning):
+    """The cache can't be read or written; the run continues without it."""
+
+
+class EveryQueryFailed(UserWarning):
+    """The retriever failed on every query: something is wrong with it or with its setup."""
+
+
+class LabelWarning(UserWarning):
+    """The labels of a dataset don't match what was retrieved."""
+
+
 class InconclusiveGate(UserWarning):
     """The queries are too few to tell whether a rule is kept."""
+
+
+def not_judged() -> InvalidInput:
+    """The error of a metric that needs relevance where none was given."""
+    sentence = "expected_ids is None: the question has no labels, and this metric needs relevance."
+    remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
+    return InvalidInput("expected_ids", None, sentence=sentence, remedy=remedy)
+
+
+def without_relevant() -> InvalidInput:
+    """The error of a metric where there are judgements, but none has a grade above 0."""
+    sentence = (
+        "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), "
+        "so the metric has no value. Score a dataset instead: it leaves such questions out of "
+        "the means and counts them (no_relevant='exclude')."
+    )
+    return InvalidInput("expected_ids", [], sentence=sentence)
+
+
+def no_retrieval(argument: str) -> InvalidInput:
+    """The error where no retrieval was given, which isn't the same as an empty one."""
+    sentence = f"{argument} is None: pass what was retrieved; an empty list is fine, scored 0."
+    return InvalidInput(argument, None, sentence=sentence)
+
+
+def mixed_id_types(type_names: Iterable[str]) -> InvalidInput:
+    """The error of expected and retrieved ids that have different types, and so never match."""
+    types = ", ".join(sorted(type_names))
+    sentence = (
+        f"expected_ids and retrieved_ids mix ids of different types ({types}); "
+        "ids compare exactly, so these can never match. Convert one side, e.g. with str()."
+    )
+    return InvalidInput("expected_ids", types, sentence=sentence)
+
+
+def duplicate_metric(name: str) -> InvalidInput:
+    """The error of two metrics of one evaluation that have the same name."""
+    sentence = f"two metrics are called {name!r}, and one would overwrite the other."
+    remedy = "Drop one, or give it other parameters: they are part of the name."
+    return InvalidInput("metrics", name, sentence=sentence, remedy=remedy)
+
+
+def unknown_parameter(name: str, nearest: Sequence[str] = ()) -> UnknownMetric:
+    """The error of a metric's parameter that it doesn't have."""
+    return UnknownMetric(name, nearest, kind="metric parameter")
+
+
+def unknown_argument(argument: str, value: object, function: str, remedy: str) -> InvalidInput:
+    """The error of a function's argument that it doesn't have."""
+    sentence = f"{function}() has no argument {argument!r}."
+    return InvalidInput(argument, value, remedy=remedy, sentence=sentence)
+
+
+def unknown_format(
+    what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
+) -> FileFormatError:
+    """The error of what isn't a dataset, a run or qrels in any supported form."""
+    sentence = f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
+    return FileFormatError(what, sentence=sentence)
+
+
+def journal_damaged(path: str, line: int) -> FileFormatError:
+    """The error of a journal that can't be read."""
+    expected, remedy = "an answer as a journal has it", "Delete the line"
+    if line == 1:
+        expected, remedy = "the first line of a journal written by this package", "Move it away"
+    remedy = f"{remedy}, or give the run another journal."
+    sentence = f"{path}, line {line}: expected {expected}. {remedy}"
+    return FileFormatError(path, line, sentence=sentence)
+
+
+def journal_busy(path: str) -> JournalMismatch:
+    """The error of a journal that another run is writing."""
+    sentence = f"journal {path!r} is in use by another run: wait, or use another path."
+    return JournalMismatch(path, {}, sentence=sentence)
+
+
+def capture_damaged(events: int, error: str) -> RagMetricsError:
+    """The error where the retrievals that were recorded are no basis for scores."""
+    sentence = "{} events of retrievals couldn't be recorded; the first: {}"
+    return RagMetricsError(sentence.format(events, error))
+
+
+def generation_failed(node_id: str, error: str, failed: int, asked: int) -> ScorerFailed:
+    """The error where asking the LLM for questions failed, for one node or for all."""
+    extent = f"{failed} of {asked} nodes failed; the first is" if failed > 1 else "it failed on"
+    return ScorerFailed("generating questions failed", f"{extent} node {node_id!r}: {error}")
+
+
+def no_questions(nodes: int, refused: Sequence[str]) -> ScorerFailed:
+    """The error where the LLM answered, and nothing in its answers is a question."""
+    if not nodes:
+        return ScorerFailed("no questions", "none of the nodes has any text. Pass nodes with text.")
+    answers = f"Answers by node: {join_first(refused)}." if refused else "They are empty."
+    remedy = (
+        "Questions end with a question mark or begin like 'Explain …', one per line: ask for that "
+        "in qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+    )
+    where = f"no questions in the LLM's answers for {nodes} nodes"
+    return ScorerFailed("generate_question_context_pairs", f"{where}. {answers} {remedy}")
+
+
+def baseline_mismatch(differences: Mapping[str, Sequence[str]]) -> InvalidInput:
+    """The error of a baseline that has other queries than the scores compared with it."""
+    parts = []
+    for what, ids in differences.items():
+        more = ", …" if len(ids) > 5 else ""
+        parts.append(f"{len(ids)} {what} ({', '.join(ids[:5])}{more})")
+    sentence = f"the baseline has other questions: {'; '.join(parts)}."
+    remedy = (
+        "Accept these results as the baseline (rag-metrics gate --accept, or pytest --rag-accept)."
+    )
+    return InvalidInput("baseline", "", sentence=sentence, remedy=remedy)
 
 
 def id_remedy(item: object) -> str:

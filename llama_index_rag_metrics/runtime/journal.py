@@ -21,9 +21,9 @@ from typing_extensions import Self
 from llama_index_rag_metrics.runtime.atomic_files import naming_errors, open_private
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
-    JournalBusy,
-    JournalDamaged,
     JournalMismatch,
+    journal_busy,
+    journal_damaged,
 )
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class JsonLinesJournal(Generic[T]):
         *lines, torn = self._file.read().split(b"\n")
         if not lines:
             if not _to_line(header).startswith(torn):
-                raise JournalDamaged(str(self.path), 1)
+                raise journal_damaged(str(self.path), 1)
             self._file.truncate(0)
             self.write(header)
             return []
@@ -115,16 +115,16 @@ def _row(path: Path, number: int, line: bytes, parse: Callable[[dict[str, Any]],
     try:
         return parse(json.loads(line))
     except UNREADABLE as error:
-        raise JournalDamaged(str(path), number) from error
+        raise journal_damaged(str(path), number) from error
 
 
 def _check_header(path: Path, line: bytes, header: Mapping[str, str]) -> None:
     try:
         kept = json.loads(line)
     except UNREADABLE as error:
-        raise JournalDamaged(str(path), 1) from error
+        raise journal_damaged(str(path), 1) from error
     if not isinstance(kept, dict) or not isinstance(kept.get("format"), str):
-        raise JournalDamaged(str(path), 1)
+        raise journal_damaged(str(path), 1)
     differing = {
         aspect: (kept.get(aspect, ""), header.get(aspect, ""))
         for aspect in {**kept, **header}
@@ -152,7 +152,7 @@ def _locked(path: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout as error:
-        raise JournalBusy(str(path)) from error
+        raise journal_busy(str(path)) from error
     return lock
 
 

@@ -116,7 +116,7 @@ def without_secrets(values: Mapping[str, Any]) -> Mapping[str, Any]:
             masked[name] = without_secrets(value)
         elif isinstance(value, str) and len(value) >= _SHORTEST_SECRET and names_secret(str(name)):
             masked[name] = MASK
-    return {**values, **masked}
+    return {**values, **masked} if masked else values
 
 
 def mask(text: str) -> str:

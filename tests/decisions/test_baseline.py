@@ -17,7 +17,7 @@ from llama_index_rag_metrics import (
     evaluate,
     score_rankings,
 )
-from llama_index_rag_metrics.runtime.errors import BaselineMismatch, FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.scores.scores_export import to_json
 
 QUERIES = {"q2": "Where is the kiln?", "q1": "番茄", "q3": "Who?"}
@@ -74,7 +74,7 @@ class TestFile:
 class TestOtherQueries:
     def test_missing_and_new_ones_are_listed(self) -> None:
         before = Scores(["a", "b", "c"], {"mrr": [1, 1, 1]})
-        with pytest.raises(BaselineMismatch) as caught:
+        with pytest.raises(InvalidInput) as caught:
             check_rules(Scores(["c", "d"], {"mrr": [1, 1]}), "mrr >= baseline", baseline=before)
         assert str(caught.value) == (
             "the baseline has other questions: 2 missing now (a, b); 1 new (d). Accept these "
@@ -83,13 +83,13 @@ class TestOtherQueries:
 
     def test_another_question_under_the_same_id_is_another_query(self) -> None:
         now = evaluated(LABELS, {**QUERIES, "q1": "馬鈴薯"})
-        with pytest.raises(BaselineMismatch, match=r"1 with another question \(q1\)"):
+        with pytest.raises(InvalidInput, match=r"1 with another question \(q1\)"):
             check_rules(now, RULE, baseline=evaluated())
 
     @pytest.mark.parametrize("labels", [{"d2": 1, "d1": 1}, ["d2"], [["d2", "d1"]]])
     def test_other_labels_make_another_query(self, labels: Any) -> None:
         now = evaluated({**LABELS, "q2": labels})
-        with pytest.raises(BaselineMismatch, match=r"1 with other labels \(q2\)"):
+        with pytest.raises(InvalidInput, match=r"1 with other labels \(q2\)"):
             check_rules(now, RULE, baseline=evaluated())
 
     def test_the_order_of_labels_makes_no_other_query(self) -> None:

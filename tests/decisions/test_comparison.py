@@ -18,7 +18,7 @@ from support.intervals import ends, pseudo_change, width
 
 from llama_index_rag_metrics import Comparison, RetrievalDataset, Scores, aevaluate, compare, sweep
 from llama_index_rag_metrics.decisions.comparison.difference import Difference
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingPackage, UnknownMetric
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ class TestOut:
         self, comparison: Comparison, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(MissingPackage, match="needs pandas"):
+        with pytest.raises(MissingExtra, match="needs pandas"):
             comparison.to_pandas()
 
     def test_text_is_the_verdicts(self, comparison: Comparison) -> None:

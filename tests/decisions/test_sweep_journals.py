@@ -21,12 +21,7 @@ from support.searching_workflows import SearchOnce
 from llama_index_rag_metrics import RetrievalDataset, Sweep, sweep
 from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    JournalBusy,
-    JournalDamaged,
-    JournalMismatch,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 
 N = 20
@@ -174,7 +169,7 @@ def test_a_row_that_is_whole_but_odd_ends_the_sweep(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     lines[1] = json.dumps({"query_id": "q0", "retrieved_ids": 7}).encode() + b"\n"
     path.write_bytes(b"".join(lines))
-    with pytest.raises(JournalDamaged, match="line 2"):
+    with pytest.raises(FileFormatError, match="line 2"):
         sweep(build, {"model": [3]}, DATASET, journal=tmp_path, **OPTIONS)
 
 
@@ -238,7 +233,7 @@ def test_half_a_character_in_a_name(tmp_path: Path) -> None:
 def test_a_busy_journal_ends_the_sweep(tmp_path: Path) -> None:
     grid = {"model": [1, 3]}
     path = tmp_path / file_name("model=3")
-    with JsonLinesJournal(path, {"format": "another"}, dict), pytest.raises(JournalBusy):
+    with JsonLinesJournal(path, {"format": "another"}, dict), pytest.raises(JournalMismatch):
         sweep(Builder(), grid, DATASET, journal=tmp_path, **OPTIONS)
 
 

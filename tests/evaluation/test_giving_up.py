@@ -20,7 +20,7 @@ from llama_index_rag_metrics import (
     evaluate,
     generate_question_context_pairs,
 )
-from llama_index_rag_metrics.runtime.errors import GenerationFailed, LabelWarning
+from llama_index_rag_metrics.runtime.errors import LabelWarning, ScorerFailed
 from llama_index_rag_metrics.runtime.retries import Refusal
 
 pytestmark = pytest.mark.servers
@@ -77,7 +77,7 @@ def test_questions_are_asked_for_once(
 ) -> None:
     llm, server = refused
     nodes = [TextNode(id_=str(n), text=f"text {n}") for n in range(6)]
-    with pytest.raises(GenerationFailed) as caught:
+    with pytest.raises(ScorerFailed) as caught:
         generate_question_context_pairs(nodes, llm, on_failure=on_failure, workers=1)
     assert len(server.requests) == 1
     assert KEY not in "".join(traceback.format_exception(caught.value))

@@ -26,12 +26,7 @@ from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evalua
 from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, Journal, answers_to
 from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.rankings.run import Call, Ranking
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    JournalBusy,
-    JournalDamaged,
-    JournalMismatch,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 
 SCRIPT = {"one?": ["a"], "two?": ["x", "b"], "three?": ["x"]}
 
@@ -98,7 +93,7 @@ def test_a_damaged_row_is_named(
     rows = path.read_bytes().splitlines(keepends=True)
     damaged = next(n for n, row in enumerate(rows) if b'"query_id": "q2"' in row)
     path.write_bytes(b"".join([*rows[:damaged], damage(rows[damaged]), *rows[damaged + 1 :]]))
-    with pytest.raises(JournalDamaged, match=rf"line {damaged + 1}: .* Delete the line"):
+    with pytest.raises(FileFormatError, match=rf"line {damaged + 1}: .* Delete the line"):
         evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     path.write_bytes(b"".join([*rows[:damaged], *rows[damaged + 1 :]]))
     retriever = Scripted(SCRIPT)
@@ -136,14 +131,14 @@ def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
     with Journal(path, {"a": "b"}) as journal:
         assert [answer.asking for answer in journal.rows] == [Asking("q")]
         journal.write(row | changed)
-    with pytest.raises(JournalDamaged, match="line 3"):
+    with pytest.raises(FileFormatError, match="line 3"):
         Journal(path, {"a": "b"})
 
 
 def test_another_file_is_refused_and_left_alone(dataset: RetrievalDataset, path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"my": "data"}\n')
-    with pytest.raises(JournalDamaged, match="line 1"):
+    with pytest.raises(FileFormatError, match="line 1"):
         evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     assert path.read_text() == '{"my": "data"}\n'
 
@@ -153,7 +148,7 @@ def test_a_file_of_one_line_that_is_no_journal_is_left_alone(
 ) -> None:
     path.parent.mkdir()
     path.write_text("my precious notes, no newline")
-    with pytest.raises(JournalDamaged, match="line 1"):
+    with pytest.raises(FileFormatError, match="line 1"):
         evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     assert path.read_text() == "my precious notes, no newline"
 
@@ -276,7 +271,7 @@ def test_any_text_survives(path: Path) -> None:
 
 
 def test_one_run_at_a_time(path: Path) -> None:
-    with Journal(path, {"a": "b"}), pytest.raises(JournalBusy, match="by another run"):
+    with Journal(path, {"a": "b"}), pytest.raises(JournalMismatch, match="by another run"):
         Journal(path, {"a": "b"})
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_of_takes_objects_by_their_attributes() -> None:
     )
     labelled = SimpleNamespace(examples=[example])
     assert RetrievalDataset.load(labelled).expected_texts == {"q1": ["c"]}
-    with pytest.raises(UnknownFormat, match=r"this int isn't a dataset.*a data frame"):
+    with pytest.raises(FileFormatError, match=r"this int isn't a dataset.*a data frame"):
         RetrievalDataset.load(3)
 
 

@@ -16,7 +16,7 @@ from llama_index_rag_metrics import read_qrels, read_run
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 OLD = {
     "queries": {"q1": "why?", "q2": "wo ist Köln?"},
@@ -288,7 +288,7 @@ def test_csv_with_long_cells_brackets_and_too_many_cells(tmp_path: Path) -> None
 )
 def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(UnknownFormat) as caught:
+    with pytest.raises(FileFormatError) as caught:
         RetrievalDataset.load(tmp_path / name)
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / name} isn't a dataset: ")
@@ -297,7 +297,7 @@ def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: st
 
 
 def test_an_empty_folder_and_no_file_at_all(tmp_path: Path) -> None:
-    with pytest.raises(UnknownFormat, match=r"the folder holds \[\]"):
+    with pytest.raises(FileFormatError, match=r"the folder holds \[\]"):
         RetrievalDataset.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         RetrievalDataset.load(tmp_path / "none.json")

@@ -10,7 +10,7 @@ import pytest
 
 from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 pytestmark = pytest.mark.servers
 
@@ -50,5 +50,5 @@ def test_a_collection_without_queries(irds: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_none_of_these() -> None:
-    with pytest.raises(UnknownFormat, match="ir_datasets"):
+    with pytest.raises(FileFormatError, match="ir_datasets"):
         RetrievalDataset.load(object())

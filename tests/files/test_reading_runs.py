@@ -10,12 +10,7 @@ import pytest
 from support.runs import ids_of
 
 from llama_index_rag_metrics import Relevance, Run, read_qrels, read_run, write_run
-from llama_index_rag_metrics.runtime.errors import (
-    FileFormatError,
-    InvalidInput,
-    MissingExtra,
-    UnknownFormat,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, MissingExtra
 
 pa = pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
 pytest.importorskip("polars", reason="the extra batch isn't installed")
@@ -230,10 +225,10 @@ def test_parquet_without_pyarrow_names_the_extra(
 
 def test_what_is_nothing_of_the_kind(tmp_path: Path) -> None:
     with pytest.raises(
-        UnknownFormat, match=r"this int isn't a run: .* Supported forms: a TREC run"
+        FileFormatError, match=r"this int isn't a run: .* Supported forms: a TREC run"
     ):
         read_run(7)
-    with pytest.raises(UnknownFormat, match="isn't qrels: it is a folder"):
+    with pytest.raises(FileFormatError, match="isn't qrels: it is a folder"):
         read_qrels(tmp_path)
     with pytest.raises(FileNotFoundError):
         read_run(tmp_path / "none")

@@ -20,7 +20,7 @@ from llama_index_rag_metrics import (
     read_traces,
     score_rankings,
 )
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 pytestmark = pytest.mark.servers
 
@@ -568,7 +568,7 @@ class TestDialects:
         assert run["q"].latency == 2.0
         assert [call.query for call in calls_of(run["q"])] == ["x"]
         assert list(read_traces(frame, match_on="n")["t"].ids) == ["1", "2"]
-        with pytest.raises(UnknownFormat, match="the data frame isn't traces: it has"):
+        with pytest.raises(FileFormatError, match="the data frame isn't traces: it has"):
             read_traces(pd.DataFrame({"a": [1]}))
 
 
@@ -702,9 +702,9 @@ class TestFiles:
             read_traces([record])
 
     def test_what_is_nothing_of_these(self, tmp_path: Path) -> None:
-        with pytest.raises(UnknownFormat, match="isn't traces: it is a folder"):
+        with pytest.raises(FileFormatError, match="isn't traces: it is a folder"):
             read_traces(tmp_path)
-        with pytest.raises(UnknownFormat, match="this int isn't traces"):
+        with pytest.raises(FileFormatError, match="this int isn't traces"):
             read_traces(5)
         with pytest.raises(FileFormatError, match="this list, record 1: expected one of"):
             read_traces([{"id": 1, "observations": []}])

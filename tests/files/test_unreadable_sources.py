@@ -18,7 +18,7 @@ from llama_index_rag_metrics import (
     read_traces,
     score_rankings,
 )
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 READERS: list[Callable[[Path], object]] = [
     RetrievalDataset.load,
@@ -42,7 +42,7 @@ def test_an_empty_file(tmp_path: Path, ending: str, content: str) -> None:
     path = tmp_path / f"empty.{ending}"
     raw = content.encode()
     path.write_bytes(gzip.compress(raw) if ending.endswith("gz") else raw)
-    with pytest.raises((FileFormatError, UnknownFormat)) as caught:
+    with pytest.raises((FileFormatError, FileFormatError)) as caught:
         RetrievalDataset.load(path)
     assert '{"query": "Why?", "ex' in str(caught.value)
 
@@ -52,7 +52,7 @@ def test_an_empty_file(tmp_path: Path, ending: str, content: str) -> None:
 )
 def test_a_file_without_questions(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises((FileFormatError, UnknownFormat), match=name):
+    with pytest.raises((FileFormatError, FileFormatError), match=name):
         RetrievalDataset.load(tmp_path / name)
 
 
@@ -74,7 +74,7 @@ def test_tables_of_other_kinds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [None, 5, {"q1": "why?"}])
 def test_what_is_no_dataset(value: object) -> None:
-    with pytest.raises(UnknownFormat, match="Supported forms: a BEIR folder"):
+    with pytest.raises(FileFormatError, match="Supported forms: a BEIR folder"):
         RetrievalDataset.load(value)
 
 

@@ -10,7 +10,7 @@ from support.reference import REFERENCE
 from support.strategies import NAMES, chosen, queries
 
 from llama_index_rag_metrics import score_rankings
-from llama_index_rag_metrics.runtime.errors import NothingRelevant
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 each_metric = pytest.mark.parametrize("name", NAMES)
 
@@ -29,7 +29,7 @@ def test_the_oracle_knows_every_metric() -> None:
 def test_compute(name: str, data: st.DataObject) -> None:
     drawn, query = data.draw(chosen(name)), data.draw(queries())
     if not query.relevance and drawn.metric.needs_relevance:
-        with pytest.raises(NothingRelevant):
+        with pytest.raises(InvalidInput):
             drawn.metric.compute("", query.relevance, query.ranking)
     else:
         result = drawn.metric.compute("", query.relevance, query.ranking)

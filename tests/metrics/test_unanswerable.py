@@ -25,7 +25,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     score_table,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, NotJudged
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 METRICS = ["recall@1", "abstained", "returned", "returned@1"]
 EXPECTED = {
@@ -112,7 +112,7 @@ def test_against_the_reference(batch: list[Query], k: int | None) -> None:
 def test_compute_takes_only_a_question_without_an_answer() -> None:
     assert Abstained().compute(expected_ids=[], retrieved_ids=[]).score == 1.0
     assert Abstained().compute(expected_ids={"a": 0}, retrieved_ids=["a"]).score == 0.0
-    with pytest.raises(NotJudged):
+    with pytest.raises(InvalidInput):
         Abstained().compute(retrieved_ids=["a"])
     with pytest.raises(InvalidInput, match="of questions without an answer"):
         Returned().compute(expected_ids=["a"], retrieved_ids=["a"])

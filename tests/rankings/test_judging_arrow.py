@@ -19,7 +19,7 @@ from llama_index_rag_metrics.rankings.judging.arrow import judge_table
 from llama_index_rag_metrics.rankings.judging.hashes import HashedLists
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.judging.lists import judge
-from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def assert_same_bits(ours: JudgedRankings, theirs: JudgedRankings) -> None:
@@ -176,5 +176,5 @@ def test_what_cant_be_used_is_named(columns: dict[str, Any], message: str) -> No
 
 
 def test_ids_of_different_types() -> None:
-    with pytest.raises(IdTypeMismatch):
+    with pytest.raises(InvalidInput):
         judge_table(pl.DataFrame({"retrieved_ids": [["1"]], "expected_ids": [[1]]}))

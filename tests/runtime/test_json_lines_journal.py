@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 from support.processes import Forked
 
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    JournalBusy,
-    JournalDamaged,
-    JournalMismatch,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 
 FORM = "rows, version 1"
@@ -93,7 +88,7 @@ def test_a_torn_header_is_written_anew(path: Path, length: int) -> None:
     ],
 )
 def test_what_is_no_journal_is_named_and_left_alone(path: Path, content: bytes) -> None:
-    with pytest.raises(JournalDamaged) as caught:
+    with pytest.raises(FileFormatError) as caught:
         opened(existing(path, content))
     assert f"{path}, line 1:" in str(caught.value)
     assert path.read_bytes() == content
@@ -113,7 +108,7 @@ def test_a_damaged_row_is_named_and_the_file_left_alone(
     path: Path, damaged: bytes, number: int
 ) -> None:
     existing(path, HEADER + damaged)
-    with pytest.raises(JournalDamaged, match=rf"rows\.jsonl, line {number}: .* Delete the line"):
+    with pytest.raises(FileFormatError, match=rf"rows\.jsonl, line {number}: .* Delete the line"):
         opened(path)
     assert path.read_bytes() == HEADER + damaged
 
@@ -166,12 +161,12 @@ def test_rows_are_parsed(path: Path) -> None:
 @pytest.mark.parametrize("row", [{}, {"n": None}, {"n": "two"}])
 def test_a_row_that_cant_be_parsed_is_named(path: Path, row: dict[str, Any]) -> None:
     existing(path, HEADER + TWO + line(json.dumps(row)))
-    with pytest.raises(JournalDamaged, match="line 3"):
+    with pytest.raises(FileFormatError, match="line 3"):
         JsonLinesJournal(path, {"format": FORM, "a": "b"}, square)
 
 
 def test_one_at_a_time_within_a_process(path: Path) -> None:
-    with opened(path), pytest.raises(JournalBusy, match="in use by another run"):
+    with opened(path), pytest.raises(JournalMismatch, match="in use by another run"):
         opened(path)
     opened(path).close()
 
@@ -189,7 +184,7 @@ OPEN = """
 def test_one_process_at_a_time(path: Path) -> None:
     other = Forked(OPEN, str(path))
     assert other.stdout.readline() == "open\n"
-    with pytest.raises(JournalBusy, match="in use by another run"):
+    with pytest.raises(JournalMismatch, match="in use by another run"):
         opened(path)
     other.kill()
     other.wait()

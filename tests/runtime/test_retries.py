@@ -21,7 +21,7 @@ from support.cohere_server import CohereServer, Fault, cohere_server
 from llama_index_rag_metrics import CohereRerankRelevancy
 from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
 from llama_index_rag_metrics.runtime import retries
-from llama_index_rag_metrics.runtime.errors import GenerationFailed, ScorerFailed
+from llama_index_rag_metrics.runtime.errors import ScorerFailed
 from llama_index_rag_metrics.runtime.retries import seconds_asked
 
 pytestmark = pytest.mark.servers
@@ -201,12 +201,12 @@ class TestQuestions:
 
     def test_it_gives_up_when_it_is_to_wait_for_minutes(self, chat: Chat, llm: LLM) -> None:
         chat.refusals = [(429, "600")]
-        with pytest.raises(GenerationFailed, match="busy"):
+        with pytest.raises(ScorerFailed, match="busy"):
             generate_question_context_pairs(NODES, llm)
         assert chat.n_asked == 1
 
     def test_it_gives_up_after_the_last_attempt(self, chat: Chat, llm: LLM) -> None:
         chat.refusals, chat.lasting = [(503, "0")], True
-        with pytest.raises(GenerationFailed, match="busy"):
+        with pytest.raises(ScorerFailed, match="busy"):
             generate_question_context_pairs(NODES, llm, retry_limit=3)
         assert chat.n_asked == 3

@@ -31,7 +31,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 METRICS = ["recall", "ndcg@3", "mrr", "judged", "returned@2", "abstained"]
 SCORES = st.sampled_from([-2.5, -1.0, 0.0, 0.25, 0.5, 0.5000001, 1.0, 7.0])
@@ -226,7 +226,7 @@ def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_pat
 
 def test_a_stage_of_its_own_is_where_stages_are_cut() -> None:
     with pytest.raises(
-        UnknownArgument, match=r"put SimilarityPostprocessor\(similarity_cutoff=0.5\) among"
+        InvalidInput, match=r"put SimilarityPostprocessor\(similarity_cutoff=0.5\) among"
     ):
         evaluate_stages(retrieve, [], DATASET, ["mrr"], min_score=0.5)  # type: ignore[call-arg]
 

@@ -21,7 +21,7 @@ from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_ranking
 from llama_index_rag_metrics.decisions.clusters import clusters_of
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
-    MissingPackage,
+    MissingExtra,
     NotScored,
     UnknownMetric,
 )
@@ -255,7 +255,7 @@ class TestScores:
 
     def test_without_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(MissingPackage, match=r"to_pandas.* pip install pandas"):
+        with pytest.raises(MissingExtra, match=r"to_pandas.* pip install pandas"):
             SCORES.to_pandas()
 
     def test_json_round_trip(self, tmp_path: Path) -> None:

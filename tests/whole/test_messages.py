@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     unregister,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric, UnknownParameter
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 pytestmark = pytest.mark.servers
 
@@ -57,7 +57,7 @@ def test_the_error_says_what_to_do(call: Callable[[], Any], wording: str) -> Non
 
 
 def test_an_unknown_parameter_names_the_nearest() -> None:
-    with pytest.raises(UnknownParameter, match=r"ndcg\(mod\)'. Did you mean 'mode'"):
+    with pytest.raises(UnknownMetric, match=r"ndcg\(mod\)'. Did you mean 'mode'"):
         NDCG(mod="linear")  # type: ignore[call-arg]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
-from llama_index_rag_metrics.runtime.errors import BaselineMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, baseline_mismatch
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import read_json
 
@@ -50,7 +50,7 @@ def check_same_questions(before: Scores, now: Scores) -> None:
     """Refuse a baseline of other questions or labels; what one side doesn't know isn't compared.
 
     Raises:
-        BaselineMismatch: the questions, their texts or their labels aren't the same.
+        InvalidInput: the questions, their texts or their labels aren't the same.
     """
     ids_before = {*before.query_ids, *before.excluded}
     ids_now = {*now.query_ids, *now.excluded}
@@ -62,7 +62,7 @@ def check_same_questions(before: Scores, now: Scores) -> None:
     }
     listed = {reason: sorted(map(str, ids)) for reason, ids in differences.items() if ids}
     if listed:
-        raise BaselineMismatch(listed)
+        raise baseline_mismatch(listed)
 
 
 def _unequal(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:

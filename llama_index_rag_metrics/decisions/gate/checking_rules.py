@@ -81,7 +81,7 @@ def check_rules(
     Raises:
         InvalidInput: a rule or an argument can't be used, a score is infinite, or there are no
             scores by a rule's metric, or no baseline.
-        BaselineMismatch: the baseline is of other queries, other questions or other labels.
+        InvalidInput: the baseline is of other queries, other questions or other labels.
         UnknownMetric: a rule names no metric.
 
     Examples:
@@ -151,7 +151,7 @@ def assert_retrieval(
         GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
             bounds, and the worst queries: what was asked, wanted and retrieved.
         InvalidInput: a rule can't be used, or there are no scores by its metric, or no baseline.
-        BaselineMismatch: the baseline is of other queries.
+        InvalidInput: the baseline is of other queries.
         UnknownMetric: a rule names no metric.
 
     Examples:

@@ -34,12 +34,7 @@ from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    JournalBusy,
-    JournalDamaged,
-    JournalMismatch,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
@@ -116,7 +111,7 @@ async def asweep(
     Raises:
         InvalidInput: the grid or an option can't be used.
         JournalMismatch: a journal is of another `run` or option.
-        JournalBusy: a journal is being written by another run.
+        JournalMismatch: a journal is being written by another run.
 
     Examples:
         >>> def build(top_k):
@@ -166,7 +161,7 @@ async def asweep(
                 journal=path,
                 **own_options,
             )
-        except (JournalMismatch, JournalDamaged, JournalBusy):
+        except (JournalMismatch, FileFormatError):
             raise
         except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
             return replace(configuration, error=describe_error(error))

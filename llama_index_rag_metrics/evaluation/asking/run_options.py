@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.run import check_min_score
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
+from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_argument
 from llama_index_rag_metrics.scores.scoring.batches import Failed, NoRelevant, ScoringOptions
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
@@ -191,7 +191,7 @@ def check_known(function: Callable[..., Any], options: Mapping[str, Any]) -> Non
                 f"index.as_retriever(similarity_top_k={value!r}). A metric's cutoff is in its "
                 f"name: 'ndcg@{value}'."
             )
-        raise UnknownArgument(argument, value, function.__name__.removeprefix("a"), remedy)
+        raise unknown_argument(argument, value, function.__name__.removeprefix("a"), remedy)
 
 
 def check_count(argument: str, value: object, what: str) -> None:

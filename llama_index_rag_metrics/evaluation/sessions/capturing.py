@@ -32,7 +32,7 @@ from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls, item_columns
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.errors import CaptureDamaged, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, capture_damaged
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 # the tag that names the captures an event belongs to, the outermost first
@@ -376,7 +376,7 @@ class CapturedSession:
     def check(self) -> None:
         if self.faults:
             first = self.faults[0]
-            raise CaptureDamaged(len(self.faults), describe_error(first)) from first
+            raise capture_damaged(len(self.faults), describe_error(first)) from first
 
 
 def _node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
@@ -437,7 +437,7 @@ def capture() -> AbstractContextManager[CapturedSession]:
     records, the outer one records, too.
 
     Raises:
-        CaptureDamaged: at the end of the block, if a retrieval couldn't be recorded.
+        RagMetricsError: at the end of the block, if a retrieval couldn't be recorded.
 
     Examples:
         >>> with capture() as session:

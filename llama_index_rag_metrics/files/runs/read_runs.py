@@ -28,7 +28,7 @@ from llama_index_rag_metrics.files.trec import ONCE, by_score, read_trec_qrels, 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, unknown_format
 
 from .run_records import number_or_none, read_ids, read_ranking, read_repeat
 
@@ -80,7 +80,7 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
 
     Raises:
         FileFormatError: a line can't be read, or repeats a document; says where and why.
-        UnknownFormat: the source is nothing that is understood.
+        FileFormatError: the source is nothing that is understood.
         MissingExtra: Parquet and Arrow need the extra `batch`.
         FileNotFoundError: there is no such file.
 
@@ -130,7 +130,7 @@ def read_qrels(source: Any, *, columns: Mapping[str, str] | None = None) -> Qrel
 
     Raises:
         FileFormatError: a line can't be read, or contradicts another; says where and why.
-        UnknownFormat: the source is nothing that is understood.
+        FileFormatError: the source is nothing that is understood.
         MissingExtra: Parquet and Arrow need the extra `batch`.
         FileNotFoundError: there is no such file.
 
@@ -154,10 +154,10 @@ def read_qrels(source: Any, *, columns: Mapping[str, str] | None = None) -> Qrel
 
 def _open(source: Any, fields: Fields, kind: str, understood: tuple[str, ...]) -> Source:
     if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
-        raise UnknownFormat(str(source), "it is a folder", understood, kind)
+        raise unknown_format(str(source), "it is a folder", understood, kind)
     opened = open_source(source, fields)
     if opened.fault:
-        raise UnknownFormat(opened.location.path, opened.fault, understood, kind)
+        raise unknown_format(opened.location.path, opened.fault, understood, kind)
     return opened
 
 

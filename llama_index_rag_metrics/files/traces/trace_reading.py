@@ -69,7 +69,7 @@ def read_traces(
         FileFormatError: a line or a span can't be read; says where and why.
         FileNotFoundError: there is no such file.
         InvalidInput: an argument can't be used, or no retrieval is of a known question.
-        UnknownFormat: the source holds no traces in a form that is understood.
+        FileFormatError: the source holds no traces in a form that is understood.
 
     Examples:
         >>> import json, tempfile

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.files.fields import TABLE
 from llama_index_rag_metrics.files.lines import Location, decoded, open_bytes, raw_lines
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.sources import frame_records, is_frame, kind_of, open_source
-from llama_index_rag_metrics.runtime.errors import FileFormatError, UnknownFormat
+from llama_index_rag_metrics.runtime.errors import FileFormatError, unknown_format
 
 Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "agent", "tool", "other"]
 
@@ -148,12 +148,12 @@ def spans_in(source: Any) -> Iterator[TraceSpan]:
         for place, item in location.numbered(items):
             yield from _of_value(item, place)
     else:
-        raise UnknownFormat(location.path, "it is none of these", UNDERSTOOD, "traces")
+        raise unknown_format(location.path, "it is none of these", UNDERSTOOD, "traces")
 
 
 def _of_path(path: Path) -> Iterator[TraceSpan]:
     if path.is_dir():
-        raise UnknownFormat(str(path), "it is a folder", UNDERSTOOD, "traces")
+        raise unknown_format(str(path), "it is a folder", UNDERSTOOD, "traces")
     if kind_of(path) in ("parquet", "arrow"):
         yield from _of_rows(open_source(path, TABLE).rows, Location(str(path)))
         return
@@ -201,7 +201,7 @@ def _of_rows(
             yield from _of_value(row["trace"], place)
         else:
             why = f"it has {list(row)[:8]}, and context.trace_id and context.span_id aren't there"
-            raise UnknownFormat(location.path, why, UNDERSTOOD, "traces")
+            raise unknown_format(location.path, why, UNDERSTOOD, "traces")
 
 
 def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:

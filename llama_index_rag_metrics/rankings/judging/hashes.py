@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, none_of_them
-from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
 from llama_index_rag_metrics.runtime.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class IdLists:
     def find(self, wanted: IdLists) -> tuple[IntArray, IntArray]:
         """The positions of the wanted members, in order, and of each one's equal in `wanted`."""
         if len(self.ids) and len(wanted.ids) and self.ids.dtype != wanted.ids.dtype:
-            raise IdTypeMismatch(map(str, (wanted.ids.dtype, self.ids.dtype)))
+            raise mixed_id_types(map(str, (wanted.ids.dtype, self.ids.dtype)))
         position, equal = self.hashed.find(wanted.hashed)
         self._check_same(position, wanted, equal)
         return position, equal

@@ -17,10 +17,10 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import (
-    IdTypeMismatch,
     InvalidInput,
-    NoRetrieval,
     id_remedy,
+    mixed_id_types,
+    no_retrieval,
 )
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
@@ -139,7 +139,7 @@ def judge_one(
 ) -> JudgedRankings:
     """Judge a batch of one, remembering the last few: the metrics of one query share the work."""
     if ranking is None:
-        raise NoRetrieval("retrieved_ids")
+        raise no_retrieval("retrieved_ids")
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
     judgements = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
     given = {TOKENS: tokens, SPANS: spans}
@@ -216,7 +216,7 @@ def _check_types(*sides: Iterable[object]) -> None:
     if all(map(_are_texts, sides)):
         return
     if len(id_kinds(chain(*sides))) > 1:
-        raise IdTypeMismatch({type(item).__name__ for item in chain(*sides)})
+        raise mixed_id_types({type(item).__name__ for item in chain(*sides)})
 
 
 def id_kinds(ids: Iterable[object]) -> set[type]:

@@ -101,7 +101,7 @@ def score_table(
 
     Raises:
         InvalidInput: a column is missing or can't be used; names the query.
-        IdTypeMismatch: ids of different types on the two sides.
+        InvalidInput: ids of different types on the two sides.
         MissingExtra: pyarrow and polars aren't installed.
 
     Examples:

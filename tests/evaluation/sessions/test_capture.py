@@ -21,7 +21,7 @@ from llama_index.retrievers.bm25 import BM25Retriever
 from llama_index_rag_metrics import Relevance, Run, capture, record_retrieval
 from llama_index_rag_metrics.evaluation.sessions.capturing import RECORDER
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
-from llama_index_rag_metrics.runtime.errors import CaptureDamaged
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon"]
 NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
@@ -237,7 +237,9 @@ def test_a_failing_handler_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> 
     before = handlers()
     monkeypatch.setattr(RECORDER, "asked_by", fail)
     with (
-        pytest.raises(CaptureDamaged, match=r"couldn't be recorded; the first: RuntimeError: full"),
+        pytest.raises(
+            RagMetricsError, match=r"couldn't be recorded; the first: RuntimeError: full"
+        ),
         capture(),
     ):
         bm25().retrieve("saturn")
