@@ -171,7 +171,7 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     (lambda: metric("ndcg(ideal=all)@10"), "ideal can't be given with k=10. Drop one."),
     (lambda: metric("accuracy"), "accuracy needs corpus_size. Write accuracy(corpus_size=...)."),
     (
-        lambda: metrics(["mrr", "recip_rank"]),
+        lambda: metrics(["mrr", "mrr"]),
         "two metrics are called 'mrr', and one would overwrite the other. Drop one, or give it "
         "other parameters: they are part of the name.",
     ),
