@@ -13,6 +13,7 @@ The parameters that several metrics take:
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -49,6 +50,8 @@ from llama_index_rag_metrics.runtime.masking import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
+_BEHIND_NAME = re.compile(r"[(@]")
+
 LARGEST_CUTOFF = 2**62
 """Ranks and tokens are counted in 64 bits."""
 
@@ -62,23 +65,12 @@ class MetricName:
     def __get__(self, metric: NamedMetric | None, owner: type[NamedMetric]) -> str:
         if metric is None:
             return owner.name
-        changed = dict(metric.changed_parameters())
-        name = metric.name
-        for variant, preset in metric.variants.items():
-            if all(getattr(metric, field) == value for field, value in preset.items()):
-                name = variant
-                for field in preset:
-                    changed.pop(field, None)
-                break
-        k, tokens = changed.pop("k", None), changed.pop("tokens", None)
-        if metric._alias and metric._alias[1] == name:
-            name = metric._alias[0]
-        if changed:
-            values = [f"{field}={_format_value(value)}" for field, value in changed.items()]
-            name = f"{name}({', '.join(values)})"
-        if tokens:
-            return f"{name}@{tokens}tokens"
-        return f"{name}@{k}" if k else name
+        name = metric.own_name
+        if metric._alias is None:
+            return name
+        alias, target = metric._alias
+        bare = _BEHIND_NAME.split(name)[0]
+        return alias + name.removeprefix(bare) if bare == target else name
 
 
 def _format_value(value: object) -> str:
@@ -123,14 +115,27 @@ class NamedMetric(BaseRetrievalMetric):
         except ValidationError as error:
             raise _explain(type(self), error, parameters) from None
 
-    def changed_parameters(self) -> Mapping[str, object]:
-        """The parameters that differ from their defaults."""
+    @property
+    def own_name(self) -> str:
+        """The name with its parameters, whatever alias the metric was asked for by."""
         changed: dict[str, object] = {}
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
+        for field_name, field in type(self).model_fields.items():
+            value = getattr(self, field_name)
             if not field.exclude and (field.is_required() or value != field.get_default()):
-                changed[name] = value
-        return changed
+                changed[field_name] = value
+        name = self.name
+        for variant, preset in self.variants.items():
+            if all(getattr(self, field_name) == value for field_name, value in preset.items()):
+                name = variant
+                changed = {key: value for key, value in changed.items() if key not in preset}
+                break
+        k, tokens = changed.pop("k", None), changed.pop("tokens", None)
+        if changed:
+            values = [f"{key}={_format_value(value)}" for key, value in changed.items()]
+            name = f"{name}({', '.join(values)})"
+        if tokens:
+            return f"{name}@{tokens}tokens"
+        return f"{name}@{k}" if k else name
 
     def shown_as(self, alias: str, name: str) -> Self:
         """The same metric, which is called by an alias of its name."""

@@ -217,7 +217,8 @@ def metrics(
     if not listed:
         raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
     chosen = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
-    for name, n in Counter(named.metric_name for named in chosen).items():
+    own_names = [getattr(entry, "own_name", entry.metric_name) for entry in chosen]
+    for name, n in Counter(own_names).items():
         if n > 1:
             raise duplicate_metric(name)
     return chosen

@@ -202,7 +202,7 @@ class TestMetrics:
         theirs = core.MRR()
         assert metrics([theirs])[0] is theirs
 
-    @pytest.mark.parametrize("names", [["map", "MAP"], ["mrr", core.MRR()], ["f1", "f"]])
+    @pytest.mark.parametrize("names", [["mrr", "recip_rank"], ["mrr", core.MRR()], ["f1", "f"]])
     def test_two_of_one_name_are_refused(self, names: Any) -> None:
         with pytest.raises(InvalidInput):
             metrics(names)

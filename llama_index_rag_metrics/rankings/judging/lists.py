@@ -237,6 +237,8 @@ def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> Floa
 
 def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray) -> dict[str, Any]:
     """The groups of a batch, as fields of `JudgedRankings`; `place` holds those of its items."""
+    if not grouped:
+        return {}
     query: list[int] = []
     weight: list[float] = []
     name: list[str] = []
