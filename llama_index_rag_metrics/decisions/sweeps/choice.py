@@ -22,14 +22,7 @@ from .configuration import SAVINGS, Configuration, Cost, saves
 
 
 class Choice(Sequence[Configuration]):
-    """Configurations in the order of the grid, and what these questions show of them.
-
-    Attributes:
-        metric_names: all metrics, of which the first decides.
-        confidence: 1 - this is how often, at most, a winner is named though there is none, and how
-            often a configuration that isn't within the tolerance is taken to be.
-        tolerance: how much worse than the best one the recommended configuration may be.
-    """
+    """Configurations in the order of the grid, and what these questions show of them."""
 
     def __init__(
         self,
