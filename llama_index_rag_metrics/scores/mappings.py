@@ -11,6 +11,8 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
 from llama_index_rag_metrics.metrics.metric_names import metric
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored, UnknownMetric
@@ -25,13 +27,23 @@ def name_among(name: str, names: Collection[str]) -> str:
     if name in names:
         return name
     try:
-        usual = metric(name).metric_name
+        wanted = metric(name)
     except (ValueError, TypeError):
         near = get_close_matches(str(name), names) or tuple(names)
         raise UnknownMetric(name, near) from None
-    if usual not in names:
-        raise NotScored(name, tuple(names))
-    return usual
+    for candidate in names:
+        if _stands_for(candidate, wanted):
+            return candidate
+    raise NotScored(name, tuple(names))
+
+
+def _stands_for(name: str, wanted: BaseRetrievalMetric) -> bool:
+    """Whether a name is that of the same metric with the same parameters."""
+    try:
+        named = metric(name)
+    except (ValueError, TypeError, ImportError):  # of a metric that isn't the package's
+        return False
+    return type(named) is type(wanted) and named.model_dump() == wanted.model_dump()
 
 
 def slice_of(value: object) -> str | None:
