@@ -38,7 +38,7 @@ class _MatchingOnly(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return [
-            each for each in self._retriever.retrieve(query_bundle) if each.get_score() > _ROUNDING
+            node for node in self._retriever.retrieve(query_bundle) if node.get_score() > _ROUNDING
         ]
 
 

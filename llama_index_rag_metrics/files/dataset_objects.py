@@ -34,8 +34,8 @@ def read_object(value: Mapping[str, Any], location: Location) -> dict[str, Any]:
         if isinstance(part, Mapping) and name not in names:
             raise location.wrong(f"only the parts {', '.join(names)}", name)
     parts: dict[str, Any] = {}
-    for name, read in _READERS.items():
-        parts[name] = _read_part(value, name, read, location)
+    for name, reader in _READERS.items():
+        parts[name] = _read_part(value, name, reader, location)
     if not parts["relevance"]:
         parts["relevance"] = _read_part(value, "relevant_docs", read_relevance, location)
     for name in OF_QUERIES:

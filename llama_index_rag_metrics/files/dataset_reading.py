@@ -192,8 +192,9 @@ def _metadata(values: Mapping[str, Any]) -> dict[str, Any]:
     metadata = values.get("metadata")
     if not isinstance(metadata, Mapping):
         return dict(values)
-    rest = {name: value for name, value in values.items() if name != "metadata"}
-    return {**rest, **metadata}
+    fields = dict(values)
+    del fields["metadata"]
+    return fields | dict(metadata)
 
 
 def _read_beir(folder: Path, split: str | None) -> Parts:
@@ -208,16 +209,15 @@ def _read_beir(folder: Path, split: str | None) -> Parts:
         parts |= read_corpus(corpus_path)
     parts["name"] = folder.name
     splits = {path.name.split(".")[0]: path for path in sorted((folder / "qrels").glob("*.tsv*"))}
-    chosen = _choose(split, list(splits))
-    if chosen is not None:
-        labels = {name: read_qrels(path) for name, path in splits.items()}
-        _check_queries(labels[chosen], parts["queries"], splits[chosen])
-        elsewhere = {query_id for qrels in labels.values() for query_id in qrels}
-        for query_id in elsewhere - labels[chosen].keys():
-            parts["queries"].pop(query_id, None)
-            parts["metadata"].pop(query_id, None)
-        parts["relevance"] = dict(labels[chosen])
-    return parts
+    split = _choose(split, list(splits))
+    if split is None:
+        return parts
+    labels = {name: read_qrels(path) for name, path in splits.items()}
+    _check_queries(labels[split], parts["queries"], splits[split])
+    for query_id in set().union(*labels.values()) - labels[split].keys():
+        parts["queries"].pop(query_id, None)
+        parts["metadata"].pop(query_id, None)
+    return {**parts, "relevance": dict(labels[split])}
 
 
 def _check_queries(labels: Iterable[str], queries: Mapping[str, str], path: Path) -> None:

@@ -68,8 +68,8 @@ class Fields:
             if not meant:
                 raise InvalidInput("columns", field, _COLUMNS)
             renamed |= dict.fromkeys(meant, (column,))
-        taken = {column for names in renamed.values() for column in names}
-        self._names = {key: _without(names, taken) for key, names in NAMES.items()} | renamed
+        claimed = {column for names in renamed.values() for column in names}
+        self._names = {key: _without(names, claimed) for key, names in NAMES.items()} | renamed
 
     def names(self, *fields: str) -> tuple[str, ...]:
         return sum((self._names[field] for field in fields), ())

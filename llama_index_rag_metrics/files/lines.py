@@ -9,6 +9,7 @@ import json
 import lzma
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -215,9 +216,6 @@ class _RepeatedKeyError(Exception): ...
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        seen = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _RepeatedKeyError(key)
-            seen.add(key)
+        counts = Counter(key for key, _ in pairs)
+        raise _RepeatedKeyError(counts.most_common(1)[0][0])
     return members

@@ -55,11 +55,14 @@ class Judgements:
         self._grades: dict[str, dict[str, float]] = {}
 
     def add(self, query_id: str, passage: str, grade: float, location: Location) -> None:
-        first = self._grades.setdefault(query_id, {}).setdefault(passage, grade)
-        if first != grade:
+        grades = self._grades.setdefault(query_id, {})
+        if grades.setdefault(passage, grade) != grade:
             raise location.wrong(
                 _CONTRADICTION.format(
-                    question=repr(query_id), passage=repr(passage), grade=first, other=grade
+                    question=repr(query_id),
+                    passage=repr(passage),
+                    grade=grades[passage],
+                    other=grade,
                 )
             )
 

@@ -198,12 +198,12 @@ class RetrievalDataset(DatasetContent):
         Raises:
             InvalidInput: there is no such query.
         """
-        chosen = list(dict.fromkeys(query_ids))
-        arguments.refuse_unknown("query_ids", chosen, self.queries, "queries")
+        unique = list(dict.fromkeys(query_ids))
+        arguments.refuse_unknown("query_ids", unique, self.queries, "queries")
         parts = dict(vars(self))
         for part in ("queries", *OF_QUERIES):
             by_query = parts[part]
-            parts[part] = {key: by_query[key] for key in chosen if key in by_query}
+            parts[part] = {key: by_query[key] for key in unique if key in by_query}
         return RetrievalDataset(**parts)
 
     def split(

@@ -174,8 +174,8 @@ def _with_lists(rows: Sequence[Row], fields: Fields) -> Iterator[Row]:
         }
     for location, row in rows:
         cells = {name: row[name] for name in columns if row.get(name) is not None}
-        read = {name: read_cell(name, text, fields, location) for name, text in cells.items()}
-        yield location, row | read
+        values = {name: read_cell(name, text, fields, location) for name, text in cells.items()}
+        yield location, row | values
 
 
 def plain(value: Any) -> Any:

@@ -49,7 +49,7 @@ _NO_RANKING = "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"
 _NO_LABELS = "a field 'expected_ids', or 'doc_id' with a 'grade'"
 _LABELS_AS_RUN = "a 'score' or a 'rank': labels, which have a grade, are read by read_qrels"
 _SEVERAL = (
-    "{where}: {passage!r} is read as one document, as a row is of one. "
+    "{path}: {passage!r} is read as one document, as a row is of one. "
     "If it means several, write a row for each."
 )
 _LABELS = ("expected_ids", "expected_spans")
@@ -172,10 +172,10 @@ class _PassageIds:
         passage = read_id(self._fields.value(row, "doc_id") or None, location)
         if not self._has_warned and SEPARATORS.search(passage) and looks_like_several(passage):
             self._has_warned = True
-            where = location.path
+            path = location.path
             if location.line is not None:
-                where = f"{where}, line {location.line}"
-            warn_caller(LabelWarning(_SEVERAL.format(where=where, passage=passage)))
+                path = f"{path}, line {location.line}"
+            warn_caller(LabelWarning(_SEVERAL.format(path=path, passage=passage)))
         return passage
 
 
@@ -268,8 +268,10 @@ class _RunReader:
                 times.setdefault(query_id, []).append(ranking)
         runs = []
         for number in range(max(map(len, times.values()), default=1)):
-            asked = {key: ranked[number] for key, ranked in times.items() if number < len(ranked)}
-            runs.append(Run(asked, name=name, queries=self._queries))
+            rankings = {
+                key: ranked[number] for key, ranked in times.items() if number < len(ranked)
+            }
+            runs.append(Run(rankings, name=name, queries=self._queries))
         return Run(runs[0], name=name, queries=self._queries, repeats=runs if len(runs) > 1 else ())
 
 

@@ -133,11 +133,11 @@ def _items(read: Read) -> Read:
 
 
 def _typed(kind: Any, expected: str) -> Read:
-    def read(value: Any, location: Location) -> Any:
+    def converted(value: Any, location: Location) -> Any:
         with location.expecting(expected, msgspec.ValidationError):
             return msgspec.convert(value, kind)
 
-    return read
+    return converted
 
 
 _COUNT = Annotated[int, msgspec.Meta(ge=0)]

@@ -181,13 +181,13 @@ def _schema(pa: Any) -> Any:
         "retrieved_spans": pa.list_(span),
     }
     outcome = {"latency": pa.float64(), "error": pa.string()}
-    asked = {name: pa.string() for name in ASKED}
+    of_call = {name: pa.string() for name in ASKED}
     question = {"query_id": pa.string(), "query": pa.string(), REPEAT: pa.int64()}
     labels = {"expected_ids": texts, "grades": numbers, "expected_spans": pa.list_(span)}
-    calls = pa.list_(pa.struct([*{**asked, **columns, **outcome}.items()]))
+    calls = pa.list_(pa.struct([*{**of_call, **columns, **outcome}.items()]))
     context = pa.struct([*{**columns, **outcome}.items()])
-    whole = {**question, **columns, **labels, **outcome, CALLS: calls, CONTEXT: context}
-    return pa.schema(whole)
+    fields = {**question, **columns, **labels, **outcome, CALLS: calls, CONTEXT: context}
+    return pa.schema(fields)
 
 
 def _check_fits_trec(run: Run, path: Path) -> None:

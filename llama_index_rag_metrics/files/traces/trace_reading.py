@@ -128,13 +128,15 @@ def _rankings(sessions: Mapping[str, Session]) -> dict[str, Ranking]:
     )
     rankings = {}
     for query_id, session in sessions.items():
-        context, made = session.context, calls[query_id]
+        context, ordered = session.context, calls[query_id]
         if is_plain:
-            rankings[query_id] = replace(made[0].ranking, context=context)
-        elif made and all(call.error is not None for call in made):
-            rankings[query_id] = Ranking(error=made[-1].error, calls=tuple(made))
+            rankings[query_id] = replace(ordered[0].ranking, context=context)
+        elif ordered and all(call.error is not None for call in ordered):
+            rankings[query_id] = Ranking(error=ordered[-1].error, calls=tuple(ordered))
         else:
-            rankings[query_id] = combine_calls(made, context if made or context else Ranking())
+            rankings[query_id] = combine_calls(
+                ordered, context if ordered or context else Ranking()
+            )
     return rankings
 
 

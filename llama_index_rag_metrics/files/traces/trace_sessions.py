@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 from llama_index_rag_metrics.files.lines import Location
 from llama_index_rag_metrics.files.records import comparable, encoded, read_id
 from llama_index_rag_metrics.files.traces.dialects import read_dialect
-from llama_index_rag_metrics.files.traces.trace_spans import Document, TraceSpan, mapping, parsed
+from llama_index_rag_metrics.files.traces.trace_spans import (
+    Columns,
+    Document,
+    TraceSpan,
+    mapping,
+    parsed,
+)
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.rankings.run import WRITTEN, Call, Ranking
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
@@ -52,14 +58,6 @@ REMARKS = (
     REPEATED,
 )
 """Why something of the traces couldn't be used, in the order of the notes."""
-
-
-class Columns(NamedTuple):
-    """The documents of a span, as the columns of a ranking."""
-
-    ids: list[str]
-    scores: list[float | None] | None
-    texts: list[str] | None
 
 
 class DocumentReader:
@@ -130,49 +128,25 @@ def is_written(document: Document) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class Step:
-    """What is kept of a span: its place in the trace, its question, and what it returned."""
-
-    span: TraceSpan
-    question_id: str | None = None
-    asked: str | None = None
-    retrieved: Columns | None = None
-
-    @property
-    def begin(self) -> float:
-        return self.span.begin or 0.0
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether it is known what the caller got: documents, or an error."""
-        return self.retrieved is not None or self.span.error is not None
-
-    @property
-    def seconds(self) -> float | None:
-        begin, end = self.span.begin, self.span.end
-        return None if begin is None or end is None else max(0.0, end - begin)
-
-
-@dataclass(slots=True, eq=False)
 class Trace:
     """The steps of a trace by span id, and the conversation that it names."""
 
     trace_id: str
-    steps: dict[str, Step] = field(default_factory=dict)
+    steps: dict[str, TraceSpan] = field(default_factory=dict)
     conversation: str | None = None
 
-    def of_kind(self, *kinds: str) -> list[Step]:
-        return [step for step in self.steps.values() if step.span.kind in kinds]
+    def of_kind(self, *kinds: str) -> list[TraceSpan]:
+        return [step for step in self.steps.values() if step.kind in kinds]
 
     def above(self, span_id: str) -> Iterator[str]:
         """The span and all that it is part of, up to the root; a circle ends it."""
-        seen: set[str] = set()
+        passed: set[str] = set()
         outer: str | None = span_id
-        while outer is not None and outer not in seen:
-            seen.add(outer)
+        while outer is not None and outer not in passed:
+            passed.add(outer)
             yield outer
             step = self.steps.get(outer)
-            outer = None if step is None else step.span.parent_id
+            outer = None if step is None else step.parent_id
 
     def around(self, span_id: str) -> list[str]:
         return [*islice(self.above(span_id), 1, None)]
@@ -183,7 +157,7 @@ class Trace:
     @property
     def question(self) -> str | None:
         """The question of the outermost span."""
-        roots = [step.span.question for step in self.steps.values() if not step.span.parent_id]
+        roots = [step.question for step in self.steps.values() if not step.parent_id]
         return next((question for question in roots if question is not None), None)
 
 
@@ -267,32 +241,32 @@ class Sessions:
             self.remarks[REPEATED] += 1
             return
         span.span_id = span.span_id or f"without an id {self.n_spans}"
-        step = trace.steps[span.span_id] = Step(span)
+        trace.steps[span.span_id] = span
         read_dialect(span)
         if self._question_id is not None:
-            step.question_id = self._named(span, self._question_id)
+            span.question_id = self._named(span, self._question_id)
         if trace.conversation is None and self._question_id not in CONVERSATIONS:
             names = [_tagged(span, name) for name in CONVERSATIONS]
             trace.conversation = next((str(name) for name in names if name not in (None, "")), None)
         if span.question is not None and comparable(span.question) in self._texts:
-            step.asked = comparable(span.question)
+            span.asked = comparable(span.question)
         self.example = self.example or span.question or ""
-        self._read_documents(step)
+        self._read_documents(span)
         span.attributes, span.events, span.documents = {}, (), None  # texts are most of a file
 
-    def _read_documents(self, step: Step) -> None:
-        span, documents = step.span, step.span.documents
+    def _read_documents(self, span: TraceSpan) -> None:
+        documents = span.documents
         self.n_retrievals += span.kind == "retrieval"
         if documents is None:
             return
         if span.kind == "retrieval":
-            step.retrieved = self._reader.read(documents, span.location)
+            span.retrieved = self._reader.read(documents, span.location)
         elif self._reader.have_ids(documents):
             retrieved = [document for document in documents if not is_written(document)]
             if span.kind == "reranking":
                 retrieved = documents
             try:
-                step.retrieved = self._reader.read(retrieved, span.location)
+                span.retrieved = self._reader.read(retrieved, span.location)
             except FileFormatError:
                 if span.kind == "reranking":
                     raise
@@ -329,43 +303,43 @@ class Sessions:
         return [f"{remark}: {self.remarks[remark]:,}" for remark in REMARKS if self.remarks[remark]]
 
     def _add_trace(self, trace: Trace) -> None:
-        seen: set[str] = set()
+        query_ids: set[str] = set()
         n_beside = 0
         for step, call in _calls(trace, self.remarks):
             owners = self._owners(trace, step)
             n_beside += not owners
-            seen.update(owner.query_id for owner in owners)
+            query_ids.update(owner.query_id for owner in owners)
             for owner in owners:
                 if call is None:
                     self.left_out.add(owner.query_id)
                 else:
-                    self._session(owner, trace).calls.append((step.begin, call))
+                    self._session(owner, trace).calls.append((step.started, call))
         for step in _outermost_answers(trace):
             for owner in self._owners(trace, step):
-                if owner.query_id in seen and step.retrieved is not None:
+                if owner.query_id in query_ids and step.retrieved is not None:
                     session = self._session(owner, trace)
-                    session.answers.append((step.begin, step.retrieved))
+                    session.answers.append((step.started, step.retrieved))
         has_retrievals = bool(trace.of_kind("retrieval"))
-        self.remarks[UNKNOWN] += has_retrievals and not seen
-        self.remarks[BESIDE] += n_beside if seen else 0
-        self._add_silent(trace, seen)
+        self.remarks[UNKNOWN] += has_retrievals and not query_ids
+        self.remarks[BESIDE] += n_beside if query_ids else 0
+        self._add_silent(trace, query_ids)
 
-    def _add_silent(self, trace: Trace, seen: set[str]) -> None:
+    def _add_silent(self, trace: Trace, query_ids: set[str]) -> None:
         """Questions that were asked and for which nothing was retrieved."""
         if self._question_id is None and not self._texts:
             return
         for step in trace.steps.values():
             # a step alone, such as a synthesizer's, is no time of asking the question
-            is_program = step.span.kind in ("answer", "agent")
-            is_asked = is_program and not step.span.name.endswith("synthesize")
+            is_program = step.kind in ("answer", "agent")
+            is_asked = is_program and not step.name.endswith("synthesize")
             if self._question_id is None and not (is_asked and step.asked):
                 continue
             if self._question_id is not None and step.question_id is None:
                 continue
             for owner in self._owners(trace, step):
-                if owner.query_id not in seen:
+                if owner.query_id not in query_ids:
                     self._session(owner, trace)
-                    seen.add(owner.query_id)
+                    query_ids.add(owner.query_id)
 
     def _session(self, owner: Owner, trace: Trace) -> Session:
         times = self._sessions.setdefault(owner.query_id, {})
@@ -376,25 +350,23 @@ class Sessions:
         session.question = session.question or owner.question
         return session
 
-    def _owners(self, trace: Trace, step: Step) -> list[Owner]:
+    def _owners(self, trace: Trace, step: TraceSpan) -> list[Owner]:
         """The questions that a step is for: by an attribute, by their text, or by the trace."""
-        steps = [
-            trace.steps[name] for name in trace.above(step.span.span_id) if name in trace.steps
-        ]
+        steps = [trace.steps[name] for name in trace.above(step.span_id) if name in trace.steps]
         if self._question_id is not None:
             named = [outer for outer in steps if outer.question_id]
             # all that has the attribute is of one session, in however many traces
             return [
-                Owner(str(outer.question_id), ("", ""), trace.question, outer.begin)
+                Owner(str(outer.question_id), ("", ""), trace.question, outer.started)
                 for outer in named[:1]
             ]
         if self._texts:
-            asked = [outer for outer in steps if outer.asked is not None]
-            if not asked:
+            with_question = [outer for outer in steps if outer.asked is not None]
+            if not with_question:
                 return []
-            top, text = asked[-1], str(asked[-1].asked)
-            key = trace.trace_id, top.span.span_id
-            return [Owner(query_id, key, text, top.begin) for query_id in self._texts[text]]
+            top, text = with_question[-1], str(with_question[-1].asked)
+            key = trace.trace_id, top.span_id
+            return [Owner(query_id, key, text, top.started) for query_id in self._texts[text]]
         return [Owner(trace.trace_id, (trace.trace_id, ""), trace.question, 0.0)]
 
 
@@ -405,91 +377,91 @@ def _tagged(span: TraceSpan, name: str) -> Any:
 
 def _ask_agents(trace: Trace) -> None:
     """Give an agent without a question the only known one inside it."""
-    agents = {step.span.span_id for step in trace.of_kind("agent")}
+    agents = {step.span_id for step in trace.of_kind("agent")}
     for step in trace.steps.values():
-        if step.span.parent_id is not None and step.span.name.endswith(".setup_agent"):
-            agents.add(step.span.parent_id)
-    inner: dict[str, list[Step]] = {}
+        if step.parent_id is not None and step.name.endswith(".setup_agent"):
+            agents.add(step.parent_id)
+    inner: dict[str, list[TraceSpan]] = {}
     for step in trace.steps.values():
         if step.asked is not None:
-            for outer in trace.above(step.span.span_id):
+            for outer in trace.above(step.span_id):
                 if outer in agents:
                     inner.setdefault(outer, []).append(step)
     for agent, steps in inner.items():
         texts = {step.asked for step in steps}
-        if len(texts) == 1 and agent in trace.steps and not trace.steps[agent].span.question:
+        if len(texts) == 1 and agent in trace.steps and not trace.steps[agent].question:
             trace.steps[agent].asked = texts.pop()
 
 
-def _outermost_answers(trace: Trace) -> list[Step]:
+def _outermost_answers(trace: Trace) -> list[TraceSpan]:
     answers = [step for step in trace.of_kind("answer", "agent") if step.retrieved is not None]
-    inside = {step.span.span_id for step in answers + trace.of_kind("retrieval")}
-    return [step for step in answers if not trace.is_inside(step.span.span_id, inside)]
+    inside = {step.span_id for step in answers + trace.of_kind("retrieval")}
+    return [step for step in answers if not trace.is_inside(step.span_id, inside)]
 
 
-def _calls(trace: Trace, remarks: Counter[str]) -> Iterator[tuple[Step, Call | None]]:
+def _calls(trace: Trace, remarks: Counter[str]) -> Iterator[tuple[TraceSpan, Call | None]]:
     """The outermost retrievals and their calls, None where what they returned isn't known."""
     retrievals = trace.of_kind("retrieval")
-    answered_ids = {step.span.span_id for step in retrievals if step.is_answered}
-    outermost = [
-        step for step in retrievals if not trace.is_inside(step.span.span_id, answered_ids)
-    ]
+    answered_ids = {step.span_id for step in retrievals if step.is_answered}
+    outermost = [step for step in retrievals if not trace.is_inside(step.span_id, answered_ids)]
     answered = [step for step in outermost if step.is_answered]
-    covering = {outer for step in answered for outer in trace.around(step.span.span_id)}
+    covering = {outer for step in answered for outer in trace.around(step.span_id)}
     for step in outermost:
-        if not step.is_answered and step.span.span_id not in covering:
+        if not step.is_answered and step.span_id not in covering:
             remarks[WITHOUT_DOCUMENTS] += 1
             yield step, None
     reranked = _reranked(trace, answered, answered_ids, remarks)
     for step in answered:
-        yield step, _call(trace, step, reranked.get(step.span.span_id, []))
+        yield step, _call(trace, step, reranked.get(step.span_id, []))
 
 
 def _reranked(
-    trace: Trace, answered: Sequence[Step], retrieval_ids: set[str], remarks: Counter[str]
-) -> dict[str, list[Step]]:
+    trace: Trace, answered: Sequence[TraceSpan], retrieval_ids: set[str], remarks: Counter[str]
+) -> dict[str, list[TraceSpan]]:
     """Retrieval to its rerankings: subsets of its documents, after it, in the nearest span."""
-    reranked: dict[str, list[Step]] = {}
+    reranked: dict[str, list[TraceSpan]] = {}
     rerankings = [
         step
         for step in trace.of_kind("reranking")
-        if not trace.is_inside(step.span.span_id, retrieval_ids)
+        if not trace.is_inside(step.span_id, retrieval_ids)
     ]
-    every = {step.span.span_id for step in rerankings}
-    with_documents = {step.span.span_id for step in rerankings if step.retrieved is not None}
+    reranking_ids = {step.span_id for step in rerankings}
+    with_documents = {step.span_id for step in rerankings if step.retrieved is not None}
     around_them = {outer for span_id in with_documents for outer in trace.above(span_id)}
-    for step in sorted(rerankings, key=lambda step: step.begin):
-        around = trace.around(step.span.span_id)
+    for step in sorted(rerankings, key=lambda step: step.started):
+        around = trace.around(step.span_id)
         if step.retrieved is None:
             # a postprocessor calls others: of these, one with documents is enough
-            is_alone = step.span.span_id not in around_them and every.isdisjoint(around)
+            is_alone = step.span_id not in around_them and reranking_ids.isdisjoint(around)
             remarks[RERANKINGS] += is_alone
         elif with_documents.isdisjoint(around):  # else the caller got what the outer one made of it
             fitting = _fitting(step, step.retrieved, answered)
             if not fitting:
                 remarks[RERANKINGS] += 1
                 continue
-            common = [len({*trace.around(fit.span.span_id)} & {*around}) for fit in fitting]
+            common = [len({*trace.around(fit.span_id)} & {*around}) for fit in fitting]
             nearest = [fit for fit, n in zip(fitting, common, strict=True) if n == max(common)]
-            last = max(nearest, key=lambda fit: fit.begin)
+            last = max(nearest, key=lambda fit: fit.started)
             rivals = [fit for fit in nearest if fit is not last]
-            remarks[UNCERTAIN] += any(fit.span.span_id not in reranked for fit in rivals)
-            reranked.setdefault(last.span.span_id, []).append(step)
+            remarks[UNCERTAIN] += any(fit.span_id not in reranked for fit in rivals)
+            reranked.setdefault(last.span_id, []).append(step)
     return reranked
 
 
-def _fitting(reranking: Step, documents: Columns, answered: Sequence[Step]) -> list[Step]:
+def _fitting(
+    reranking: TraceSpan, documents: Columns, answered: Sequence[TraceSpan]
+) -> list[TraceSpan]:
     ids = set(documents.ids)
     return [
         step
         for step in answered
         if step.retrieved is not None
-        and step.begin <= reranking.begin
+        and step.started <= reranking.started
         and ids <= set(step.retrieved.ids)
     ]
 
 
-def _call(trace: Trace, step: Step, rerankings: Sequence[Step]) -> Call:
+def _call(trace: Trace, step: TraceSpan, rerankings: Sequence[TraceSpan]) -> Call:
     retrieved = step.retrieved
     if rerankings:
         retrieved = rerankings[-1].retrieved
@@ -498,17 +470,17 @@ def _call(trace: Trace, step: Step, rerankings: Sequence[Step]) -> Call:
         retrieved = retrieved._replace(texts=[texts.get(item, "") for item in retrieved.ids])
     seconds = [part.seconds for part in (step, *rerankings)]
     tools = [
-        trace.steps[outer].span.tool
-        for outer in trace.around(step.span.span_id)
-        if outer in trace.steps and trace.steps[outer].span.kind == "tool"
+        trace.steps[outer].tool
+        for outer in trace.around(step.span_id)
+        if outer in trace.steps and trace.steps[outer].kind == "tool"
     ]
     columns: dict[str, Any] = {}
-    if step.span.error is None and retrieved is not None:
+    if step.error is None and retrieved is not None:
         columns = retrieved._asdict()
     return Call(
         **columns,
         latency=None if None in seconds else sum(filter(None, seconds)),
-        error=step.span.error,
-        query=step.span.question or "",
+        error=step.error,
+        query=step.question or "",
         asked_by=tools[0] if tools else "",
     )

@@ -48,6 +48,14 @@ class Document(NamedTuple):
     source: Any = None
 
 
+class Columns(NamedTuple):
+    """The documents of a span, as the columns of a ranking."""
+
+    ids: list[str]
+    scores: list[float | None] | None
+    texts: list[str] | None
+
+
 class Event(NamedTuple):
     name: str
     attributes: Mapping[str, Any]
@@ -55,7 +63,13 @@ class Event(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TraceSpan:
-    """A span, its values plain; a dialect fills kind, question, documents and tool."""
+    """A span, its values plain; a dialect fills kind, question, documents and tool.
+
+    Attributes:
+        question_id: the question that an attribute names.
+        asked: the known question that the span has, as `comparable` makes it.
+        retrieved: the documents by the ids that count.
+    """
 
     trace_id: str
     span_id: str
@@ -72,6 +86,24 @@ class TraceSpan:
     question: str | None = None
     documents: list[Document] | None = None
     tool: str = ""
+    question_id: str | None = None
+    asked: str | None = None
+    retrieved: Columns | None = None
+
+    @property
+    def started(self) -> float:
+        return self.begin or 0.0
+
+    @property
+    def seconds(self) -> float | None:
+        if self.begin is None or self.end is None:
+            return None
+        return max(0.0, self.end - self.begin)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it is known what the caller got: documents, or an error."""
+        return self.retrieved is not None or self.error is not None
 
     def text(self, key: str) -> str | None:
         value = self.attributes.get(key)
