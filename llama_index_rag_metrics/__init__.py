@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.sweeps.configuration import Configuration
     from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
     from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep, sweep
-    from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
     from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
     from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
@@ -76,7 +75,6 @@ __all__ = [
     "Call",
     "Comparison",
     "Configuration",
-    "EvaluateOptions",
     "EvaluationResults",
     "GateReport",
     "LabelFindings",
@@ -92,7 +90,6 @@ __all__ = [
     "Run",
     "Scores",
     "Span",
-    "StageOptions",
     "StageResults",
     "Sweep",
     "aevaluate",
@@ -145,7 +142,6 @@ _LAZY = {
     "decisions.sweeps.configuration": ("Configuration",),
     "decisions.sweeps.sweep_result": ("Sweep",),
     "decisions.sweeps.sweeping": ("asweep", "sweep"),
-    "evaluation.asking.run_options": ("EvaluateOptions", "StageOptions"),
     "evaluation.evaluator": ("RetrieverEvaluator", "aevaluate", "evaluate"),
     "evaluation.results.evaluation_results": ("EvaluationResults",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),

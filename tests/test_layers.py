@@ -37,7 +37,7 @@ ROOMS = [
     "__main__",
 ]
 
-FOLDERS = {"evaluation": ["retrieved", "asking", "sessions", "results"]}
+FOLDERS = {"evaluation": ["retrieved", "sessions", "asking", "results"]}
 """Folders of a room, in the order in which they may import from one another."""
 
 HANDED_OVER = {("scores/scores.py", "stories")}

@@ -21,8 +21,12 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.cli.outcome import found_scores
 from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
+from llama_index_rag_metrics.evaluation.asking.as_ask import (
+    SourceLike,
+    as_retriever,
+    retrieval_depth,
+)
 from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.fields import EXAMPLE
 from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -44,7 +48,7 @@ def open_retrievers(
     metrics: Sequence[BaseRetrievalMetric],
     top_k: int | None,
     slice_by: Iterable[str],
-) -> tuple[RetrievalDataset, dict[str, Source], dict[str, str]]:
+) -> tuple[RetrievalDataset, dict[str, SourceLike], dict[str, str]]:
     """The dataset, the retrievers by name, and what their journals call the runs."""
     names = specs_by_name(specs)
     k = depth(metrics, top_k)
@@ -58,7 +62,7 @@ def open_retrievers(
     for key in slice_by:
         if not any(key in row for row in dataset.metadata.values()):
             raise unknown_key("--slice", key, dataset.metadata)
-    retrievers: dict[str, Source] = {
+    retrievers: dict[str, SourceLike] = {
         name: built("--retriever", names[name], factory, dataset, k, as_retriever)
         for name, factory in factories.items()
     }
@@ -79,7 +83,7 @@ def _file_safe(name: str) -> str:
 
 
 def evaluate_all(
-    retrievers: Mapping[str, Source],
+    retrievers: Mapping[str, SourceLike],
     dataset: RetrievalDataset,
     metrics: Sequence[BaseRetrievalMetric],
     *,

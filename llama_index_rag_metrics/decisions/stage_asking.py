@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count, repeat
+from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.decisions.stage_losses import OWN_STAGES
-from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, checked_postprocessor
-from llama_index_rag_metrics.evaluation.evaluator import Plan
-from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
-from llama_index_rag_metrics.evaluation.source import SessionRetriever
-from llama_index_rag_metrics.evaluation.who_asks import Query
+from llama_index_rag_metrics.evaluation.asking.as_ask import Source, ask_captured, each_once
+from llama_index_rag_metrics.evaluation.asking.ask_all import Answers, postprocessor_call
+from llama_index_rag_metrics.evaluation.asking.plan import Plan, checked_postprocessor
+from llama_index_rag_metrics.evaluation.asking.question import Answer, Question
+from llama_index_rag_metrics.evaluation.asking.reading import AnswerReader
+from llama_index_rag_metrics.evaluation.retrieved.nodes import as_nodes, copied
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
-from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.whereabouts import RETRIEVER
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.sync import within
 
 Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
 
@@ -31,77 +33,85 @@ _ONE_STAGE = (
 
 
 class _Outcome(NamedTuple):
-    """The ranking and nodes after a stage, and the seconds of the stage alone."""
+    """The ranking after a stage, and the seconds of the stage alone."""
 
     ranking: Ranking
     seconds: float
-    nodes: Sequence[NodeWithScore]
 
 
-class StageAsker(LocalAsker):
-    """Asks every query once, and keeps what was there after each stage."""
+class StageAsk:
+    """Asks every question once, and keeps what was there after each stage."""
 
     def __init__(
         self,
-        retriever: BaseRetriever,
+        source: Source,
         plan: Plan,
+        reader: AnswerReader,
         postprocessors: Mapping[str, BaseNodePostprocessor],
     ) -> None:
-        super().__init__(retriever, plan)
-        self.postprocess = {
-            stage: self.pipeline.postprocess(postprocessor)
+        self._source, self._plan, self._reader = source, plan, reader
+        self._calls = {
+            stage: postprocessor_call(postprocessor)
             for stage, postprocessor in postprocessors.items()
         }
         self.outcomes: dict[str, dict[str, _Outcome]] = {
             stage: {} for stage in (RETRIEVER, *postprocessors)
         }
 
-    @property
-    def notes(self) -> list[str]:
-        return [_ONE_STAGE] if isinstance(self.pipeline.retriever, SessionRetriever) else []
-
-    async def retrieve(self, query: Query) -> Asked:
-        nodes: list[NodeWithScore] = []
-        ranking = Ranking()
-        names: set[tuple[str, str]] = set()
-        ids: list[str] = []
-        notes: dict[str, None] = {}
-        total = 0.0
-        for stage, outcomes in self.outcomes.items():
-            if stage in self.postprocess:
-                nodes = [copied(node) for node in nodes]
-                nodes, seconds = await self.postprocess[stage](nodes, QueryBundle(query.query_str))
-            else:
-                nodes, seconds = await self.pipeline.ask(query)
+    async def __call__(self, question: Question) -> Answer:
+        begin = perf_counter()
+        answer = await ask_captured(self._source, question, self._plan.timeout)
+        if answer.error is not None:
+            return answer
+        notes = [*answer.notes]
+        nodes = as_nodes(answer.items)
+        if answer.calls is not None:
+            nodes = each_once(node for call in answer.calls for node in call.nodes or ())
+            notes.append(_ONE_STAGE)
+        total = seconds = perf_counter() - begin
+        self._keep(RETRIEVER, question, nodes, seconds, total)
+        bundle = QueryBundle(question.query_str)
+        for stage, call in self._calls.items():
+            begin = perf_counter()
+            own = [copied(node) for node in nodes]
+            nodes = await within(self._plan.timeout, call(own, bundle))
+            seconds = perf_counter() - begin
             total += seconds
-            ranking = self.ranking(nodes, total)
-            kept = [copied(node) for node in nodes]
-            outcomes[query.query_id] = _Outcome(ranking, seconds, kept)
-            # what a later stage drops may be a label all the same
-            names.update(names_of(nodes))
-            ids += ranking.ids
-        notes |= {note: None for pipeline in self.postprocess.values() for note in pipeline.notes}
-        notes |= dict.fromkeys(self.notes_on(query, nodes))
-        return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
+            self._keep(stage, question, nodes, seconds, total)
+            notes.extend(call.notes)
+        return Answer(nodes, seconds=total, notes=notes)
+
+    def _keep(
+        self,
+        stage: str,
+        question: Question,
+        nodes: Sequence[NodeWithScore],
+        seconds: float,
+        total: float,
+    ) -> None:
+        ranking = self._reader.filled(self._reader.ranking(nodes))
+        # what a later stage drops may be a label all the same
+        self._reader.labels.see(ranking.ids, names_of(nodes))
+        outcome = _Outcome(replace(ranking, latency=total), seconds)
+        self.outcomes[stage][question.query_id] = outcome
 
     def seconds_by_query_id(self) -> dict[str, dict[str, float]]:
-        return {
-            stage: {
-                query_id: outcomes[query_id].seconds
-                for query_id in self.plan.questions.queries
-                if query_id in outcomes
-            }
-            for stage, outcomes in self.outcomes.items()
-        }
+        """Stage to the seconds that it took alone, by question."""
+        seconds: dict[str, dict[str, float]] = {}
+        for stage, outcomes in self.outcomes.items():
+            asked = [name for name in self._plan.dataset.queries if name in outcomes]
+            seconds[stage] = {query_id: outcomes[query_id].seconds for query_id in asked}
+        return seconds
 
-    def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
-        """Query id to the ranking after a stage; that of the last stage, where it failed."""
-        rankings = dict(run)
-        for query_id in self.plan.questions.queries:
-            if (outcome := self.outcomes[stage].get(query_id)) is not None:
-                concurrency = run[query_id].concurrency
-                rankings[query_id] = replace(outcome.ranking, concurrency=concurrency)
-        return rankings
+    def answers_after(self, stage: str, answers: Answers) -> Answers:
+        """The answers after a stage; where it failed, those of the last stage."""
+        rankings = dict(answers.rankings)
+        for attempt, ranking in answers.rankings.items():
+            outcome = self.outcomes[stage].get(attempt.query_id)
+            if outcome is not None:
+                concurrency = ranking.concurrency
+                rankings[attempt] = replace(outcome.ranking, concurrency=concurrency)
+        return replace(answers, rankings=rankings)
 
 
 def named_stages(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:

@@ -5,41 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from typing_extensions import Unpack
-
-from llama_index_rag_metrics.decisions.stage_asking import Postprocessors, StageAsker, named_stages
+from llama_index_rag_metrics.decisions.stage_asking import Postprocessors, StageAsk, named_stages
 from llama_index_rag_metrics.decisions.stage_losses import LostPassage, StageFlow, StageLosses
-from llama_index_rag_metrics.evaluation.asking.query import LocalAsker, prepare
-from llama_index_rag_metrics.evaluation.asking.query_runner import QueryRunner
-from llama_index_rag_metrics.evaluation.asking.run_options import (
-    RunOptions,
-    StageOptions,
-    check_known,
-    shows,
+from llama_index_rag_metrics.evaluation.asking.as_ask import SourceLike, as_source, retrieval_depth
+from llama_index_rag_metrics.evaluation.asking.plan import Plan
+from llama_index_rag_metrics.evaluation.evaluating import (
+    Prepared,
+    ask_questions,
+    collect,
+    score,
+    warn_of,
 )
-from llama_index_rag_metrics.evaluation.evaluator import Plan, run_evaluation, warn_of
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     curve_figures,
     ranking_metric,
     system_of,
 )
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
+from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.query_lines import wanted_item
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.whereabouts import RETRIEVER
 from llama_index_rag_metrics.runtime.amounts import WORKERS
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.scoring.batches import Metrics
+from llama_index_rag_metrics.scores.scoring.batches import Failed, Metrics
 from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.first_line import first_lines, with_failures
 from llama_index_rag_metrics.stories.label_view import System
@@ -176,9 +177,8 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 _LISTED_LOSSES = 5
 
 
-@shows(StageOptions)
 async def aevaluate_stages(
-    retriever: Source,
+    retriever: SourceLike,
     postprocessors: Postprocessors,
     dataset: Any,
     metrics: Metrics = DEFAULT_METRICS,
@@ -186,8 +186,12 @@ async def aevaluate_stages(
     match_on: MatchOn = "node_id",
     matcher: MatcherLike | None = None,
     workers: int = WORKERS,
+    timeout: float | None = None,
+    cache: Cache | str | Path | None = None,
+    tokenizer: Tokenizer | None = None,
+    failed: Failed = "zero",
     show_progress: bool = False,
-    **options: Unpack[StageOptions],
+    raise_on_error: bool = False,
 ) -> StageResults:
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
@@ -196,11 +200,10 @@ async def aevaluate_stages(
     that stage and those after it have failed on it.
 
     Args:
-        retriever, dataset, metrics, match_on, matcher, workers, show_progress: as of `evaluate`.
+        retriever, dataset, metrics, match_on, matcher, workers, timeout, cache, tokenizer, failed,
+            show_progress, raise_on_error: as of `evaluate`.
         postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
             name to postprocessor; unnamed ones are called by their class.
-
-    The further arguments are those of `StageOptions`.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -222,34 +225,35 @@ async def aevaluate_stages(
         >>> [tuple(stage) for stage in stages.flow]
         [('retriever', 1, 0), ('cutoff', 0, 1)]
     """
-    check_known(aevaluate_stages, options)
     named = named_stages(postprocessors)
-    run_options = RunOptions.of(
-        options,
-        workers=workers,
-        show_progress=show_progress,
+    chosen = resolve(metrics)
+    source = as_source(retriever, retrieval_depth(chosen))
+    plan = Plan(
+        RetrievalDataset.load(dataset),
+        chosen,
         match_on=match_on,
         matcher=as_matcher(matcher),
+        workers=workers,
+        timeout=timeout,
+        cache=Cache.of(cache),
+        tokenizer=tokenizer,
+        failed=failed,
+        show_progress=show_progress,
+        raise_on_error=raise_on_error,
     )
-    plan = Plan.of(dataset, resolve(metrics), run_options)
-    prepared = await prepare(plan.computed, plan.questions, run_options.cache)
-    source = as_retriever(retriever, retrieval_depth(plan.metrics))
-    asker = StageAsker(source, plan, named)
-    by_id = replace(plan, options=replace(run_options, matcher=None))
-    (collected,) = await QueryRunner(asker, by_id).collect()
-    warn_of([collected])
-    stage_options = replace(run_options, show_progress=False, raise_on_error=False)
+    prepared = await Prepared.of(plan)
+    reader = prepared.reader(source)
+    ask = StageAsk(source, plan, reader, named)
+    answers = await ask_questions(source, prepared, reader, ask)
     results = {}
-    for stage in asker.outcomes:
-        results[stage] = evaluated = await run_evaluation(
-            LocalAsker(source, plan, prepared),
-            replace(plan, options=replace(stage_options, name=stage)),
-            stored=[asker.rankings(stage, collected.run)],
-        )
-        evaluated.run.stage = stage
-        notes = [*evaluated.scores.notes, *collected.notes]
-        evaluated.scores = evaluated.scores.replace(notes=dict.fromkeys(notes))
-    return StageResults(results, asker.seconds_by_query_id())
+    for stage in ask.outcomes:
+        own = replace(prepared, plan=replace(plan, name=stage))
+        collected = await collect(own, ask.answers_after(stage, answers))
+        if not results:
+            warn_of(collected)
+        results[stage] = await score(own, collected, source)
+        results[stage].run.stage = stage
+    return StageResults(results, ask.seconds_by_query_id())
 
 
 evaluate_stages = synchronous(aevaluate_stages)

@@ -1,13 +1,9 @@
-"""An evaluation from its questions to its results; LlamaIndex's evaluator, with datasets."""
+"""Evaluate a retriever; and LlamaIndex's evaluator, with datasets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from importlib.metadata import version
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -15,6 +11,7 @@ from llama_index.core.evaluation import RetrievalEvalResult
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.indices.base import BaseIndex
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import (
     AfterValidator,
@@ -25,256 +22,151 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from typing_extensions import Unpack
 
-from llama_index_rag_metrics.evaluation.asking.answers_kept import Journal
-from llama_index_rag_metrics.evaluation.asking.query import (
-    UNTOLD,
-    Asker,
-    LocalAsker,
-    Question,
-    compute,
-    listed_postprocessors,
-    prepare,
-)
-from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, QueryRunner
-from llama_index_rag_metrics.evaluation.asking.run_options import (
-    EvaluateOptions,
-    RunOptions,
-    check_known,
-    shows,
-)
-from llama_index_rag_metrics.evaluation.results.evaluation_results import (
-    EvaluationResults,
-    build_results,
-    every_query_failed,
-    system_of,
-)
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import Places, places_for
-from llama_index_rag_metrics.evaluation.retrieved.stock import fit_of_ids, fit_of_texts
-from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
-from llama_index_rag_metrics.evaluation.source import (
-    Source,
-    SourceInfo,
+from llama_index_rag_metrics.evaluation.asking.as_ask import (
+    SourceLike,
     as_retriever,
+    as_source,
     retrieval_depth,
 )
-from llama_index_rag_metrics.evaluation.who_asks import Query
-from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.evaluation.asking.ask_all import pipeline
+from llama_index_rag_metrics.evaluation.asking.plan import (
+    Plan,
+    check_match_on,
+    listed_postprocessors,
+)
+from llama_index_rag_metrics.evaluation.asking.question import Question
+from llama_index_rag_metrics.evaluation.asking.reading import AnswerReader
+from llama_index_rag_metrics.evaluation.asking.text_scores import Expected, compute
+from llama_index_rag_metrics.evaluation.evaluating import run_evaluation
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matched import (
-    BY_ID,
-    Matched,
-    MatcherLike,
-    as_matcher,
-    check_matchable,
-    match_run,
-)
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher, match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
-from llama_index_rag_metrics.report.numbers import counted, questions
+from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.runtime.masking import mask
-from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
-from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.graders import graders_of_metrics, with_graders
-from llama_index_rag_metrics.scores.scoring.batches import Metrics
-from llama_index_rag_metrics.stories.answers import with_answers
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, synchronous
+from llama_index_rag_metrics.scores.scoring.batches import Failed, Metrics
 
 
-@dataclass(frozen=True)
-class Plan:
-    """All that is known before anything is asked; what no metric needs to know of items is None."""
-
-    questions: RetrievalDataset
-    metrics: Sequence[BaseRetrievalMetric]
-    options: RunOptions
-    postprocessors: Sequence[BaseNodePostprocessor] = ()
-    counter: TokenCounter | None = None
-    places: Places | None = None
-
-    @classmethod
-    def of(
-        cls,
-        dataset: Any,
-        metrics: Sequence[BaseRetrievalMetric],
-        options: RunOptions,
-        postprocessors: Sequence[BaseNodePostprocessor] = (),
-    ) -> Plan:
-        questions = RetrievalDataset.load(dataset)
-        options.scoring.check(questions.relevance)
-        return cls(
-            questions,
-            metrics,
-            options,
-            postprocessors,
-            token_counter(metrics, options.tokenizer),
-            places_for(metrics, questions, options.matcher),
-        )
-
-    def query(self, query_id: str) -> Query:
-        return Query(
-            self.questions.queries[query_id],
-            query_id=query_id,
-            metadata=self.questions.metadata.get(query_id, {}),
-        )
-
-    @property
-    def min_score(self) -> float | None:
-        """The score below which nothing is returned, where options or a last postprocessor say."""
-        cutoffs = [getattr(last, "similarity_cutoff", None) for last in self.postprocessors[-1:]]
-        known = [each for each in (*cutoffs, self.options.min_score) if each is not None]
-        return max(known, default=None)
-
-    @property
-    def computed(self) -> list[BaseRetrievalMetric]:
-        return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
-
-
-def token_counter(
-    metrics: Sequence[BaseRetrievalMetric], tokenizer: Tokenizer | None = None
-) -> TokenCounter | None:
-    needed = any("tokens" in getattr(metric, "needs", ()) for metric in metrics)
-    if tokenizer is None and not needed:
-        return None
-    return TokenCounter.of(tokenizer)
-
-
-def describe(
-    plan: Plan, run: Run, retriever: str, matched: Mapping[str, Matched]
-) -> dict[str, str]:
-    """The head of a report: label to value, in order."""
-    from llama_index_rag_metrics import __version__
-
-    dataset, counter = plan.questions, plan.counter
-    size = questions(len(dataset.queries))
-    if documents := len(dataset.corpus):
-        size += f", {counted(documents, 'passage', 'passages')}"
-    depth = max((len(ranking.ids) for ranking in run.every_ranking), default=0)
-    stages = [type(postprocessor).__qualname__ for postprocessor in plan.postprocessors]
-    name = plan.options.name
-    if not name:
-        name = retriever or "stored rankings"
-    elif not stages:
-        name = ""  # it is above every number
-    return {
-        "dataset": f"{dataset.name}: {size}" if dataset.name else size,
-        "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
-        **({"retriever": " → ".join([name, *stages])} if name else {}),
-        **({"run": plan.options.run} if plan.options.run else {}),
-        "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question"
-        + ("" if (least := plan.options.min_score) is None else f", of a score from {least:g} on"),
-        "metrics": ", ".join(metric.metric_name for metric in plan.metrics),
-        "matched by": ", ".join(map(_recognised, matched.values())) or BY_ID,
-        **({} if counter is None else {"tokens by": counter.name}),
-        **({"repeats": f"{len(run.repeats)} runs of each question"} if run.repeats else {}),
-        "workers": str(plan.options.workers),
-        "versions": f"llama-index-rag-metrics {__version__}, "
-        f"llama-index-core {version('llama-index-core')}",
-    }
-
-
-def _recognised(matched: Matched) -> str:
-    """The matcher, and how many of the distinct texts or places it recognised anywhere."""
-    passages = matched.passages
-    labelled = {passage for known in passages.values() for passage in known.values()}
-    found = {
-        passages[query_id][name]
-        for query_id, by_item in matched.stands_for.items()
-        for name in chain.from_iterable(by_item)
-        if name in passages.get(query_id, ())
-    }
-    n = counted(len(labelled), "labelled passage", "labelled passages")
-    return f"{matched.matcher}: {len(found):,} of {n} came" if labelled else matched.matcher
-
-
-async def run_evaluation(
-    asker: Asker,
-    plan: Plan,
+async def aevaluate(
+    retriever: SourceLike,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
     *,
-    info: SourceInfo = SourceInfo(),  # noqa: B008 - it can't be changed
-    stored: Sequence[Mapping[str, Ranking]] = (),
+    name: str = "",
+    match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    workers: int = WORKERS,
+    timeout: float | None = None,
+    journal: str | Path | None = None,
+    run: str = "",
+    cache: Cache | str | Path | None = None,
+    tokenizer: Tokenizer | None = None,
+    min_score: float | None = None,
+    repeats: int = 1,
+    failed: Failed = "zero",
+    show_progress: bool = False,
+    raise_on_error: bool = False,
 ) -> EvaluationResults:
-    """Ask every query but those `stored`, of each time, and score what comes back."""
-    options = plan.options
-    check_matchable(plan.questions, options.matcher)
-    compares_ids = options.matcher is None and any(
-        getattr(metric, "recognises", True)
-        for metric in plan.metrics
-        if not isinstance(metric, TextMetric)
+    """Evaluate a retriever on a dataset. `aevaluate` is awaited; `evaluate` isn't.
+
+    Args:
+        retriever: a retriever, an index, a query or chat engine, an agent, a workflow, or a
+            function from the question's text to ids or nodes, which gets the question's metadata,
+            too, if it has a parameter `metadata`. An index is asked for as many nodes as the
+            largest cutoff, and for at least 10 where a metric has none. A coroutine function, and a
+            retriever with an `_aretrieve` of its own, is awaited; all else is called in threads. A
+            chat engine keeps one conversation, so it is asked one question after another.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes, such as a path or
+            LlamaIndex's removed EmbeddingQAFinetuneDataset.
+        metrics: names or metrics.
+        name: what to call the retriever in reports.
+        match_on: which id of a retrieved node is compared with the labels: "node_id", "ref_doc_id",
+            a key of its metadata, or a function of the node. Several chunks of one document count
+            once, at the best rank.
+        matcher: how labelled passages are recognised, if not by id: a matcher, or the name of one:
+            "text", "span", "group".
+        node_postprocessors: applied to what is retrieved, in this order.
+        workers: how many questions are asked at once.
+        timeout: seconds that the retriever, and each postprocessor, matcher and metric of texts,
+            may take on a question; then the question, or the metric's value, has failed. A thread
+            that hangs is left behind.
+        journal: a file that keeps every answer. A second call with it asks what has no answer yet,
+            also after a kill, and may have other metrics; a note says how many answers it brought
+            back. It doesn't see that the retriever or its index was changed: give what was changed
+            another file, or `run`.
+        run: names the run in its journal, such as "k=20, index of 12 March"; a journal of another
+            run is refused.
+        cache: keeps what was paid for, embeddings, reranks and judgements, so that a second call
+            asks for none of it again: a `Cache`, or the path of its file. By default, a file beside
+            the journal, run.jsonl.cache; without one, memory, for this call only.
+        tokenizer: counts the tokens of what a prompt would hold of each node, for cutoffs such as
+            `recall@2000tokens`: a function from a text to its tokens, or what has `encode`.
+            LlamaIndex's `get_tokenizer()` where a metric needs tokens and none is given.
+        min_score: leave out passages with a lower score of the retriever, or of the last
+            postprocessor, as LlamaIndex's `SimilarityPostprocessor(similarity_cutoff=min_score)`
+            behind it would. A journal keeps all passages: another threshold asks nothing again.
+        repeats: how many times every question is asked, of what answers differently each time, such
+            as an agent. A question's score is the mean of its runs, and what is compared or tested
+            is the question; `results.repeats` has each run.
+        failed: whether a question on which the retriever failed scores "zero", or is left out
+            ("exclude").
+        show_progress: whether to show a progress bar.
+        raise_on_error: end at the first question on which the retriever fails.
+
+    Returns:
+        One result per query, in the dataset's order; `.scores` has the means and counts, `.run`
+        what was retrieved.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        UnknownMetric: no metric has that name; the message lists the nearest ones.
+        RetrievalFailed: with `raise_on_error`.
+        MissingKey: a metric's service needs a key, and there is none.
+        JournalMismatch: the journal's run, depth, match_on, tokenizer or postprocessors differ.
+
+    Examples:
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
+        >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
+        >>> results.scores.means["mrr"]
+        0.75
+    """
+    chosen = resolve(metrics)
+    source = as_source(retriever, retrieval_depth(chosen))
+    plan = Plan(
+        RetrievalDataset.load(dataset),
+        chosen,
+        name=name,
+        match_on=match_on,
+        matcher=as_matcher(matcher),
+        node_postprocessors=listed_postprocessors(node_postprocessors),
+        workers=workers,
+        timeout=timeout,
+        journal=journal,
+        run=run,
+        cache=Cache.of(cache, journal),
+        tokenizer=tokenizer,
+        min_score=min_score,
+        repeats=repeats,
+        failed=failed,
+        show_progress=show_progress,
+        raise_on_error=raise_on_error,
     )
-    path = options.journal
-    kept = nullcontext() if path is None else Journal(path, journal_header(plan, info))
-    with kept as journal:
-        runner = QueryRunner(
-            asker,
-            plan,
-            metrics=[metric.metric_name for metric in plan.computed],
-            by_id=not stored and compares_ids,
-            stored=stored,
-            journal=journal,
-            told=info.told,
-        )
-        collected = await runner.collect()
-    first = collected[0]
-    histories = (row.get(HISTORY) for row in plan.questions.metadata.values())
-    # answers of a journal tell nothing
-    if path is not None and info.told is None and any(histories):
-        first.notes = tuple(dict.fromkeys([*first.notes, UNTOLD]))
-    if not stored:
-        warn_of(collected)
-    results = build_results(plan, collected)
-    if compares_ids and not first.is_invalid:
-        fit = fit_of_ids(plan.questions, first.run, info.indexed)
-        results.scores = with_label_notes(results.scores, fit)
-    for matched in results.matched.values():
-        results.scores = with_label_notes(results.scores, [fit_of_texts(matched, first.run)])
-    graders = graders_of_metrics(plan.computed)
-    results.scores = with_graders(results.scores, graders)
-    results.about = describe(plan, results.run, info.name, results.matched)
-    results.scores = with_answers(system_of(results))
-    return results
+    return await run_evaluation(source, plan)
 
 
-def with_label_notes(scores: Scores, notes: Iterable[str]) -> Scores:
-    """Return scores with further notes on labels that don't fit, before all others."""
-    further = [note for note in notes if note]
-    return scores.replace(
-        notes=[*further, *scores.notes], label_notes=[*further, *scores.label_notes]
-    )
-
-
-def journal_header(plan: Plan, info: SourceInfo) -> dict[str, str]:
-    """What a journal's first line says of a run: what can be known exactly, without any code."""
-    options, match_on = plan.options, plan.options.match_on
-    header = {
-        "run": mask(options.run),
-        "depth": "" if info.depth is None else str(info.depth),
-        "match_on": match_on if isinstance(match_on, str) else _name_of(match_on),
-        "postprocessors": ", ".join(type(each).__qualname__ for each in plan.postprocessors),
-        "tokenizer": "" if plan.counter is None else plan.counter.name,
-    }
-    return {aspect: value for aspect, value in header.items() if value}
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
-
-
-def warn_of(collected: Sequence[Collected]) -> None:
-    if (note := collected[0].label_note) is not None:
-        warn_caller(LabelWarning(note))
-    warnings = [every_query_failed(each.run) for each in collected]
-    if warnings[0] is not None and all(warnings):
-        warn_caller(warnings[0])
+evaluate = synchronous(aevaluate)
 
 
 class RetrieverEvaluator(CoreRetrieverEvaluator):
@@ -308,16 +200,14 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
     @field_validator("retriever", mode="before")
     @classmethod
-    def _as_retriever(cls, source: Source, info: ValidationInfo) -> BaseRetriever:
+    def _as_retriever(cls, source: SourceLike, info: ValidationInfo) -> BaseRetriever:
         return as_retriever(source, retrieval_depth(info.data.get("metrics", ())))
 
     @field_validator("match_on")
     @classmethod
     def _known_match_on(cls, match_on: MatchOn) -> MatchOn:
-        if isinstance(match_on, str) or callable(match_on):
-            return match_on
-        expected = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
-        raise InvalidInput("match_on", match_on, expected)
+        check_match_on(match_on)
+        return match_on
 
     @classmethod
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
@@ -330,10 +220,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         expected_ids: RelevanceLike,
         expected_texts: list[str] | None = None,
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
-        **kwargs: Any,
     ) -> RetrievalEvalResult:
         """The synchronous twin of `aevaluate`."""
-        return run_sync(self.aevaluate(query, expected_ids, expected_texts, mode, **kwargs))
+        return run_sync(self.aevaluate(query, expected_ids, expected_texts, mode))
 
     async def aevaluate(
         self,
@@ -341,7 +230,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         expected_ids: RelevanceLike,
         expected_texts: list[str] | None = None,
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
-        **kwargs: Any,
     ) -> RetrievalEvalResult:
         """Evaluate one query. An error of the retriever or of a metric is raised.
 
@@ -352,38 +240,40 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 empty then.
             mode: what the result says; nodes of every kind count by their ids.
         """
-        check_known(self.aevaluate, kwargs)
-        relevance = None if expected_ids is None else Relevance.of(expected_ids)
-        places = Places({})
         plan = Plan(
             RetrievalDataset({}),
             self.metrics,
-            RunOptions(workers=1, match_on=self.match_on, matcher=self.matcher),
-            self.node_postprocessors or [],
-            token_counter(self.metrics),
-            places=places,
+            match_on=self.match_on,
+            matcher=self.matcher,
+            node_postprocessors=self.node_postprocessors or [],
         )
-        with closing(LocalAsker(self.retriever, plan)) as asker:
-            pipeline = asker.pipeline
-            retrieved, _ = await pipeline.ask(Query(query))
-            ranking = asker.ranking(retrieved)
-            expected: Relevance | None = relevance
-            judged = ranking
-            if self.matcher is not None:
-                labels = {} if relevance is None else {"query": relevance}
-                texts = {} if expected_texts is None else {"query": expected_texts}
-                dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
-                run = Run({"query": ranking})
-                matched = await pipeline.threads.call(match_run, run, dataset, self.matcher)
-                expected, judged = matched.relevance.get("query"), matched.run["query"]
-                if judged.error is not None:
-                    raise InvalidInput("matcher", self.matcher, sentence=judged.error)
-            metric_dict = {}
-            for metric in self.metrics:
-                reads_ids = isinstance(metric, RankingMetric) and not metric.recognises
-                question = Question(query, relevance if reads_ids else expected, expected_texts)
-                result = await compute(metric, pipeline, question, ranking if reads_ids else judged)
-                metric_dict[metric.metric_name] = result
+        question = Question(query)
+        answer = await pipeline(self._asked, plan)(question)
+        if answer.error is not None:
+            raise answer.error
+        reader = AnswerReader(plan, None)
+        ranking = reader.read(question, answer)
+        for note in reader.notes:
+            warn_caller(UserWarning(note))
+        relevance = None if expected_ids is None else Relevance.of(expected_ids)
+        by_id = ranking, Expected(query, relevance, expected_texts)
+        matched = by_id
+        if self.matcher is not None:
+            labels = {} if relevance is None else {"query": relevance}
+            texts = {} if expected_texts is None else {"query": expected_texts}
+            dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
+            run = Run({"query": ranking})
+            found = await in_thread(match_run, run, dataset, self.matcher)
+            judged = found.run["query"]
+            if judged.error is not None:
+                raise InvalidInput("matcher", self.matcher, sentence=judged.error)
+            matched = judged, Expected(query, found.relevance.get("query"), expected_texts)
+        metric_dict = {}
+        for metric in self.metrics:
+            judged, expected = matched
+            if isinstance(metric, RankingMetric) and not metric.recognises:
+                judged, expected = by_id
+            metric_dict[metric.metric_name] = await compute(metric, expected, judged)
         return RetrievalEvalResult(
             query=query,
             expected_ids=list(relevance or ()),
@@ -394,114 +284,36 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             metric_dict=metric_dict,
         )
 
-    @shows(EvaluateOptions)
     async def aevaluate_dataset(
-        self,
-        dataset: Any,
-        workers: int = WORKERS,
-        show_progress: bool = False,
-        **options: Unpack[EvaluateOptions],
+        self, dataset: Any, workers: int = WORKERS, show_progress: bool = False, **options: Any
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back, as `evaluate` does.
 
         Args:
             dataset, workers, show_progress: as of `evaluate`.
-
-        The further arguments are those of `EvaluateOptions`. Errors are those of `evaluate`.
+            options: the further arguments of `evaluate`; its errors, too.
         """
-        check_known(self.aevaluate_dataset, options)
-        run_options = RunOptions.of(
-            options,
-            workers=workers,
-            show_progress=show_progress,
+        return await aevaluate(
+            self._asked,
+            dataset,
+            self.metrics,
             match_on=self.match_on,
             matcher=self.matcher,
+            node_postprocessors=self.node_postprocessors or [],
+            workers=workers,
+            show_progress=show_progress,
+            **options,
         )
-        plan = Plan.of(dataset, self.metrics, run_options, self.node_postprocessors or [])
-        metrics = await prepare(plan.computed, plan.questions, run_options.cache)
-        asker = asker_of(self.retriever, plan, metrics)
-        info = SourceInfo.of(
-            self._source, self.retriever, retrieval_depth(self.metrics), self.match_on
-        )
-        return await run_evaluation(asker, plan, info=info)
 
-    @shows(EvaluateOptions)
     def evaluate_dataset(
-        self,
-        dataset: Any,
-        workers: int = WORKERS,
-        show_progress: bool = False,
-        **options: Unpack[EvaluateOptions],
+        self, dataset: Any, workers: int = WORKERS, show_progress: bool = False, **options: Any
     ) -> EvaluationResults:
         """The synchronous twin of `aevaluate_dataset`; works in notebooks, too."""
         return run_sync(self.aevaluate_dataset(dataset, workers, show_progress, **options))
 
-
-@shows(EvaluateOptions)
-async def aevaluate(
-    retriever: Source,
-    dataset: Any,
-    metrics: Metrics = DEFAULT_METRICS,
-    *,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    match_on: MatchOn = "node_id",
-    matcher: MatcherLike | None = None,
-    workers: int = WORKERS,
-    show_progress: bool = False,
-    **options: Unpack[EvaluateOptions],
-) -> EvaluationResults:
-    """Evaluate a retriever on a dataset. `aevaluate` is awaited; `evaluate` isn't.
-
-    Args:
-        retriever: a retriever, an index, a query engine, or a callable from query text to ids,
-            which gets the question's metadata, too, if it has a parameter `metadata`. An
-            index is asked for as many nodes as the largest cutoff, and for at least 10 where a
-            metric has none.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes, such as a path or
-            LlamaIndex's removed EmbeddingQAFinetuneDataset.
-        metrics: names or metrics.
-        node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node is compared with the labels: "node_id", "ref_doc_id",
-            a key of its metadata, or a function of the node. Several chunks of one document count
-            once, at the best rank.
-        matcher: how labelled passages are recognised, if not by id: a matcher, or the name of one:
-            "text", "span", "group". A metric's own `match`
-            takes precedence.
-        workers: how many queries are asked at once.
-        show_progress: whether to show a progress bar.
-
-    The further arguments are those of `EvaluateOptions`, such as `name`, `journal`, `cache`,
-    `timeout`, `tokenizer`, `forbidden` and `filters`.
-
-    Returns:
-        One result per query, in the dataset's order; `.scores` has the means and counts, `.run`
-        what was retrieved.
-
-    Raises:
-        InvalidInput: an argument can't be used.
-        UnknownMetric: no metric has that name; the message lists the nearest ones.
-        RetrievalFailed: with `raise_on_error`.
-        MissingKey: a metric's service needs a key, and there is none.
-        JournalMismatch: the journal's run, depth, match_on, tokenizer or postprocessors differ.
-
-    Examples:
-        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
-        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
-        >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
-        >>> results.scores.means["mrr"]
-        0.75
-    """
-    check_known(aevaluate, options)
-    chosen = resolve(metrics)
-    evaluator = RetrieverEvaluator(
-        metrics=chosen,
-        retriever=as_retriever(retriever, retrieval_depth(chosen)),
-        node_postprocessors=listed_postprocessors(node_postprocessors),
-        match_on=match_on,
-        matcher=as_matcher(matcher),
-    )
-    evaluator._source = retriever
-    return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
-
-
-evaluate = synchronous(aevaluate)
+    @property
+    def _asked(self) -> Any:
+        source = as_source(self.retriever)
+        if isinstance(self._source, BaseIndex):
+            source.depth = retrieval_depth(self.metrics)
+        return source

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
@@ -35,8 +35,7 @@ from llama_index_rag_metrics.runtime.retries import (
     attempts,
     http_status,
 )
-from llama_index_rag_metrics.runtime.sync import each, synchronous
-from llama_index_rag_metrics.runtime.threads import Threads, within
+from llama_index_rag_metrics.runtime.sync import each, in_thread, synchronous, within
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -155,10 +154,10 @@ async def _ask(
     retried = attempts(most_attempts, _FIRST_PAUSE, lambda error: http_status(error) not in refused)
     register_secrets_of(llm)
     shown = progress("generating questions", n, 0, show_progress)
-    with shown as advance, closing(Threads(workers, "rag-metrics-questions")) as threads:
+    with shown as advance:
 
         async def attempt(node_id: str) -> None:
-            complete = partial(_complete, llm, prompts[node_id], threads)
+            complete = partial(_complete, llm, prompts[node_id])
 
             async def asked(_: list[int]) -> list[str]:
                 return [await retried(refusal.ask, complete)]
@@ -180,14 +179,14 @@ async def _ask(
     return {node_id: answers[node_id] for node_id in prompts if node_id in answers}, failures
 
 
-async def _complete(llm: LLM, prompt: str, threads: Threads) -> str:
+async def _complete(llm: LLM, prompt: str) -> str:
     from llama_index.core.llms import CustomLLM
 
     # LlamaIndex's default blocks; its instrumentation wraps the method anew at every access
     if inspect.unwrap(type(llm).acomplete) is not inspect.unwrap(CustomLLM.acomplete):
         with suppress(NotImplementedError):
             return (await within(None, llm.acomplete(prompt))).text
-    return (await threads.call(llm.complete, prompt)).text
+    return (await in_thread(llm.complete, prompt)).text
 
 
 def _failed(failures: Mapping[str, str], n_asked: int) -> ScorerFailed:

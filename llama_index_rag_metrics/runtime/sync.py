@@ -1,4 +1,4 @@
-"""From synchronous code to a coroutine, in a notebook too, and back into a thread."""
+"""From synchronous code to a coroutine, in a notebook too; and from there into a thread."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import atexit
 import contextvars
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from concurrent.futures import Future, InvalidStateError, wait
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from functools import cache, partial, wraps
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from functools import wraps
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from typing_extensions import ParamSpec
 
 from llama_index_rag_metrics.runtime.callers import note_caller
-from llama_index_rag_metrics.runtime.errors import StrayError
-from llama_index_rag_metrics.runtime.threads import Threads
+from llama_index_rag_metrics.runtime.errors import QueryTimeout, StrayError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,10 +26,42 @@ _PATIENCE = 0.6
 """Seconds that a coroutine may take to end after Ctrl-C, and the loop when the process ends."""
 
 
+class _LoopThread(threading.Thread):
+    """A thread that runs an event loop, in which the connections of clients live on."""
+
+    def __init__(self) -> None:
+        super().__init__(name="rag-metrics-loop", daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self.start()
+
+    def run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
+
+_thread: _LoopThread | None = None
+_lock = threading.Lock()
+
+
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, whether or not this thread has a running event loop."""
     note_caller()
-    return _background().run(coroutine)
+    if isinstance(threading.current_thread(), _LoopThread):  # asynchronous code blocks that loop
+        inner = _LoopThread()
+        try:
+            return _run_in(inner, coroutine)
+        finally:
+            inner.stop()
+    return _run_in(_shared_thread(), coroutine)
 
 
 def synchronous(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -44,174 +75,61 @@ def synchronous(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]
     return twin
 
 
-class _BackgroundLoop:
-    """An event loop that runs in a thread of its own as long as the process does."""
+def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
+    outcome: Future[T] = Future()
 
-    def __init__(self) -> None:
-        # for code that blocks this very loop, as an asynchronous retriever with a synchronous call
-        self.inner: _BackgroundLoop | None = None
-        self._abandoned: list[asyncio.Task[Any]] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._is_stopping = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="rag-metrics-loop", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether something runs that nobody waits for any more."""
-        tasks = self._abandoned
-        return tasks is not None and not (tasks and all(task.done() for task in tasks))
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the caller's context, as if it were awaited there."""
-        outcome = self._outcome(coroutine)
-        error = outcome.exception()
-        if error is None:
-            return outcome.result()
+    async def run() -> None:
         try:
-            raise error
-        finally:
-            del error, outcome  # its traceback holds this frame
+            outcome.set_result(await coroutine)
+        except asyncio.CancelledError as error:
+            outcome.set_exception(StrayError(error))
+        except BaseException as error:  # noqa: BLE001 - handed over to the caller
+            outcome.set_exception(error)
 
-    def _outcome(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        outcome: Future[T] = Future()
-        tasks: list[asyncio.Task[T]] = []
-
-        context = contextvars.copy_context()
-        context.run(_outside.set, outcome)
-
-        def start() -> None:
-            task = out_of_reach(self._loop.create_task(coroutine))
-            tasks.append(task)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            task.add_done_callback(partial(_hand_over, outcome))
-
-        def cancel() -> None:
-            for task in tasks:
-                task.cancel()
-
-        try:
-            self._loop.call_soon_threadsafe(start, context=context)
-            while not _wait(outcome, 0.2):
-                if _is_cancelled():
-                    raise KeyboardInterrupt
-            if not all(task.done() for task in tasks):  # but `loop_watched` gave the outcome
-                self._abandoned = tasks
-                self._loop.call_soon_threadsafe(cancel)
-        except BaseException:
-            self._loop.call_soon_threadsafe(cancel)
-            if not _wait(outcome, _PATIENCE):
-                self._abandoned = tasks
-            raise
-        return outcome
-
-    def stop(self) -> None:
-        self._is_stopping = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PATIENCE)
-
-    def _serve(self) -> None:
-        _of_thread.loop = self
-        asyncio.set_event_loop(self._loop)
-        while not self._run():
-            pass
-        for task in (tasks := asyncio.all_tasks(self._loop) | self._tasks):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        # what was closed just now ends in one more turn of the loop
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.close()
-
-    def _run(self) -> bool:
-        """Whether the loop is to stop; code that runs in it may end it, too."""
-        with suppress(BaseException):  # the task has it, and hands it over
-            self._loop.run_forever()
-        return self._is_stopping
-
-
-_outside: ContextVar[Future[Any] | None] = ContextVar("rag_metrics_outside", default=None)
-"""The future that the surrounding `run_sync` waits for."""
-
-_of_thread = threading.local()
-_lock = threading.Lock()
-_outermost: _BackgroundLoop | None = None
-_inherited: list[_BackgroundLoop | None] = []
-
-
-def _background() -> _BackgroundLoop:
-    """The loop that serves this thread: one that isn't blocked by the call."""
-    global _outermost  # noqa: PLW0603 - there is one
-    with _lock:
-        own: _BackgroundLoop | None = getattr(_of_thread, "loop", None)
-        if own is not None:
-            if own.inner is None or own.inner.is_stuck:
-                own.inner = _BackgroundLoop()
-            return own.inner
-        if _outermost is None or _outermost.is_stuck:
-            _outermost = _BackgroundLoop()
-        return _outermost
-
-
-@atexit.register
-def _stop() -> None:
-    loop = _outermost
-    while loop is not None:
-        if not loop.is_stuck:
-            loop.stop()
-        loop = loop.inner
-
-
-def _after_fork() -> None:
-    """A child has no threads of its parent, and must not touch the parent's loop: not close it."""
-    global _lock, _outermost
-    _inherited.append(_outermost)
-    _lock, _outermost = threading.Lock(), None
-    _of_thread.__dict__.clear()
-    _pool.cache_clear()
-
-
-@contextmanager
-def loop_watched(seconds: float | None, held_up: Callable[[], BaseException]) -> Iterator[None]:
-    """Have `run_sync` raise where its loop is held up for twice these seconds, seen by a thread."""
-    outcome = _outside.get()
-    if seconds is None or outcome is None:
-        yield
-        return
-    loop, ended = asyncio.get_running_loop(), threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(min(seconds, 1)):
-            turned = threading.Event()
-            loop.call_soon_threadsafe(turned.set)
-            # what is slow, not stuck, comes to an end as a failed query
-            if not turned.wait(2 * seconds) and not ended.is_set():
-                with suppress(InvalidStateError):
-                    outcome.set_exception(held_up())
-                return
-
-    threading.Thread(target=watch, name="rag-metrics-watch", daemon=True).start()
+    task = asyncio.run_coroutine_threadsafe(run(), thread.loop)
     try:
-        yield
+        while not _wait(outcome, 0.2):
+            if _is_cancelled():
+                raise KeyboardInterrupt
+    except BaseException:
+        task.cancel()
+        if not _wait(outcome, _PATIENCE):
+            _leave(thread)
+        raise
+    error = outcome.exception()
+    if error is None:
+        return outcome.result()
+    try:
+        raise error
     finally:
-        ended.set()
-
-
-def _hand_over(outcome: Future[T], task: asyncio.Task[T]) -> None:
-    if outcome.done():  # the loop was held up, and nobody waits any more
-        _ = task.cancelled() or task.exception()
-    elif task.cancelled():
-        outcome.set_exception(StrayError(asyncio.CancelledError()))
-    elif (error := task.exception()) is not None:
-        outcome.set_exception(error)
-    else:
-        outcome.set_result(task.result())
+        del error  # its traceback holds this frame
 
 
 def _wait(outcome: Future[Any], seconds: float) -> bool:
     return bool(wait([outcome], seconds).done)
+
+
+def _shared_thread() -> _LoopThread:
+    """The thread of all synchronous calls; a new one after a fork, or where code blocks it."""
+    global _thread  # noqa: PLW0603 - there is one
+    with _lock:
+        if _thread is None or not _thread.is_alive():
+            _thread = _LoopThread()
+        return _thread
+
+
+def _leave(thread: _LoopThread) -> None:
+    global _thread  # noqa: PLW0603
+    with _lock:
+        if _thread is thread:
+            _thread = None
+
+
+@atexit.register
+def _stop() -> None:
+    if _thread is not None and _thread.is_alive():
+        _thread.stop()
+        _thread.join(_PATIENCE)
 
 
 def _is_cancelled() -> bool:
@@ -223,24 +141,91 @@ def _is_cancelled() -> bool:
     return task is not None and bool(getattr(task, "cancelling", int)())
 
 
-def out_of_reach(task: asyncio.Task[T]) -> asyncio.Task[T]:
-    """Keep a task of this package from code that cancels all tasks of its event loop."""
-    asyncio.tasks._unregister_task(task)
-    return task
+_idle: list[SimpleQueue[Callable[[], Callable[[], None]]]] = []
+"""The queues of threads that wait for a call; a thread that hangs is never among them again."""
+
+if hasattr(os, "register_at_fork"):  # a child has no threads of its parent
+    os.register_at_fork(after_in_child=_idle.clear)
 
 
-async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all at once; if one fails, or this is cancelled, none goes on."""
-    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a blocking function in a daemon thread, which nobody waits for if it hangs."""
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    outcome: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: Any, error: Exception | None) -> None:
+        if outcome.done():
+            return
+        if error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(value)
+
+    def call() -> Callable[[], None]:
+        value, error = None, None
+        try:
+            value = context.run(function, *arguments)
+        except BaseException as raised:  # noqa: BLE001 - handed over to the coroutine that waits
+            error = as_exception(raised)
+
+        def deliver() -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, value, error)
+
+        return deliver
+
     try:
-        return await asyncio.gather(*tasks)
+        calls = _idle.pop()
+    except IndexError:
+        calls = SimpleQueue()
+        threading.Thread(target=_serve, args=(calls,), name="rag-metrics", daemon=True).start()
+    calls.put(call)
+    return await outcome
+
+
+def _serve(calls: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:
+    while True:
+        deliver = calls.get()()
+        _idle.append(calls)
+        deliver()
+        del deliver
+
+
+def as_exception(error: BaseException) -> Exception:
+    """An error of other people's code, wrapped where it would end more than the call."""
+    if isinstance(error, Exception) and not isinstance(error, (StopIteration, StopAsyncIteration)):
+        return error
+    stray = StrayError(error)
+    stray.__cause__ = error
+    return stray
+
+
+async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
+    """Await other people's code for a limited time; its cancellation isn't the caller's."""
+    task = asyncio.ensure_future(_handled(awaitable))
+    try:
+        await asyncio.wait({task}, timeout=seconds)
     finally:
-        for task in tasks:
+        if not task.done():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    if not task.done():
+        raise QueryTimeout(seconds or 0.0)
+    if task.cancelled():
+        raise StrayError(asyncio.CancelledError())
+    return task.result()
+
+
+async def _handled(awaitable: Awaitable[T]) -> T:
+    try:
+        return await awaitable
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
+        raise as_exception(error) from error.__cause__
 
 
 async def settled(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
+    """Await all at once; the failure of one is its outcome."""
     outcomes: list[T | Exception] = []
     for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
         if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
@@ -257,18 +242,10 @@ async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: i
         for job in queue:
             await do(job)
 
-    await together(work() for _ in range(workers))
-
-
-async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a blocking function in a thread; asyncio's own pool has too few threads to wait in."""
-    return await _pool().call(function, *arguments)
-
-
-@cache
-def _pool() -> Threads:
-    return Threads(64, "rag-metrics-texts")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    tasks = [asyncio.create_task(work()) for _ in range(workers)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=_PATIENCE / 2)

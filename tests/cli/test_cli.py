@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli.evaluate import run_evaluate
-from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
+from llama_index_rag_metrics.evaluation.asking.plan import Plan
 
 SCRIPT = """
 import sys
@@ -175,7 +175,7 @@ def failing():
 
 def test_options_have_the_defaults_of_evaluate() -> None:
     parameters = inspect.signature(run_evaluate).parameters
-    of_evaluate = {field.name: field.default for field in fields(RunOptions)}
+    of_evaluate = {field.name: field.default for field in fields(Plan) if field.name != "dataset"}
     in_both = parameters.keys() & of_evaluate.keys()
 
     assert len(in_both) == 8

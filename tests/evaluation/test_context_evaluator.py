@@ -169,15 +169,6 @@ def test_exactly_the_chunks_that_fit_count(
     assert fitting == set(expected)
 
 
-def test_metrics_of_texts_take_the_same_cutoff() -> None:
-    dataset = RetrievalDataset({"q": "five"}, {"q": ["b"]}, corpus={"x": "five moons", "b": "five"})
-    names = ["bm25_similarity@8tokens", "bm25_similarity@9tokens", "bm25_similarity@2"]
-    means = evaluate(retrieve, dataset, names, tokenizer=Words()).scores.means
-    # the only text that has the word costs 2, behind one of 7
-    assert means["bm25_similarity@8tokens"] == 0
-    assert means["bm25_similarity@9tokens"] == means["bm25_similarity@2"] > 0
-
-
 def test_counts_of_a_run_score_as_the_evaluation_did() -> None:
     results = evaluate(retrieve, DATASET, ["ndcg@9tokens"], tokenizer=Words())
     scores = score_rankings(results.relevance, results.run, ["ndcg@9tokens"])

@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -34,8 +33,7 @@ from llama_index_rag_metrics import (
     generate_question_context_pairs,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.runtime import sync
-from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import register_secret
 from llama_index_rag_metrics.runtime.progress import progress
 
@@ -434,66 +432,6 @@ def test_the_progress_line_names_what_is_waited_for_longest(
     shown = capsys.readouterr().err
     assert "1 failed; q3 has been waiting for 34 s" in shown
     assert "1/3" in shown
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["a method", "a function"])
-def test_asynchronous_code_that_blocks_for_ever_ends_the_run(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    released, blocked = threading.Event(), threading.Event()
-
-    class Watching(threading.Event):
-        """Waits for the loop to turn until the loop is blocked, however long that takes."""
-
-        def wait(self, seconds: float | None = None) -> bool:
-            while seconds == 2 * LIMIT and not super().wait(0.01):
-                if blocked.is_set():
-                    return False
-            return super().wait(seconds)
-
-    monkeypatch.setattr(
-        sync, "threading", SimpleNamespace(**{**vars(threading), "Event": Watching})
-    )
-
-    def search(query: str) -> list[str]:
-        if query == QUERIES[UNLUCKY] and not released.is_set():
-            blocked.set()
-            released.wait()
-        return ["d"]
-
-    async def function(query: str) -> list[str]:
-        return search(query)
-
-    class Blocking(BaseRetriever):
-        def _retrieve(self, query_bundle: QueryBundle) -> NoReturn:
-            raise NotImplementedError
-
-        async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return [
-                NodeWithScore(node=TextNode(id_=item)) for item in search(query_bundle.query_str)
-            ]
-
-    retriever: Any = function if kind == "a function" else Blocking()
-    options: Any = {"workers": 1, "journal": tmp_path / "run.jsonl", "run": "x"}
-    with pytest.raises(QueryTimeout, match=r"(?s)holds up the event loop.*'q3'.*use_async=False"):
-        evaluate(retriever, DATASET, ["recall"], timeout=LIMIT, **options)
-    # what was finished is in the journal, which is free again, and another loop serves
-    assert (tmp_path / "run.jsonl").read_text().count("query_id") == 3
-    released.set()
-    blocked.clear()
-    again = evaluate(retriever, DATASET, ["recall"], timeout=LIMIT, **options)
-    assert again.scores.means["recall"] == 1
-
-
-@pytest.mark.parametrize(
-    ("option", "meant"),
-    [("worker", "workers"), ("progress", "show_progress"), ("journl", "journal")],
-)
-def test_a_misspelt_option_is_told_the_nearest(option: str, meant: str) -> None:
-    options: dict[str, Any] = {option: 8}
-    with pytest.raises(InvalidInput, match=f"Did you mean '{meant}'"):
-        evaluate(lambda _: ["d1"], {"queries": {}, "corpus": {}, "relevant_docs": {}}, **options)
 
 
 def test_what_scores_have_is_looked_for_at_the_results() -> None:

@@ -23,8 +23,8 @@ from support.processes import Forked
 from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate
-from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, Journal, answers_to
-from llama_index_rag_metrics.evaluation.who_asks import Query
+from llama_index_rag_metrics.evaluation.asking.answers_kept import Attempt, Journal, answers_to
+from llama_index_rag_metrics.evaluation.asking.question import Question
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 
@@ -129,7 +129,7 @@ def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
     with Journal(path, {"a": "b"}) as journal:
         journal.write(row)
     with Journal(path, {"a": "b"}) as journal:
-        assert [answer.asking for answer in journal.rows] == [Asking("q")]
+        assert [answer.attempt for answer in journal.rows] == [Attempt("q")]
         journal.write(row | changed)
     with pytest.raises(FileFormatError, match="line 3"):
         Journal(path, {"a": "b"})
@@ -262,7 +262,7 @@ def test_any_text_survives(path: Path) -> None:
     ranking = Ranking(
         ["é\u2028\n", "\ud800"], [float("inf"), None], ["中文\r\n", "한국어\x00"], 0.5
     )
-    asking, query = Asking("q\u2029"), Query("half \ud83d")
+    asking, query = Attempt("q\u2029"), Question("half \ud83d")
     with Journal(path, {"a": "b"}) as journal:
         journal.record(asking, query, None, ranking)
     questions = RetrievalDataset({asking.query_id: query.query_str})
@@ -333,7 +333,7 @@ def test_a_call_whose_error_is_masked_anew_is_kept(
 ) -> None:
     call = Call(["x"], query="?", error="no entry for zz-secret-zz")
     with Journal(path, {"a": "b"}) as journal:
-        journal.record(Asking("q1"), Query("?"), None, Ranking(["x"], calls=[call]))
+        journal.record(Attempt("q1"), Question("?"), None, Ranking(["x"], calls=[call]))
     monkeypatch.setenv("SOME_API_KEY", "zz-secret-zz")
     with Journal(path, {"a": "b"}) as journal:
         (kept,) = journal.rows[0].ranking.calls or ()

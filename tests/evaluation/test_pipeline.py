@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
-from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from support.retrievers import Asynchronous, Postprocessor, Scripted, node
 
@@ -28,7 +24,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics import metrics as resolve
 from llama_index_rag_metrics.cli.retriever_results import depth
-from llama_index_rag_metrics.evaluation.source import retrieval_depth
+from llama_index_rag_metrics.evaluation.asking.as_ask import retrieval_depth
 from llama_index_rag_metrics.metrics.base import BinaryMetric
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 
@@ -65,65 +61,11 @@ class Blocking(Scripted):
         return super()._retrieve(query_bundle)
 
 
-def _wrapped() -> Iterator[tuple[str, Callable[[Callable[[], None]], Any]]]:
-    yield (
-        "a query engine",
-        lambda wait: RetrieverQueryEngine.from_args(Blocking(wait), llm=MockLLM()),
-    )
-    yield (
-        "a fusion",
-        lambda wait: QueryFusionRetriever([Blocking(wait)], llm=MockLLM(), num_queries=1),
-    )
-    yield (
-        "an index",
-        lambda wait: VectorStoreIndex.from_documents(
-            [Document(doc_id="d", text="one")],
-            embed_model=SlowEmbedding(wait=wait),
-            transformations=[],
-        ),
-    )
-
-
-@pytest.mark.parametrize(("kind", "make"), list(_wrapped()), ids=[kind for kind, _ in _wrapped()])
-def test_what_blocks_in_the_end_goes_to_threads(
-    kind: str, make: Callable[[Callable[[], None]], Any]
-) -> None:
-    first = threading.Event()
-    six_at_once = threading.Barrier(6)
-
-    def wait() -> None:
-        if not first.is_set():
-            first.set()
-            threading.Event().wait(0.1)  # the first query, which is watched
-        else:
-            six_at_once.wait(timeout=20)  # raises where fewer than six are asked at once
-
-    results = evaluate(make(wait), DATASET, ["recall"], match_on="ref_doc_id", workers=6)
-    assert results.scores.failed == {}, kind
-    assert results.scores.means["recall"] == 1
-
-
 def test_what_is_asynchronous_is_awaited_on_every_query() -> None:
     retriever = Asynchronous({query: ["d"] for query in QUERIES.values()})
     results = evaluate(retriever, DATASET, ["recall"], workers=4)
     assert results.scores.failed == {}
     assert len(retriever.asked) == len(QUERIES)
-
-
-def test_an_asynchronous_method_that_blocks_once_and_has_no_other_is_awaited() -> None:
-    class Warming(Asynchronous):
-        async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            if not self.asked:
-                threading.Event().wait(0.05)
-            return await super()._aretrieve(query_bundle)
-
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            if threading.current_thread() is not threading.main_thread():
-                raise NotImplementedError
-            return Scripted._retrieve(self, query_bundle)
-
-    retriever = Warming({query: ["d"] for query in QUERIES.values()})
-    assert evaluate(retriever, DATASET, ["recall"]).scores.failed == {}
 
 
 async def _ids(query: str) -> list[str]:
@@ -254,16 +196,7 @@ class TestNothingIsLost:
         assert results.scores.means["mrr"] == 1
         assert any("Raise the metric's max_grade" in note for note in results.scores.notes)
 
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"no_relevant": "bogus"},
-            {"failed": "bogus"},
-            {"no_relevant": "error"},
-            {"workers": True},
-            {"match_on": 5},
-        ],
-    )
+    @pytest.mark.parametrize("options", [{"failed": "bogus"}, {"workers": True}, {"match_on": 5}])
     def test_wrong_options_are_refused_before_anything_is_asked(self, options: Any) -> None:
         retriever = Scripted({})
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": {"d": 0}})

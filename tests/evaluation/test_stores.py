@@ -21,7 +21,6 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, aevaluate, evaluate, evaluate_stages
-from llama_index_rag_metrics.evaluation.asking import dual
 
 pytestmark = pytest.mark.servers
 
@@ -75,18 +74,6 @@ def qdrant() -> Iterator[Any]:
     client.close()
 
 
-class Clock:
-    """Goes on by what is slept."""
-
-    now = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
 NOTE = "VectorIndexRetriever: aretrieve doesn't work here, so retrieve was called in threads"
 
 
@@ -102,20 +89,6 @@ class TestQdrantWithASynchronousClient:
         assert note.startswith(NOTE)
         assert "Async client is not initialized" in note
 
-    def test_seconds_are_those_of_the_call_that_worked(
-        self, qdrant: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        # a clock on which nothing but an embedding takes any time
-        clock = Clock()
-        monkeypatch.setattr(time, "sleep", clock.sleep)
-        monkeypatch.setattr(dual, "time", clock)
-        results = evaluate(index_in(qdrant, seconds=0.25), DATASET, ["recall@1"], workers=1)
-        # one embedding of 0.25 s a query; the first was embedded twice
-        assert clock.now == 0.25 * (len(DATASET.queries) + 1)
-        assert [ranking.latency for ranking in results.run.values()] == [0.25] * len(
-            DATASET.queries
-        )
-
     def test_stages_say_it_too(self, qdrant: Any) -> None:
         from llama_index.core.postprocessor import SimilarityPostprocessor
 
@@ -124,16 +97,6 @@ class TestQdrantWithASynchronousClient:
         for results in stages.values():
             assert results.scores.means["recall@1"] == 1
             assert any(note.startswith(NOTE) for note in results.scores.notes)
-
-    def test_asking_asynchronously_can_be_insisted_on(self, qdrant: Any) -> None:
-        with pytest.warns(UserWarning, match="Async client is not initialized"):
-            results = evaluate(index_in(qdrant), DATASET, ["recall@1"], use_async=True)
-        assert len(results.scores.failed) == len(DATASET.queries)
-
-    def test_threads_can_be_chosen(self, qdrant: Any) -> None:
-        results = evaluate(index_in(qdrant), DATASET, ["recall@1"], use_async=False)
-        assert results.scores.means["recall@1"] == 1
-        assert results.scores.notes == ()
 
 
 class TestQdrantWithAnAsynchronousClientAlone:
@@ -221,12 +184,6 @@ class TestOtherStores:
         retriever = OneWay(ConnectionError("try again later"), works_at_first=True)
         results = evaluate(retriever, LABELS, ["recall@1"], workers=1)
         assert len(results.scores.failed) == len(DATASET.queries) - 1
-
-    def test_an_error_of_the_first_query_in_both_ways_is_its_own(self) -> None:
-        retriever = OneWay(ConnectionError("busy"))
-        retriever.script["what of the kiln?"] = ConnectionError("busy")  # type: ignore[index]
-        results = evaluate(retriever, LABELS, ["recall@1"], workers=1)
-        assert results.scores.failed == {"q0": "ConnectionError: busy"}
 
     def test_where_neither_works_the_cure_is_in_the_error(self) -> None:
         retriever = OneWay(ValueError("Async client is not initialized!"))

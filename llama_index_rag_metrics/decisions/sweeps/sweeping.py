@@ -11,26 +11,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from llama_index.core.base.base_retriever import BaseRetriever
-from typing_extensions import Unpack
-
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
-from llama_index_rag_metrics.evaluation.asking.answers_kept import Asking, answers_to, read_answers
-from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
-from llama_index_rag_metrics.evaluation.asking.run_options import (
-    RunOptions,
-    StageOptions,
-    check_known,
-    shows,
-)
+from llama_index_rag_metrics.evaluation.asking.answers_kept import Attempt, answers_to, read_answers
+from llama_index_rag_metrics.evaluation.asking.as_ask import Source, SourceLike, retrieval_depth
+from llama_index_rag_metrics.evaluation.asking.ask_all import NOT_ASKED
+from llama_index_rag_metrics.evaluation.asking.plan import Plan
+from llama_index_rag_metrics.evaluation.asking.question import Answer, Context, Question
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
-from llama_index_rag_metrics.evaluation.source import CallableRetriever, Source
-from llama_index_rag_metrics.evaluation.who_asks import Told
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache
@@ -53,19 +43,6 @@ _MIN_SCORE = "min_score"
 """The parameter that `evaluate` gets, unless `build` takes it."""
 
 
-class SweepOptions(StageOptions, total=False):
-    """Options of `sweep` which `evaluate` has, too; signatures show their defaults."""
-
-    match_on: MatchOn
-    matcher: MatcherLike | None
-    workers: int
-    repeats: int
-    show_progress: bool
-    min_score: float | None
-    run: str
-
-
-@shows(SweepOptions)
 async def asweep(
     build: Build,
     grid: Grid,
@@ -75,7 +52,8 @@ async def asweep(
     confidence: float = 0.95,
     tolerance: float | None = None,
     journal: str | Path | None = None,
-    **options: Unpack[SweepOptions],
+    cache: Cache | str | Path | None = None,
+    **options: Any,
 ) -> Sweep:
     """Evaluate every configuration of a grid, and recommend one if these questions can.
 
@@ -133,10 +111,10 @@ async def asweep(
     depth = getattr(chosen[0], "cutoff", None) or getattr(chosen[0], "k", None)
     tolerance = margin_of(names[0], tolerance, "tolerance")
     questions = RetrievalDataset.load(dataset)
-    options["cache"] = Cache.of(options.get("cache"), journal)
+    options["cache"] = Cache.of(cache, journal)
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
     times = range(1, options.get("repeats", 1) + 1)
-    askings = {Asking(query_id, time) for time in times for query_id in questions.queries}
+    attempts = {Attempt(query_id, time) for time in times for query_id in questions.queries}
     takes_min_score = _takes(build, _MIN_SCORE)
     for point in points.values():
         register_secrets_of(point.params, *point.params.values())
@@ -153,7 +131,7 @@ async def asweep(
         configuration = Configuration(name, point.params, None, "", point.texts, depth)
         try:
             results = await aevaluate(
-                await _source(build, params, path, questions, askings),
+                await _source(build, params, path, questions, attempts, retrieval_depth(chosen)),
                 questions,
                 chosen,
                 name=name,
@@ -178,13 +156,13 @@ async def asweep(
 sweep = synchronous(asweep)
 
 
-def _check(options: SweepOptions) -> None:
+def _check(options: Mapping[str, Any]) -> None:
     """Refuse what every configuration would refuse, before any is built."""
     if "name" in options:
         sentence = "sweep() has no argument 'name': it sets that of every configuration."
-        raise InvalidInput("name", options.get("name"), sentence=sentence)
-    check_known(asweep, options)
-    _ = RunOptions.of({**options, "cache": None})
+        raise InvalidInput("name", options["name"], sentence=sentence)
+    inspect.signature(aevaluate).bind(None, None, **options)
+    _ = Plan(RetrievalDataset({}), [], **{**options, "tokenizer": None, "matcher": None})
 
 
 def _takes(build: Build, parameter: str) -> bool:
@@ -205,14 +183,15 @@ async def _source(
     params: dict[str, Any],
     path: Path | None,
     questions: RetrievalDataset,
-    askings: set[Asking],
-) -> Source:
+    attempts: set[Attempt],
+    depth: int,
+) -> SourceLike | Source:
     """A configuration, built unless its journal has every answer."""
     if path is not None:
         header, answers = read_answers(path)
-        if answers_to(questions, answers).keys() >= askings:
-            told = {answer.told for answer in answers}
-            return _never_asked_again(header, next(iter(told), None))
+        if answers_to(questions, answers).keys() >= attempts:
+            contexts = {answer.context for answer in answers}
+            return _never_asked_again(header, next(iter(contexts), None), depth)
     if inspect.iscoroutinefunction(build):
         built: Any = build(**params)
     else:
@@ -223,15 +202,13 @@ async def _source(
     return source
 
 
-def _never_asked_again(journal: Mapping[str, str], told: Told | None) -> BaseRetriever:
+def _never_asked_again(journal: Mapping[str, str], context: Context | None, depth: int) -> Source:
     """Stands for a source whose journal has the answer to every question."""
 
-    def fail(query: str, **who_asks: Any) -> list[str]:
+    async def fail(question: Question) -> Answer:
         raise AssertionError("the journal has every answer")
 
-    retriever = CallableRetriever(fail)
-    retriever.told, retriever.stands_for_index = told, "depth" in journal
-    return retriever
+    return Source(fail, context=context, depth=depth if "depth" in journal else None)
 
 
 def _reason_given_up(run: Run) -> str:

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from llama_index_rag_metrics.evaluation.who_asks import Query, Told
+from llama_index_rag_metrics.evaluation.asking.question import Context, Question
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.lines import Location
@@ -23,31 +23,33 @@ _RESUMED = "{kept:,} of {all:,} answers come from {path}, of {day}; {asked}"
 _FORMAT = "llama-index-rag-metrics journal, version 1"
 
 
-class Asking(NamedTuple):
+class Attempt(NamedTuple):
     """One time that a query is asked, numbered from 1 on."""
 
     query_id: str
     repeat: int = 1
 
 
-class Answer(NamedTuple):
+class Row(NamedTuple):
     """A row of a journal: the ranking, and a digest of the question that it answers."""
 
-    asking: Asking
+    attempt: Attempt
     question: str
-    told: Told | None
+    context: Context | None
     ranking: Ranking
 
 
-class Journal(JsonLinesJournal[Answer]):
+class Journal(JsonLinesJournal[Row]):
     """An append-only file of answers, under a header that says what can be known exactly."""
 
     def __init__(self, path: str | Path, header: Mapping[str, str]) -> None:
         super().__init__(path, {"format": _FORMAT, **header}, _read)
 
-    def record(self, asking: Asking, query: Query, told: Told | None, ranking: Ranking) -> None:
-        question = question_digest(query.query_str, query.metadata, told)
-        self.write(_row(Answer(asking, question, told, ranking)))
+    def record(
+        self, attempt: Attempt, question: Question, context: Context | None, ranking: Ranking
+    ) -> None:
+        digest = question_digest(question.query_str, question.metadata, context)
+        self.write(_record(Row(attempt, digest, context, ranking)))
 
     def resumed(self, n_kept: int, n_asked: int) -> str:
         """The sentence on how many answers came from the file, and from when they are."""
@@ -57,30 +59,30 @@ class Journal(JsonLinesJournal[Answer]):
         )
 
 
-def answers_to(dataset: RetrievalDataset, rows: Sequence[Answer]) -> dict[Asking, Ranking]:
+def answers_to(dataset: RetrievalDataset, rows: Sequence[Row]) -> dict[Attempt, Ranking]:
     """The rankings of those questions that are still what was asked."""
     rankings = {}
     for row in rows:
-        query_id = row.asking.query_id
+        query_id = row.attempt.query_id
         if query_id not in dataset.queries:
             continue
         metadata = dataset.metadata.get(query_id, {})
-        if row.question == question_digest(dataset.queries[query_id], metadata, row.told):
-            rankings[row.asking] = row.ranking
+        if row.question == question_digest(dataset.queries[query_id], metadata, row.context):
+            rankings[row.attempt] = row.ranking
     return rankings
 
 
-def read_answers(path: Path) -> tuple[dict[str, str], list[Answer]]:
+def read_answers(path: Path) -> tuple[dict[str, str], list[Row]]:
     """Read the header and the answers of a journal, which isn't opened."""
     return read_journal(path, _read)
 
 
-def question_digest(text: str, metadata: Mapping[str, Any], told: Told | None) -> str:
+def question_digest(text: str, metadata: Mapping[str, Any], context: Context | None) -> str:
     """Digest what was asked: the text, and what else was said, where the source takes it."""
     parts: list[Any] = [text]
-    if told == "metadata":
+    if context == "metadata":
         parts.append(dict(metadata))
-    elif told == "history":
+    elif context == "history":
         parts.append(metadata.get(HISTORY))
     return short_hash(json.dumps(parts, sort_keys=True, default=str), 16)
 
@@ -91,24 +93,24 @@ def _day(day: date) -> str:
     return f"{day.day} {day:%B %Y}"
 
 
-def _row(answer: Answer) -> dict[str, Any]:
-    record = ranking_record(*answer.asking, answer.ranking)
+def _record(answer: Row) -> dict[str, Any]:
+    record = ranking_record(*answer.attempt, answer.ranking)
     row = {**record, "concurrency": answer.ranking.concurrency, "question": answer.question}
-    return row if answer.told is None else {**row, "told": answer.told}
+    return row if answer.context is None else {**row, "told": answer.context}
 
 
-def _read(row: Mapping[str, Any]) -> Answer:
+def _read(row: Mapping[str, Any]) -> Row:
     location = Location("journal")
-    asking = Asking(row["query_id"], read_repeat(row, location))
+    attempt = Attempt(row["query_id"], read_repeat(row, location))
     ranking = replace(read_ranking(row, location), concurrency=row["concurrency"])
-    answer = Answer(asking, row["question"], row.get("told"), ranking)
-    again = _row(answer)
-    for call, kept in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):
-        if type(kept.get("error")) is str:  # masked anew, by what is a secret now
-            call["error"] = kept["error"]
-    texts = (asking.query_id, answer.question)
-    is_told = answer.told in (None, "history", "metadata")
+    answer = Row(attempt, row["question"], row.get("told"), ranking)
+    again = _record(answer)
+    for call, stored in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):
+        if type(stored.get("error")) is str:  # masked anew, by what is a secret now
+            call["error"] = stored["error"]
+    texts = (attempt.query_id, answer.question)
+    is_known = answer.context in (None, "history", "metadata")
     # which no journal has written
-    if not is_told or again != row or not all(type(text) is str for text in texts):
+    if not is_known or again != row or not all(type(text) is str for text in texts):
         raise ValueError(row)
     return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -17,6 +17,7 @@ from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric
+from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
 from llama_index_rag_metrics.rankings.matching.matched import Matched, matcher_name
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -41,13 +42,31 @@ if TYPE_CHECKING:
         RetrievalMetricResult,
     )
 
-    from llama_index_rag_metrics.evaluation.asking.query_runner import Collected
-    from llama_index_rag_metrics.evaluation.evaluator import Plan
+    from llama_index_rag_metrics.evaluation.asking.plan import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.runtime.usage import Usage
 
     ListOfResults = list[RetrievalEvalResult]
 else:
     ListOfResults = list
+
+
+@dataclass
+class Collected:
+    """The outcome of asking a dataset once."""
+
+    run: Run
+    results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
+    metric_errors: dict[str, dict[str, str]] = field(default_factory=dict)
+    label_note: str | None = None
+    notes: tuple[str, ...] = ()
+    matched: dict[str, Matched] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether labels name what was retrieved otherwise than by its ids."""
+        return (self.label_note or "").startswith(NOT_VALID)
 
 
 class EvaluationResults(Reportable, ListOfResults):
@@ -162,9 +181,9 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
         notes=[*labels, *scores.notes, *first.notes], label_notes=[*labels, *scores.label_notes]
     )
     return EvaluationResults(
-        _core_results(plan.questions, first, scores),
+        _core_results(plan.dataset, first, scores),
         run=run,
-        relevance=plan.questions.relevance,
+        relevance=plan.dataset.relevance,
         scores=scores,
         matched=matched,
         matched_by=dict.fromkeys(
@@ -173,17 +192,17 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
                 for metric in plan.metrics
                 if matched and getattr(metric, "recognises", True)
             ],
-            matcher_name(plan.options.matcher),
+            matcher_name(plan.matcher),
         ),
-        text_of=PassageTexts(plan.questions),
+        text_of=PassageTexts(plan.dataset),
     )
 
 
 def _scores_of(plan: Plan, collected: Collected) -> Scores:
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import score_matched
 
-    dataset, metrics = plan.questions, plan.metrics
-    scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
+    dataset, metrics = plan.dataset, plan.metrics
+    scoring = replace(plan.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
     matched = next(iter(collected.matched.values()), None)
     by_rank = score_matched(metrics, dataset, collected.run, matched, scoring)
     excluded = by_rank.failed if scoring.failed == "exclude" else ()
@@ -245,7 +264,7 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
-    from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
+    from llama_index_rag_metrics.evaluation.asking.ask_all import NOT_ASKED
 
     errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
     if not errors or len(run.failed) < len(run):

@@ -18,11 +18,6 @@ _REMEDY = (
     "Return ids as strings, or NodeWithScore(node=TextNode(id_=..., text=...), score=...), best "
     "first."
 )
-CAPTURED = (
-    "What a program retrieves on its way to an answer is captured if it is an asynchronous "
-    "function that returns the answer as text."
-)
-"""What to do where a function returned an answer instead of nodes."""
 
 
 def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
@@ -32,9 +32,6 @@ from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
     from llama_index.core.schema import BaseNode
-
-InThread: TypeAlias = Callable[..., Awaitable[Any]]
-"""Calls a blocking function with arguments in a thread."""
 
 _MOST_QUERIES = 500
 """Comparing texts takes about a millisecond a query; this many are enough for a note."""

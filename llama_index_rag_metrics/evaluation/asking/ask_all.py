@@ -1,0 +1,352 @@
+"""Asking all questions, several at once: failures are data, and a journal keeps the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.event_handlers import NullEventHandler
+from llama_index.core.instrumentation.span_handlers import NullSpanHandler
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import QueryBundle
+
+from llama_index_rag_metrics.evaluation.asking.answers_kept import Attempt, Journal
+from llama_index_rag_metrics.evaluation.asking.as_ask import (
+    DualCall,
+    Source,
+    ask_captured,
+    overrides,
+)
+from llama_index_rag_metrics.evaluation.asking.plan import Plan
+from llama_index_rag_metrics.evaluation.asking.question import (
+    Answer,
+    AnswerFailed,
+    Ask,
+    Context,
+    Question,
+)
+from llama_index_rag_metrics.evaluation.asking.reading import AnswerReader
+from llama_index_rag_metrics.evaluation.retrieved.nodes import as_nodes
+from llama_index_rag_metrics.evaluation.sessions.capturing import CaptureEvents, CaptureSpans
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.report.numbers import counted, whole_seconds
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    RetrievalFailed,
+    StrayError,
+    UnusableAnswer,
+)
+from llama_index_rag_metrics.runtime.masking import describe_error, mask
+from llama_index_rag_metrics.runtime.progress import Advance, progress
+from llama_index_rag_metrics.runtime.retries import http_status, refuses_key
+from llama_index_rag_metrics.runtime.sync import as_exception, within
+
+NOT_ASKED = "not asked: "
+"""The beginning of the error of a question that came after a run was given up."""
+
+RETRIEVER = "the retriever"
+"""The key of the retriever's failures; metrics have their names."""
+
+_GRACE = 0.3  # seconds that cancelled code may take to end
+_SLOW_SECONDS = 3.0  # after this long the progress bar names the question that is waited for
+
+_WITHOUT = (
+    "{} answered without a retrieval that could be seen, and scored as empty: record_retrieval() "
+    "records those of clients that send no event"
+)
+_BY_SOURCES = (
+    "{} made no retrieval that could be seen: the source nodes of the answer stand for one"
+)
+
+
+class Refusals:
+    """Stops asking a retriever, or a metric, whose service refuses the key."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._answered: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        self._unasked: Counter[str] = Counter()
+
+    def succeeded(self, component: str) -> None:
+        self._answered.add(component)
+
+    def record(self, component: str, error: Exception) -> None:
+        """Note a failure of a metric or the `RETRIEVER`."""
+        if refuses_key(http_status(error), has_answered=component in self._answered):
+            reason = f"the service refuses the key: {describe_error(error)}"
+            self._reasons.setdefault(component, reason)
+
+    def unasked(self, component: str) -> str | None:
+        """The error of a question that isn't asked any more; None where it is to be asked."""
+        if (reason := self._reasons.get(component)) is None:
+            return None
+        self._unasked[component] += 1
+        return f"{NOT_ASKED}{reason}"
+
+    @property
+    def notes(self) -> list[str]:
+        notes = []
+        for component, reason in self._reasons.items():
+            if n := self._unasked[component]:
+                failed = ", which count as failed" if component == RETRIEVER else ""
+                asked = f"{n} of {self._total} questions{failed}"
+                notes.append(f"{component} wasn't asked for {asked}, since {reason}")
+        return notes
+
+
+def postprocessor_call(postprocessor: BaseNodePostprocessor) -> DualCall:
+    own = ("_apostprocess_nodes", "apostprocess_nodes")
+    asynchronous = None
+    if overrides(postprocessor, BaseNodePostprocessor, *own):
+        asynchronous = getattr(postprocessor, "apostprocess_nodes", None)  # core 0.12.0 has none
+    return DualCall(postprocessor, asynchronous, postprocessor.postprocess_nodes)
+
+
+def pipeline(source: Source, plan: Plan) -> Ask:
+    """Ask a source, and hand what it retrieved to the postprocessors of the plan."""
+    postprocess = [postprocessor_call(each) for each in plan.node_postprocessors]
+
+    async def ask(question: Question) -> Answer:
+        answer = await ask_captured(source, question, plan.timeout)
+        if not postprocess or answer.error is not None:
+            return answer
+        check_no_calls(answer, plan)
+        bundle = QueryBundle(question.query_str)
+        for call in postprocess:
+            nodes = as_nodes(answer.items)
+            answer.items = await within(plan.timeout, call(nodes, bundle))
+            answer.notes = [*answer.notes, *call.notes]
+        return answer
+
+    return ask
+
+
+def check_no_calls(answer: Answer, plan: Plan) -> None:
+    """Refuse postprocessors for what retrieves several times."""
+    if answer.calls is not None:
+        kinds = [type(postprocessor).__name__ for postprocessor in plan.node_postprocessors]
+        remedy = "Give them to the tools or engines that retrieve."
+        sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
+        raise InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
+
+
+@dataclass
+class Answers:
+    """What came for all questions, each time that they were asked."""
+
+    rankings: dict[Attempt, Ranking]
+    reader: AnswerReader
+    refusals: Refusals
+    notes: list[str]
+
+
+class _Asking:
+    """The state of `ask_all`."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        plan: Plan,
+        reader: AnswerReader,
+        context: Context | None,
+        kept: Mapping[Attempt, Ranking],
+        journal: Journal | None,
+    ) -> None:
+        self.ask, self.plan, self.reader = ask, plan, reader
+        self.context, self.kept, self.journal = context, kept, journal
+        times = range(1, plan.repeats + 1)
+        self.attempts = [Attempt(name, n) for n in times for name in plan.dataset.queries]
+        self.at_once = min(plan.workers, len(self.attempts))
+        self.rankings: dict[Attempt, Ranking] = {}
+        self.refusals = Refusals(len(self.attempts))
+        self.has_answered = bool(kept)
+        self.is_stopping = False
+        self.under_way: dict[Attempt, float] = {}
+        self.n_without = self.n_by_sources = 0
+
+    async def work(self, attempts: Iterator[Attempt], advance: Advance) -> None:
+        for attempt in attempts:
+            if self.is_stopping:
+                return
+            ranking = self.kept.get(attempt)
+            if ranking is not None:
+                self.reader.labels.see(ranking.ids)
+                self.rankings[attempt] = self.reader.filled(ranking)
+                continue
+            self.under_way[attempt] = time.monotonic()
+            ranking = await self.attempt(attempt)
+            advance(failed=ranking.error is not None)
+            self.rankings[attempt] = ranking
+            del self.under_way[attempt]
+
+    async def attempt(self, attempt: Attempt) -> Ranking:
+        if (unasked := self.refusals.unasked(RETRIEVER)) is not None:
+            return Ranking(error=unasked)
+        question = self.plan.question(attempt.query_id)
+        begin = time.perf_counter()
+        answer = await self.asked(question)
+        if answer.seconds is None:
+            answer.seconds = time.perf_counter() - begin
+        if answer.error is None:
+            try:
+                ranking = self.reader.read(question, answer)
+            except Exception as error:  # noqa: BLE001 - recorded by question
+                answer.error = error
+        if answer.error is not None:
+            return self.failure(question, answer, answer.error)
+        self.refusals.succeeded(RETRIEVER)
+        self.has_answered |= bool(ranking.ids)
+        self.count_calls(answer)
+        ranking = self.reader.filled(ranking)
+        ranking = replace(ranking, latency=answer.seconds, concurrency=self.at_once)
+        if self.journal is not None:
+            self.journal.record(attempt, question, self.context, ranking)
+        return ranking
+
+    async def asked(self, question: Question) -> Answer:
+        """The answer to a question; whatever other people's code raises is its error."""
+        try:
+            with _traced(question) as evaluated:
+                if evaluated is None:
+                    return await self.ask(question)
+                answer: Answer = await evaluated.evaluate(
+                    self.ask, question, question.query_id, question.query_str
+                )
+                return answer
+        except asyncio.CancelledError as error:
+            if self.is_stopping:
+                raise
+            return Answer(error=StrayError(error))
+        except Exception as error:  # noqa: BLE001 - any source, any error: recorded by question
+            return Answer(error=error)
+        except BaseException as error:
+            is_main = threading.current_thread() is threading.main_thread()
+            if is_main and isinstance(error, KeyboardInterrupt):  # Ctrl-C
+                raise
+            return Answer(error=as_exception(error))
+
+    def failure(self, question: Question, answer: Answer, error: Exception) -> Ranking:
+        """The ranking of a question that failed; raises where the run is to end there."""
+        if isinstance(error, UnusableAnswer) and not self.has_answered:
+            raise error
+        calls = answer.calls
+        if calls is not None:
+            calls = self.reader.read(question, Answer(calls=calls)).calls
+        # keys in the error's text are masked
+        words = error.words if isinstance(error, AnswerFailed) else describe_error(error)
+        ranking = Ranking(latency=answer.seconds, error=words, calls=calls)
+        if self.plan.raise_on_error:
+            # a cause that holds a key would show it in the traceback
+            is_safe = mask(str(error)) == str(error)
+            raise RetrievalFailed(question.query_id, ranking.error or "") from (
+                error if is_safe else None
+            )
+        self.refusals.record(RETRIEVER, error)
+        return ranking
+
+    def count_calls(self, answer: Answer) -> None:
+        if answer.calls is not None:
+            self.n_without += not answer.calls
+            self.n_by_sources += answer.by_sources
+
+    @property
+    def notes(self) -> list[str]:
+        notes = [*self.reader.notes, *self.refusals.notes]
+        if n := self.n_without:
+            notes.append(_WITHOUT.format(counted(n, "question was", "questions were")))
+        if n := self.n_by_sources:
+            notes.append(_BY_SOURCES.format(counted(n, "question", "questions")))
+        n_kept = sum(attempt in self.kept for attempt in self.attempts)
+        if self.journal is not None and n_kept:
+            notes.insert(0, self.journal.resumed(n_kept, len(self.attempts) - n_kept))
+        return notes
+
+    def waiting(self) -> str:
+        """Name the question that has been waiting longest, if that is long."""
+        if not self.under_way:
+            return ""
+        attempt, begin = next(iter(self.under_way.items()))
+        waited = time.monotonic() - begin
+        if waited <= _SLOW_SECONDS:
+            return ""
+        return f"{attempt.query_id} has been waiting for {whole_seconds(waited)}"
+
+
+async def ask_all(
+    ask: Ask,
+    plan: Plan,
+    reader: AnswerReader,
+    *,
+    context: Context | None = None,
+    kept: Mapping[Attempt, Ranking] | None = None,
+    journal: Journal | None = None,
+) -> Answers:
+    """Ask every question of a plan, `workers` at once, but for what is kept.
+
+    Raises:
+        RetrievalFailed: with `raise_on_error`.
+        UnusableAnswer: no answer can be read.
+    """
+    asking = _Asking(ask, plan, reader, context, kept or {}, journal)
+    attempts = iter(asking.attempts)
+    n_kept = sum(attempt in asking.kept for attempt in asking.attempts)
+    bar = progress(
+        plan.name or "evaluating", len(asking.attempts), n_kept, plan.show_progress, asking.waiting
+    )
+    with bar as advance:
+        tasks = [asyncio.create_task(asking.work(attempts, advance)) for _ in range(asking.at_once)]
+        tasks.append(asyncio.create_task(_tick(advance, tasks[:])))
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in ended:
+                task.result()
+        finally:
+            asking.is_stopping = True
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=_GRACE)
+    at_once = {attempt: asking.rankings[attempt] for attempt in asking.attempts}
+    return Answers(at_once, reader, asking.refusals, asking.notes)
+
+
+async def _tick(advance: Advance, tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Draw the progress bar anew every second."""
+    while not all(task.done() for task in tasks):
+        await asyncio.wait(tasks, timeout=1, return_when=asyncio.ALL_COMPLETED)
+        advance(done=0)
+
+
+QUERY_ID = "rag_metrics.query_id"
+"""The tag that names the question, on every span and event of it."""
+
+_dispatcher = get_dispatcher(__name__)
+_SILENT = (NullSpanHandler, NullEventHandler, CaptureEvents, CaptureSpans)
+
+
+class EvaluatedQuestion:
+    """A question as a span of its own."""
+
+    @_dispatcher.span  # type: ignore[untyped-decorator, unused-ignore]
+    async def evaluate(self, ask: Ask, question: Question, query_id: str, query: str) -> Any:
+        return await ask(question)
+
+
+@contextmanager
+def _traced(question: Question) -> Iterator[EvaluatedQuestion | None]:
+    """A span and a tag of a question, where anybody listens."""
+    root = get_dispatcher()
+    handlers = [*root.span_handlers, *root.event_handlers]
+    if all(isinstance(handler, _SILENT) for handler in handlers):
+        yield None
+        return
+    with instrument_tags({**active_instrument_tags.get(), QUERY_ID: question.query_id}):
+        yield EvaluatedQuestion()

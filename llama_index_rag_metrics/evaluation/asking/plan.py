@@ -1,0 +1,134 @@
+"""All that is known of an evaluation before anything is asked, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+from llama_index_rag_metrics.evaluation.asking.question import Question
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Places, places_for
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics.base import RankingMetric
+from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
+from llama_index_rag_metrics.rankings.run import check_min_score
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
+from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores.scoring.batches import Failed, ScoringOptions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The questions of an evaluation, its metrics, and its options; those of `evaluate`."""
+
+    dataset: RetrievalDataset
+    metrics: Sequence[BaseRetrievalMetric]
+    name: str = ""
+    match_on: MatchOn = "node_id"
+    matcher: MatcherLike | None = None
+    node_postprocessors: Sequence[BaseNodePostprocessor] = ()
+    workers: int = WORKERS
+    timeout: float | None = None
+    journal: str | Path | None = None
+    run: str = ""
+    cache: Cache = field(default_factory=Cache)
+    tokenizer: Tokenizer | None = None
+    min_score: float | None = None
+    repeats: int = 1
+    failed: Failed = "zero"
+    show_progress: bool = False
+    raise_on_error: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("workers", self.workers, "questions to ask at once")
+        check_count("repeats", self.repeats, "times to ask each question")
+        if not isinstance(self.name, str):
+            raise InvalidInput("name", self.name, "a text, what to call the system in reports")
+        if not isinstance(self.run, str):
+            raise InvalidInput("run", self.run, "a text, which names the run in its journal")
+        check_match_on(self.match_on)
+        check_min_score(self.min_score)
+        if self.timeout is not None:
+            expected = "seconds above 0, or None"
+            check_amount("timeout", self.timeout, expected, lambda seconds: seconds > 0)
+        self.scoring.check(self.dataset.relevance)
+        counter = _token_counter(self.metrics, self.tokenizer)
+        places = places_for(self.metrics, self.dataset, self.matcher)
+        object.__setattr__(self, "counter", counter)
+        object.__setattr__(self, "places", places)
+
+    counter: TokenCounter | None = field(init=False, default=None)
+    """Counts tokens; None where no metric needs them, and no tokenizer is given."""
+
+    places: Places | None = field(init=False, default=None)
+    """Finds where passages are in their documents; None where no metric needs it."""
+
+    @property
+    def scoring(self) -> ScoringOptions:
+        return ScoringOptions(failed=self.failed)
+
+    @property
+    def score_cutoff(self) -> float | None:
+        """The score below which nothing is returned, by `min_score` or the last postprocessor."""
+        cutoffs = [self.min_score]
+        if self.node_postprocessors:
+            cutoffs.append(getattr(self.node_postprocessors[-1], "similarity_cutoff", None))
+        return max((cutoff for cutoff in cutoffs if cutoff is not None), default=None)
+
+    @property
+    def computed(self) -> list[BaseRetrievalMetric]:
+        """The metrics that are computed question by question: of texts, and of other packages."""
+        return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
+
+    def question(self, query_id: str) -> Question:
+        metadata = self.dataset.metadata.get(query_id, {})
+        return Question(self.dataset.queries[query_id], query_id=query_id, metadata=metadata)
+
+
+def _token_counter(
+    metrics: Iterable[BaseRetrievalMetric], tokenizer: Tokenizer | None
+) -> TokenCounter | None:
+    needs_tokens = any("tokens" in getattr(metric, "needs", ()) for metric in metrics)
+    if tokenizer is None and not needs_tokens:
+        return None
+    return TokenCounter.of(tokenizer)
+
+
+def check_count(argument: str, value: object, what: str) -> None:
+    check_integer(argument, value, 1, f"a number of {what}, from 1 on")
+
+
+def check_match_on(match_on: object) -> None:
+    if not isinstance(match_on, str) and not callable(match_on):
+        expected = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
+        raise InvalidInput("match_on", match_on, expected)
+
+
+_POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
+
+
+def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]:
+    if postprocessors is None:  # as LlamaIndex has it
+        return []
+    argument = "node_postprocessors"
+    is_one = isinstance(postprocessors, BaseNodePostprocessor)
+    if is_one or not isinstance(postprocessors, Iterable):
+        remedy = "Write [postprocessor]."
+        raise InvalidInput(argument, type(postprocessors), _POSTPROCESSORS, remedy)
+    return [checked_postprocessor(argument, postprocessor) for postprocessor in postprocessors]
+
+
+def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostprocessor:
+    if isinstance(postprocessor, BaseNodePostprocessor):
+        return postprocessor
+    if isinstance(postprocessor, type):
+        remedy = f"Give an instance of it, built as {postprocessor.__name__}(...)."
+        raise InvalidInput(argument, postprocessor, _POSTPROCESSORS, remedy)
+    # its type alone: it may hold a key
+    raise InvalidInput(argument, type(postprocessor), _POSTPROCESSORS)
