@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 
 class Advance(Protocol):
@@ -14,16 +15,21 @@ class Advance(Protocol):
     def __call__(self, *, failed: bool = False, done: int = 1) -> None: ...
 
 
+@cache  # once: Python forgets whom it has warned whenever its filters change
+def _tqdm() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a notebook without ipywidgets has a bar of text
+        from tqdm.auto import tqdm
+    return tqdm
+
+
 @contextmanager
 def progress(
     description: str, total: int, done: int, show: bool, waiting: Callable[[], str] = str
 ) -> Iterator[Advance]:
     """Show how many queries of `total` are done, `done` of them earlier, and what is waited for."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a notebook without ipywidgets has a bar of text
-        from tqdm.auto import tqdm
     n_failed = 0
-    with tqdm(desc=description, total=total, initial=done, disable=not show) as bar:
+    with _tqdm()(desc=description, total=total, initial=done, disable=not show) as bar:
 
         def advance(*, failed: bool = False, done: int = 1) -> None:
             nonlocal n_failed
