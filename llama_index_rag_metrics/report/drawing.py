@@ -12,14 +12,12 @@ from typing import Any
 from llama_index_rag_metrics.report.excerpts import shared_start
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Series
 
-# Paul Tol's bright scheme: told apart by colour-blind eyes, on white and on black
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
-# from little to much: each end is told from white and from black
-POINT_SCALE = ("#4477aa", "#aa3377", "#ee6677")
-CELL_TEXT = "#111827"
+# violet, orange and teal first: told apart in grey and by colour-blind eyes, on white and on black;
+# red and green mean worse and better, and no system
+COLOURS = ("#7c4dea", "#e07b00", "#0d9488", "#3b82c4", "#b08d1f", "#b5479f", "#7d8590")
 
 # what a series has of each point
-_COLUMNS = ("x", "y", "low", "high", "remarks", "hollow", "z", "labels", "members")
+_COLUMNS = ("x", "y", "low", "high", "remarks", "hollow", "labels")
 _FINE_TICK_DECADES = 4
 _TICKS = 5
 _SHORTEST_PREFIX = 4
@@ -31,8 +29,6 @@ def colour_of(series: Series) -> str:
 
 
 def with_known_points(series: Series) -> Series:
-    if not series.y:  # a box
-        return series
     places: Iterable[tuple[Any, Any]] = zip(series.x, series.y, strict=True)
     is_known = [all(isinstance(at, str) or math.isfinite(at) for at in both) for both in places]
     columns: dict[str, Any] = {

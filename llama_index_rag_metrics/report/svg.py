@@ -1,4 +1,4 @@
-"""A figure as SVG: on a page as wide as its place, elsewhere as a picture of its own.
+"""A figure as SVG, as wide as its place.
 
 Across, places are shares of the plot's width; down, pixels: text keeps its size on every screen.
 """
@@ -8,25 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from textwrap import wrap
 from typing import NamedTuple, TypeAlias
 
 from rich.cells import cell_len
 
 from llama_index_rag_metrics.report import drawing
-from llama_index_rag_metrics.report.escape import Element, element, render
+from llama_index_rag_metrics.report.escape import Element, element
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.numbers import count, on_axis
-
-Numbered: TypeAlias = Mapping[str, int]
+from llama_index_rag_metrics.report.numbers import on_axis
 
 _CHARACTER, _ROW = 7.4, 20
-_PLANE, _BARS, _BELOW = 230, 96, 40
+_PLANE, _BELOW = 230, 40
 _NAME_CHARACTERS, _END_CHARACTERS, _LABEL_CHARACTERS = 20, 17, 32
 _LABELLED_WIDTH = 430  # the width by which the labels of points are kept apart
-_PICTURE_WIDTH = 640
 _MOST_NAMED_LINES = 10
 _LINE = 15
 _LOW = 100
@@ -56,63 +51,26 @@ class _Drawn(NamedTuple):
     above: float = 8
 
 
-def picture(figure: Figure, caption: str = "") -> str:
-    """The figure as an SVG file, dark on white, for wherever there is no page around it."""
-    drawn = _drawn(figure, {})
-    heading, remark = (_wrapped(plain(text)) for text in (caption, figure.remark))
-    above = drawn.above + _LINE * len(heading) + 5
-    below = above + drawn.height + _BELOW
-    height = below + _LINE * len(remark)
-    width = _PICTURE_WIDTH - drawn.left - drawn.right
-    svg = element(
-        "svg",
-        element("rect", width="100%", height="100%", fill="#fff"),
-        *(_svg_text(text, 6, _LINE * (n + 1), font_weight="600") for n, text in enumerate(heading)),
-        _placed(
-            _num(drawn.left), above, *drawn.parts, width=_num(width), height=_num(drawn.height)
-        ),
-        *(_svg_text(text, 6, below + _LINE * n + 10, **_QUIET) for n, text in enumerate(remark)),
-        xmlns="http://www.w3.org/2000/svg",
-        width=_num(_PICTURE_WIDTH),
-        height=_num(height),
-        viewBox=f"0 0 {_num(_PICTURE_WIDTH)} {_num(height)}",
-        font_family="system-ui, sans-serif",
-        font_size="12",
-        fill="currentColor",
-        color=drawing.CELL_TEXT,
-        role="img",
-        aria_label=plain(caption) or "figure",
-    )
-    return render(svg)
-
-
-def _wrapped(text: str) -> list[str]:
-    """The text in lines as wide as a picture."""
-    signs = _PICTURE_WIDTH / _CHARACTER * len(text) / max(1, cell_len(text))
-    return wrap(text, max(1, int(signs)))
-
-
-def on_page(figure: Figure, caption: str, numbers: Numbered) -> Element:
-    """The figure for a page; bars carry the numbers of their questions."""
-    drawn = _drawn(figure, numbers)
+def on_page(figure: Figure, caption: str) -> Element:
+    """The figure for a page, as wide as its place."""
+    drawn = _drawn(figure)
     sides = (drawn.above, drawn.right, _BELOW, drawn.left)
     look = {"fill": "currentColor", "role": "img", "aria_label": plain(caption)}
     svg = _placed("0", 0, *drawn.parts, width="100%", height=_num(drawn.height), **look)
     padding = f"padding:{' '.join(f'{_num(side)}px' for side in sides)}"
-    remark = [element("p", plain(figure.remark), class_="quiet")] if figure.remark else []
-    return element("div", element("div", svg, class_="plot", style=padding), *remark)
+    return element("div", svg, class_="plot", style=padding)
 
 
-def _drawn(figure: Figure, numbers: Numbered) -> _Drawn:
+def _drawn(figure: Figure) -> _Drawn:
     known = [*map(drawing.with_known_points, figure.series)]
-    return _FORMS[figure.form](replace(figure, series=known), numbers)
+    return _FORMS[figure.form](replace(figure, series=known))
 
 
 # the heading of its group, its name, and the point of a series that it shows
 _Row: TypeAlias = "tuple[str, str, Series, int]"
 
 
-def _points(figure: Figure, _: Numbered) -> _Drawn:
+def _points(figure: Figure) -> _Drawn:
     """A row for each point, in a group for each name of y where series have several."""
     systems = figure.series
     names = list(dict.fromkeys(str(name) for series in systems for name in series.y))
@@ -137,26 +95,6 @@ def _points(figure: Figure, _: Numbered) -> _Drawn:
         yield _symbol(x.across(float(series.x[at])), y, series, at, title)
 
     return _rows(figure, x, rows, mark)
-
-
-def _row_each(
-    figure: Figure, _: Numbered, *, parts: Callable[[_Scale, Series, float], Iterator[Element]]
-) -> _Drawn:
-    x = _Scale.of(figure.x, [*_numbers(figure, "x"), 0.0])
-
-    def mark(series: Series, _: int, y: float) -> Iterator[Element]:
-        yield element("g", element("title", *_titles(figure, series)), *parts(x, series, y))
-
-    return _rows(figure, x, [("", series.name, series, 0) for series in figure.series], mark)
-
-
-def _box(x: _Scale, series: Series, y: float) -> Iterator[Element]:
-    low, first, median, third, high = map(float, series.x)
-    yield _segment(x.across(low), y, x.across(high), y, **_stroke(series))
-    width = max(100 * (x.at(third) - x.at(first)), 0.3)
-    yield _rect(100 * x.at(first), y - 6, width, 12, fill=drawing.colour_of(series))
-    dark = {"stroke": "currentColor", "stroke_width": "2"}
-    yield _segment(x.across(median), y - 7, x.across(median), y + 7, **dark)
 
 
 def _rows(
@@ -190,7 +128,7 @@ def _rows(
     return _Drawn([*_x_axis(figure, x, y), *parts], y, left, above=above)
 
 
-def _lines(figure: Figure, _: Numbered) -> _Drawn:
+def _lines(figure: Figure) -> _Drawn:
     """Curves with their names at their ends; of many, the last ones are grey and have no name."""
     shown = [series for series in figure.series if len(series.x)]
     named = shown[:_MOST_NAMED_LINES]
@@ -216,27 +154,21 @@ def _lines(figure: Figure, _: Numbered) -> _Drawn:
     return _plane(figure, x, y, height, parts, right=right, prefix=prefix, note=note)
 
 
-def _marks(figure: Figure, _: Numbered) -> _Drawn:
-    """Points of two numbers, a third one by colour, their names where there is room; lines."""
+def _marks(figure: Figure) -> _Drawn:
+    """Points of two numbers, with their names where there is room."""
     x, y = _scales(figure, 0.08)
     height = _PLANE + 70
-    known = [value for series in figure.series for value in series.z if value is not None]
-    dashed = {**_RULE, "stroke_opacity": ".6", "stroke_width": "2", "stroke_dasharray": "4 3"}
-    parts = [_polyline(each, x, y, height, dashed) for each in figure.series if each.is_line]
+    parts: list[Element] = []
     taken: list[tuple[float, float, float]] = []
     for series in figure.series:
-        for at, title in enumerate(() if series.is_line else _titles(figure, series)):
+        for at, title in enumerate(_titles(figure, series)):
             across, down = x.at(float(series.x[at])), y.down(float(series.y[at]), height)
             place = f"{_num(100 * across)}%"
-            fill = _mixed(drawing.POINT_SCALE, series.z[at], known) if series.z else ""
-            parts.append(_symbol(place, down, series, at, title, fill=fill))
+            parts.append(_symbol(place, down, series, at, title))
             if series.labels:
                 label = _label(plain(series.labels[at]), across * _LABELLED_WIDTH, down, taken)
                 parts += [_placed(place, down, *label)]
-    note = ""
-    if figure.z is not None and known:
-        note = f"{plain(figure.z.title)}: blue {count(min(known))}, red {count(max(known))}"
-    return _plane(figure, x, y, height, parts, note=note)
+    return _plane(figure, x, y, height, parts)
 
 
 def _label(
@@ -255,38 +187,9 @@ def _label(
             return
 
 
-def _bars(figure: Figure, numbers: Numbered) -> _Drawn:
-    """The bars of each series, one below the other."""
-    step = max(float(b) - float(a) for series in figure.series for a, b in [series.x[:2]])
-    middles = _numbers(figure, "x")
-    x = _Scale.of(figure.x, [min(middles) - step / 2, max(middles) + step / 2], 0.01)
-    y = _Scale.of(Axis(from_zero=True), [*_numbers(figure, "y"), 1.0])
-    width = 92 * step / (x.high - x.low)
-    height = _BARS if len(figure.series) > 1 else 2 * _BARS
-    parts, top = [_svg_text(plain(figure.y.title), "100%", 12, text_anchor="end", **_QUIET)], 0.0
-    for series in figure.series:
-        parts.append(_svg_text(plain(series.name), 0, top + 12, font_weight="600"))
-        top += _ROW
-        parts += _y_axis(y, height, top)
-        titles = _titles(figure, series)
-        for at, n in enumerate(map(float, series.y)):
-            members = series.members[at] if series.members else ()
-            known = ",".join(str(numbers[name]) for name in members if name in numbers)
-            left, high = 100 * x.at(float(series.x[at])) - width / 2, height - y.down(n, height)
-            bar = _rect(left, top + height - high, width, high, fill=drawing.colour_of(series))
-            if known:
-                bar.set("data-questions", known)
-            bar.append(element("title", titles[at]))
-            parts += [bar] if n else []
-        top += height + 8
-    return _Drawn([*_x_axis(figure, x, top), *parts], top, 36)
-
-
-_FORMS: Mapping[str, Callable[[Figure, Numbered], _Drawn]] = {
+_FORMS: Mapping[str, Callable[[Figure], _Drawn]] = {
     "points": _points,
     "lines": _lines,
-    "bars": _bars,
-    "boxes": partial(_row_each, parts=_box),
     "marks": _marks,
 }
 
@@ -317,21 +220,9 @@ def _scales(figure: Figure, room: float = 0.04) -> tuple[_Scale, _Scale]:
 
 def _titles(figure: Figure, series: Series) -> list[str]:
     """What each point shows under the pointer: the name of its series, and its remark."""
-    name = "" if figure.form in ("marks", "bars") else series.name
+    name = "" if figure.form == "marks" else series.name
     remarks = series.remarks or [""] * max(1, len(series.y))
     return [plain(": ".join(filter(None, (name, remark)))) for remark in remarks]
-
-
-def _mixed(colours: Sequence[str], value: float | None, known: Sequence[float]) -> str:
-    """The colour of a number on a scale from the least to the greatest that is known."""
-    if value is None:
-        return "none"
-    low, high = min(known), max(known)
-    place = (value - low) / (high - low) * (len(colours) - 1) if high > low else 0.0
-    first = min(int(place), len(colours) - 2)
-    ends = (bytes.fromhex(colour[1:]) for colour in colours[first : first + 2])
-    mixed = [round(a + (b - a) * (place - first)) for a, b in zip(*ends, strict=True)]
-    return f"#{bytes(mixed).hex()}"
 
 
 def _numbers(figure: Figure, *columns: str) -> list[float]:
@@ -394,7 +285,7 @@ def _x_axis(figure: Figure, x: _Scale, height: float) -> Iterator[Element]:
         yield _centred(x.label(tick), 100 * x.at(tick), height + 15, **look)
     if figure.zero_line:
         dashed = {"stroke": "currentColor", "stroke_dasharray": "2 2"}
-        zero = x.across(figure.zero)
+        zero = x.across(0.0)
         yield _segment(zero, 0, zero, height, **dashed)
     yield _x_title(figure, height)
 
@@ -426,12 +317,10 @@ def _polyline(
     return _placed("0", 0, line, width="100%", height=_num(height), **box)
 
 
-def _symbol(
-    across: str, y: float, series: Series, at: int, title: str, *, fill: str = "", **look: str
-) -> Element:
+def _symbol(across: str, y: float, series: Series, at: int, title: str, **look: str) -> Element:
     """The series' mark, hollow or not: another one each time that a colour comes again."""
     shape = _SHAPES[(series.number + series.number // len(drawing.COLOURS)) % len(_SHAPES)]
-    colour = fill or drawing.colour_of(series)
+    colour = drawing.colour_of(series)
     if series.hollow and series.hollow[at]:
         look |= {"fill": "transparent", "stroke": colour, "stroke_width": "1.6"}
     else:
@@ -445,11 +334,6 @@ def _placed(x: str, y: float, *children: Element, **look: str) -> Element:
 
 def _segment(x1: str, y1: float, x2: str, y2: float, **look: str) -> Element:
     return element("line", x1=x1, y1=_num(y1), x2=x2, y2=_num(y2), **look)
-
-
-def _rect(left: float, top: float, width: float, height: float, **look: str) -> Element:
-    across, wide = f"{_num(left)}%", f"{_num(width)}%"
-    return element("rect", x=across, y=_num(top), width=wide, height=_num(height), **look)
 
 
 def _svg_text(text: str, x: float | str, y: float, **look: str) -> Element:

@@ -8,7 +8,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import without_prefix
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import render
-from llama_index_rag_metrics.report.figure import FIGURES, Figure
+from llama_index_rag_metrics.report.figure import CAPTIONS, Figure
 from llama_index_rag_metrics.report.numbers import interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
 
@@ -81,9 +81,9 @@ def figure(kind: str, drawn: Figure | None, metric: str = "") -> str:
     """A drawing with its caption; "" where there is nothing to draw."""
     if drawn is None:
         return ""
-    caption = FIGURES[kind].caption
+    caption = CAPTIONS[kind]
     title = f"{caption}: {metric}" if metric else caption
-    drawing = render(on_page(drawn, title, {}))
+    drawing = render(on_page(drawn, title))
     return f"<figure><figcaption>{escape(title)}</figcaption>{drawing}</figure>"
 
 

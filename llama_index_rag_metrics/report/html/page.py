@@ -12,7 +12,7 @@ from string import Template
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
-from llama_index_rag_metrics.report.figure import FIGURES
+from llama_index_rag_metrics.report.figure import CAPTIONS, MOST_ABREAST
 from llama_index_rag_metrics.report.html import fragments as f
 from llama_index_rag_metrics.report.html.assets import asset, script_source
 from llama_index_rag_metrics.report.html.questions import Asking, question
@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.atomic_files import write_text
 _IN_SIGHT = ("differences", "tradeoff")
 _BY_METRIC = ("by_cutoff", "tradeoff")
 # how many characters all questions may take: of few, of each of many, and of as many as there are
-_SMALL_PAGE, _EACH, _LARGE_PAGE = 118_000, 1_900, 5_000_000
+_SMALL_PAGE, _EACH, _LARGE_PAGE = 104_000, 1_800, 5_000_000
 _NOTEBOOK_ROOM = 3_000
 _POLICY = (
     "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; "
@@ -122,14 +122,21 @@ def _folds(report: m.Report) -> Iterator[str]:
     for kind in report.figures:
         if kind not in _IN_SIGHT:
             drawn = "".join(_figures(report, kind))
-            yield f.fold(FIGURES[kind].caption, drawn)
+            yield f.fold(CAPTIONS[kind], drawn)
 
 
 def _figures(report: m.Report, kind: str) -> Iterator[str]:
     if kind not in report.figures:
         return
-    metric = report.headline if kind in _BY_METRIC else None
-    yield f.figure(kind, report.figures[kind](metric), metric or "")
+    draw = report.figures[kind]
+    if kind in _BY_METRIC:
+        yield f.figure(kind, draw(report.headline), report.headline)
+        return
+    drawn = draw(None)
+    if drawn is not None and len(drawn.series) > MOST_ABREAST:
+        yield f.figure(kind, draw(report.headline), report.headline)
+    else:
+        yield f.figure(kind, drawn)
 
 
 def _questions(queries: m.Queries) -> Iterator[str]:
