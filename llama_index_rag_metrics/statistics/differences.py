@@ -1,7 +1,8 @@
 """Intervals of paired differences that are always there: Student's t with two pseudo-queries.
 
 One gains M and one loses as much, where M² = (Σd² + R²) / (k + 1) is the mean square of the changes
-that matter, one of R (`widest_apart`) among them, and k = (Σ|d|)² / Σd² their effective number. Of
+that matter, one of R (`widest_apart`) among them, and k their effective number: (Σ|d|)² / Σd², but
+at most Σ min(1, 10 |d| / R), so that noise doesn't count. Of
 differences that are -1, 0 or 1 that is the interval of Agresti and Min (2005) and of Bonett and
 Price (2012); with many changes, the plain one. Clusters are units as queries are: their sums over
 the mean size take the place of d, R is that of a cluster as large as questions see them on average,
@@ -70,6 +71,8 @@ def unvaried(units: Units) -> BoolArray:
     return np.asarray(pull * units.n <= NOISE, np.bool_)
 
 
+_LARGE = 0.1  # a change of this share of R, or a larger one, counts whole
+
 # how often the gate counts R: once, it passes up to 11 % of changes that are at its limit
 CAUTIOUS = 2
 
@@ -92,6 +95,16 @@ def widest_apart(
     return np.where(apart > NOISE, reach, unseen)
 
 
+def effective_changes(changes: FloatArray, widest: FloatArray) -> FloatArray:
+    """(columns,) how many changes of one size say as much as these, (units, columns).
+
+    One below a tenth of R counts by its size: else thirty changes of a millionth were as many.
+    """
+    alike = ratio(np.square(changes.sum(axis=0)), np.square(changes).sum(axis=0))
+    sized = np.minimum(1.0, ratio(changes, widest * _LARGE)).sum(axis=0)
+    return np.minimum(alike, sized)
+
+
 def pseudo_queries(
     units: Units,
     widest: FloatArray | float = math.inf,
@@ -111,7 +124,7 @@ def pseudo_queries(
     squares = np.square(changes).sum(axis=0)
     reach = ratio(widest, ratio(units.n_even, count))
     largest = np.where(np.isfinite(widest), reach, changes.max(axis=0, initial=0.0))
-    effective = ratio(np.square(changes.sum(axis=0)), squares)
+    effective = effective_changes(changes, largest)
     pseudo = (squares + counted * np.square(largest)) / (effective + counted)
     total = count + 2
     centre = values.sum(axis=0) / total

@@ -2,10 +2,12 @@
 
 n scores of the mean m, within 0 and 1, are worth as many zeros and ones as have the same standard
 error: n' = m(1 - m) / (s² / n + m(1 - m) / n²), at least n, with Student's quantile. The second
-term is a query that no one has seen yet. Clusters are units as queries are, and n is how many of
-one size say as much; s² / n is then cluster-robust. The next one may be larger, and half of the
-range apart: a quarter of the variance of sizes, as questions see them, is added to it. How often
-these intervals cover stands in docs/measurements.md.
+term is a query that no one has seen yet. Each end has its own s² = (Σ(x - m)² + (end - m)² / 2) /
+(n - 1/2): half an imagined query scores as low, or as high, as there is, so that many small misses
+hide no whole one. Zeros and ones alone need none. Clusters are units as queries are, and n is how
+many of one size say as much; s² / n is then cluster-robust. The next one may be larger, and half of
+the range apart: a quarter of the variance of sizes, as questions see them, is added to it. How
+often these intervals cover stands in docs/measurements.md.
 """
 
 from __future__ import annotations
@@ -74,17 +76,24 @@ def mean_intervals(
     units = units_of(columns, clusters)
     bounds = bounds_of(columns, limits)
     seen = limits_seen(columns, bounds)
-    low, high = wilson_ends(
-        units.means, seen, effective_queries(units, *seen), units.n_even, confidence
+    are_hits = _are_hits(columns, bounds)
+    low, high = (
+        wilson_ends(
+            units.means,
+            seen,
+            effective_queries(units, seen, np.where(are_hits, np.nan, end)),
+            units.n_even,
+            confidence,
+        )[position]
+        for position, end in enumerate(seen)
     )
-    proportion = _are_proportions(columns, units, bounds)
     return [
         _interval(
             column[~np.isnan(column)],
             units,
             position,
             (float(low[position]), float(high[position])),
-            confidence if proportion[position] else None,
+            confidence if are_hits[position] and not units.clustered else None,
             is_bounded=bool(np.isfinite(bounds[position]).all()),
         )
         for position, column in enumerate(columns.T)
@@ -152,14 +161,25 @@ def wilson_ends(
     return lowest + span * low, lowest + span * high
 
 
-def effective_queries(units: Units, lowest: FloatArray, highest: FloatArray) -> FloatArray:
-    """(columns,) how many zeros and ones of the same mean would tell as much as the scores."""
-    span, count = highest - lowest, units.n_even
+def effective_queries(
+    units: Units, limits: tuple[FloatArray, FloatArray], imagined: FloatArray
+) -> FloatArray:
+    """(columns,) how many zeros and ones of the same mean would tell as much as the scores.
+
+    Half a unit more is taken to score `imagined`, (columns,); NaN for none.
+    """
+    lowest, highest = limits
+    span, count, n = highest - lowest, units.n_even, units.n_units
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     most = share * (1 - share)
-    error = np.where(count > 1, units.standard_errors / span, 0.0)
+    squares = np.square(units.influence * n).sum(axis=0)
+    squares_with_half = squares + np.square(imagined - units.means) / 2
+    variance = np.where(
+        np.isnan(imagined), ratio(squares, n - 1), ratio(squares_with_half, n - 0.5)
+    )
+    error = np.where(count > 1, ratio(variance, n) / np.square(span), 0.0)
     unseen = ratio(most, np.square(count)) + units.share_variance / 4
-    return np.maximum(ratio(most, np.square(error) + unseen), np.maximum(count, 1))
+    return np.maximum(ratio(most, error + unseen), np.maximum(count, 1))
 
 
 def _score_interval(
@@ -198,10 +218,8 @@ def _interval(
     return MeanInterval(mean, min(ends[0], mean), max(ends[1], mean), n, method, note)
 
 
-def _are_proportions(columns: FloatArray, units: Units, bounds: FloatArray) -> BoolArray:
-    """(columns,) whether queries, not clusters, score 0 or 1 alone, and no other limit is given."""
-    if units.clustered:
-        return np.zeros(columns.shape[1], np.bool_)
+def _are_hits(columns: FloatArray, bounds: FloatArray) -> BoolArray:
+    """(columns,) whether scores are 0 and 1 alone, and no other limit is given."""
     may_be: BoolArray = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
     has_no_other: BoolArray = np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
     return may_be & has_no_other

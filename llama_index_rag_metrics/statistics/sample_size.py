@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.statistics.differences import CAUTIOUS
+from llama_index_rag_metrics.statistics.differences import CAUTIOUS, effective_changes
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 ALPHA = 0.05
@@ -53,7 +53,7 @@ class Changes:
     """How questions change from one system to another, as far as it decides how many are needed."""
 
     deviation: float  # the standard deviation of the differences, those of 0 among them
-    share: float  # of questions that change; the effective one, (Σ|d|)² / (n Σd²)
+    share: float  # of questions that change; the effective one, k / n
     widest: float = 1.0  # R, how far two scores can be apart
     size: float = 1.0  # questions in a cluster; 1 without clusters
     evenness: float = 1.0  # of clusters, how many of one size say as much
@@ -66,10 +66,10 @@ class Changes:
             n, n_units = float(units.n[position]), int(units.n_units[position])
             size = n / n_units if n_units else 1.0
             changes = units.sums[:, position] / size
-            moved = float(np.abs(changes).sum())
             squares = float(np.square(changes).sum())
-            effective = moved**2 / squares if squares else 0.0
             evenness = float(units.n_even[position]) / n_units if n_units else 1.0
+            largest = np.array([reach / evenness])
+            effective = float(effective_changes(np.abs(changes)[:, None], largest)[0])
             unseen = _UNSEEN * (squares + (reach / evenness) ** 2) / (effective + 1)
             total = n_units + _UNSEEN
             pull = units.influence[:, position] * n_units

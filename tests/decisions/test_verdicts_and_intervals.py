@@ -128,3 +128,28 @@ def check_decision(comparison: Comparison) -> None:
         leaders = [each for each in primary if each.outcome == "better"]
         leader = max(leaders, key=lambda each: each.gain).system if leaders else comparison.baseline
         assert choices[0].endswith(f"{'use' if leaders else 'keep'} {leader}.")
+
+
+@examples(60)
+@given(
+    n=st.integers(10, 60),
+    tiny=st.lists(st.floats(-0.00099, 0.00099), min_size=1, max_size=60),
+    large=st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), max_size=10),
+)
+def test_changes_below_a_thousandth_of_r_turn_no_outcome(
+    n: int, tiny: list[float], large: list[float]
+) -> None:
+    """30 of 50 scores moved by a millionth turned "can't tell" into "alike"."""
+    base = np.tile([1.0, 0.5, 0.0, 0.5, 0.5], 12)[:n]
+    changed = base.copy()
+    for position, change in enumerate(large):
+        changed[position] = np.clip(base[position] + change, 0, 1)
+    moved = changed.copy()
+    for position, change in zip(range(len(large), n), tiny, strict=False):
+        moved[position] = np.clip(changed[position] + change, 0, 1)
+    ids = [f"q{number:02}" for number in range(n)]
+    outcomes = []
+    for column in (changed, moved):
+        systems = {"a": Scores(ids, {"mrr": base}), "b": Scores(ids, {"mrr": column})}
+        outcomes.append(compare(systems, "a")["b", "mrr"].outcome)
+    assert outcomes[0] == outcomes[1]

@@ -70,6 +70,16 @@ def test_many_tiny_changes_hide_no_large_loss() -> None:
     assert bounds_of(among_tiny) == pytest.approx(bounds_of(large), rel=1e-3)
 
 
+def test_changes_below_a_tenth_of_r_count_by_their_size() -> None:
+    # 30 of 50 by a hundredth of R, 2 by a fifth: k = 30 × 0.1 + 2 = 5, where (Σ|d|)² / Σd² is 5.9
+    values = np.array([0.01] * 30 + [0.2] * 2 + [0.0] * 18)
+    squares = 30 * 0.01**2 + 2 * 0.2**2
+    pseudo = math.sqrt((squares + 1) / (5 + 1))
+    sample = np.append(values, [pseudo, -pseudo])
+    theirs = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
+    assert bounds_of(values) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
 def test_r_counted_twice_is_two_of_the_changes_that_matter() -> None:
     # 4 losses of 0.2 among 20: k = 4, M² = (4 × 0.04 + 2 × 1) / (4 + 2) = 0.36
     losses = np.array([-0.2] * 4 + [0.0] * 16)
