@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
+from itertools import chain
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
@@ -67,11 +68,12 @@ class Relevance(list[str]):
     def __init__(self, judgements: Iterable[str] | Mapping[str, float] = ()) -> None:
         if hasattr(self, "_grades"):
             self._refuse()
-        self._grades = _read_grades(judgements)
-        self._alternatives = self._facet_names = self._weights = self._spans = None
         if isinstance(judgements, Relevance):
             for slot in Relevance.__slots__:
                 setattr(self, slot, getattr(judgements, slot))
+        else:
+            self._grades = _read_grades(judgements)
+            self._alternatives = self._facet_names = self._weights = self._spans = None
         super().__init__(item for item, grade in self._grades.items() if grade > 0)
 
     @classmethod
@@ -100,12 +102,13 @@ class Relevance(list[str]):
     def _of_alternatives(
         cls, alternatives: Groups, grades: Mapping[str, float] | None
     ) -> Relevance:
-        members = dict.fromkeys((item for group in alternatives for item in group), 1.0)
+        members = dict.fromkeys(chain.from_iterable(alternatives), 1.0)
         relevance = cls({**members, **_read_grades(grades or {})})
         for item in members:
-            if relevance._grades[item] <= 0:
+            grade = relevance._grades[item]
+            if grade <= 0:
                 expected = "a number above 0, since it is in a group"
-                raise InvalidInput(f"grade of {item!r}", relevance._grades[item], expected)
+                raise InvalidInput(f"grade of {item!r}", grade, expected)
         relevance._alternatives = alternatives
         relevance._weights = (1.0,) * len(alternatives)
         return relevance
@@ -135,14 +138,15 @@ class Relevance(list[str]):
         if not isinstance(facets, Mapping):
             raise InvalidInput("facets", facets, "a mapping from facet name to ids")
         relevance = cls._of_alternatives(tuple(map(_read_group, facets.values())), grades)
-        relevance._facet_names = tuple(facets)
+        by_name = dict.fromkeys(facets, 1.0)
         for name, weight in (weights or {}).items():
             if name not in facets:
                 expected = f"facets to be weighted, which are {', '.join(map(repr, facets))}"
                 raise InvalidInput("weights", name, expected)
             if not isinstance(weight, Real) or not 0 < weight <= HIGHEST_GRADE:
                 raise InvalidInput(f"weight of facet {name!r}", weight, "a finite number above 0")
-        relevance._weights = tuple(float((weights or {}).get(name, 1.0)) for name in facets)
+            by_name[name] = float(weight)
+        relevance._facet_names, relevance._weights = tuple(facets), tuple(by_name.values())
         return relevance
 
     @classmethod
@@ -166,17 +170,18 @@ class Relevance(list[str]):
             >>> Relevance.of_spans([("moons.txt", 100, 200)]).spans["moons.txt[100:200]"]
             Span(source='moons.txt', start=100, end=200)
         """
-        read = [read_span(f"passage {n}", place) for n, place in enumerate(spans, 1)]
-        numbers = [1.0] * len(read) if grades is None else list(grades)
-        if len(numbers) != len(read):
-            raise InvalidInput("grades", len(numbers), f"one for each of the {len(read)} spans")
-        ids = [f"{span.source}[{span.start}:{span.end}]" for span in read]
+        places = [read_span(f"passage {n}", place) for n, place in enumerate(spans, 1)]
+        numbers = [1.0] * len(places) if grades is None else list(grades)
+        if len(numbers) != len(places):
+            raise InvalidInput("grades", len(numbers), f"one for each of the {len(places)} spans")
+        ids = [f"{span.source}[{span.start}:{span.end}]" for span in places]
         judged: dict[str, float] = {}
         for item, grade in zip(ids, numbers, strict=True):
             if judged.setdefault(item, grade) != grade:
-                both = (judged[item], grade)
-                raise InvalidInput(f"grades of {item!r}", both, "one grade", "It is given twice.")
-        return cls(judged).with_spans(dict(zip(ids, read, strict=True)))
+                grades_of_item = (judged[item], grade)
+                remedy = "It is given twice."
+                raise InvalidInput(f"grades of {item!r}", grades_of_item, "one grade", remedy)
+        return cls(judged).with_spans(dict(zip(ids, places, strict=True)))
 
     def with_spans(self, spans: Mapping[str, SpanLike]) -> Relevance:
         """The same relevance, with the places of its ids.
@@ -189,8 +194,8 @@ class Relevance(list[str]):
             InvalidInput: a span isn't (document id, start, end).
         """
         placed = Relevance(self)
-        read = {item: read_span(item, span) for item, span in spans.items()}
-        placed._spans = {item: read[item] for item in self._grades if item in read}
+        places = {item: read_span(item, span) for item, span in spans.items()}
+        placed._spans = {item: places[item] for item in self._grades if item in places}
         return placed
 
     @classmethod
@@ -213,7 +218,8 @@ class Relevance(list[str]):
                 return cls.groups(**plain)
             if isinstance(plain.get("spans"), Mapping):
                 return cls.of(plain["judgements"]).with_spans(plain["spans"])
-        if isinstance(judgements, (Mapping, str, bytes)) or not isinstance(judgements, Iterable):
+            return cls(plain)
+        if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
             return cls(judgements)
         items: list[Any] = list(judgements)
         refuse_pairs(items)
@@ -256,25 +262,27 @@ class Relevance(list[str]):
         if self._spans is not None:
             spans = {item: list(span) for item, span in self._spans.items()}
             return {"judgements": self._without_spans().to_plain(), "spans": spans}
+        if self._alternatives is None:
+            return dict(self._grades) if self.is_graded else list(self)
+        groups = [list(group) for group in self._alternatives]
+        plain: dict[str, Any] = {"groups": groups}
         if self._facet_names is not None:
-            return self._plain_facets()
-        if self.alternatives is not None:
-            groups = [list(group) for group in self.alternatives]
-            return {"groups": groups, "grades": dict(self._grades)} if self.is_graded else groups
-        return dict(self._grades) if self.is_graded else list(self)
+            names = self._facet_names
+            plain = {"facets": dict(zip(names, groups, strict=True))}
+            weights = zip(names, self._weights or (), strict=True)
+            weighted = {name: weight for name, weight in weights if weight != 1}
+            if weighted:
+                plain["weights"] = weighted
+        elif not self.is_graded:
+            return groups
+        if self.is_graded:
+            plain["grades"] = dict(self._grades)
+        return plain
 
     def _without_spans(self) -> Relevance:
         bare = Relevance(self)
         bare._spans = None
         return bare
-
-    def _plain_facets(self) -> dict[str, Any]:
-        columns = (self._facet_names or (), self._alternatives or (), self._weights or ())
-        rows = list(zip(*columns, strict=True))
-        plain: dict[str, Any] = {"facets": {name: list(group) for name, group, _ in rows}}
-        if weighted := {name: weight for name, _, weight in rows if weight != 1}:
-            plain["weights"] = weighted
-        return plain | ({"grades": dict(self._grades)} if self.is_graded else {})
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Relevance):
@@ -287,28 +295,23 @@ class Relevance(list[str]):
     __hash__ = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._spans is not None:
+        if self._spans is not None or self._facet_names is not None:
             return Relevance.of, (self.to_plain(),)
-        if self._facet_names is not None:
-            return Relevance.of, (self._plain_facets(),)
-        if self.alternatives is not None:
-            grades = self._grades if self.is_graded else None
-            return Relevance.groups, (self.alternatives, grades)
-        return Relevance, (self._grades,)
+        if self._alternatives is None:
+            return Relevance, (self._grades,)
+        return Relevance.groups, (self._alternatives, self._grades if self.is_graded else None)
 
     def __repr__(self) -> str:
         if self._spans is not None:
             spans = {item: tuple(span) for item, span in self._spans.items()}
             return f"{self._without_spans()!r}.with_spans({spans!r})"
-        if self._facet_names is not None:
-            plain = self._plain_facets()
-            facets = repr(plain.pop("facets"))
-            options = (f", {name}={value!r}" for name, value in plain.items())
-            return f"Relevance.facets({facets}{''.join(options)})"
-        if self.alternatives is None:
-            return f"Relevance({self.to_plain()!r})"
-        grades = f", grades={self._grades!r}" if self.is_graded else ""
-        return f"Relevance.groups({[list(group) for group in self.alternatives]!r}{grades})"
+        plain = self.to_plain()
+        if self._alternatives is None:
+            return f"Relevance({plain!r})"
+        parts = plain if isinstance(plain, dict) else {"groups": plain}
+        (kind, groups), *options = parts.items()
+        arguments = "".join(f", {name}={value!r}" for name, value in options)
+        return f"Relevance.{kind}({groups!r}{arguments})"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a Relevance can't be changed: build a new one from .grades")
@@ -318,12 +321,12 @@ class Relevance(list[str]):
 
 
 def _read_grades(judgements: object) -> dict[str, float]:
-    if isinstance(judgements, Relevance):
-        return judgements._grades
     if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
+        remedy = id_remedy(judgements)
+        if isinstance(judgements, str):
+            remedy = "Write one id as ['id']."
         expected = "a list of ids or a mapping from id to grade"
-        remedy = "Write one id as ['id']." if isinstance(judgements, str) else ""
-        raise InvalidInput("expected_ids", judgements, expected, remedy or id_remedy(judgements))
+        raise InvalidInput("expected_ids", judgements, expected, remedy)
     if isinstance(judgements, Mapping):
         return {_read_id(item): _read_grade(item, grade) for item, grade in judgements.items()}
     return dict.fromkeys(map(_read_id, judgements), 1.0)

@@ -29,7 +29,7 @@ else:
     pl, pa = Lazy("polars"), Lazy("pyarrow")
 
 QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
-GRADES, RETRIEVED_TOKENS = "grades", "retrieved_tokens"
+GRADES, WEIGHTS, RETRIEVED_TOKENS = "grades", "facet_weights", "retrieved_tokens"
 EXPECTED_SPANS, RETRIEVED_SPANS = "expected_spans", "retrieved_spans"
 
 FIELDS = {TOKENS: (RETRIEVED_TOKENS,), SPANS: (EXPECTED_SPANS, RETRIEVED_SPANS)}
@@ -105,6 +105,10 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
         for row, grades in enumerate(frame[GRADES].to_list()):
             if grades is not None and relevance[row] is not None:
                 relevance[row] = dict(zip(relevance[row], grades, strict=True))
+    elif is_grouped and WEIGHTS in frame.columns:
+        for row, weights in enumerate(frame[WEIGHTS].to_list()):
+            if weights is not None and relevance[row] is not None:
+                relevance[row] = _weighted(frame, row, relevance[row], weights)
     retrieved = [ids or [] for ids in frame[RETRIEVED].to_list()]
     tokens: list[Any] = [None] * len(frame)
     spans: list[Any] = [None] * len(frame)
@@ -126,6 +130,17 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
         for items, counts, places in zip(retrieved, tokens, spans, strict=True)
     ]
     return judge(relevance, rankings, needs)
+
+
+def _weighted(
+    frame: pl.DataFrame, row: int, groups: list[list[str]], weights: list[float]
+) -> Relevance:
+    if len(weights) != len(groups):
+        expected = f"{len(groups)} weights, one for each group"
+        raise InvalidInput(f"{WEIGHTS} of {hashes.row_name(frame, row)}", len(weights), expected)
+    names = [str(number) for number in range(len(groups))]
+    facets = dict(zip(names, groups, strict=True))
+    return Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
 
 
 def _read_spans(

@@ -37,7 +37,7 @@ def likeness(expected: Sequence[str], retrieved: Sequence[str]) -> FloatArray:
     five letters is looked for as it is, a word as a word.
 
     >>> passage = "Enceladus has geysers of water."
-    >>> likeness([passage], [f"Saturn has moons. {passage} Io has volcanoes.", "Geysers"])
+    >>> likeness([passage], [f"Saturn has moons. {passage} Io has volcanoes.", "Nothing."])
     array([[1.],
            [0.]])
     """

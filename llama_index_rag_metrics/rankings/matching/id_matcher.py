@@ -132,7 +132,7 @@ class LabelCheck:
 
 
 def seen_apart(text: str, other: str) -> tuple[str, str]:
-    """Return how two ids are shown: with escapes where they look the same.
+    r"""Return how two ids are shown: with escapes where they look the same.
 
     >>> seen_apart("caf\xe9", "cafe\u0301")
     ("'caf\\xe9'", "'cafe\\u0301'")

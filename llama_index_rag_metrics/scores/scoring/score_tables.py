@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,13 +18,13 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     GRADES,
     QUERY_ID,
     RETRIEVED,
+    WEIGHTS,
     check_undamaged,
     frame_of,
     judge_table,
     with_expected_ids,
 )
 from llama_index_rag_metrics.rankings.judging.beside import needs_of
-from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, ERROR)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, WEIGHTS, ERROR)
 
 _READS_ALL = "score_rankings(qrels, read_run(path), …) reads them."
 
@@ -157,10 +158,16 @@ def _fit_of(table: Any) -> list[str]:
     ids = frame[QUERY_ID] if QUERY_ID in frame.columns else range(len(frame))
     columns = zip(map(str, ids), frame[EXPECTED].to_list(), frame[RETRIEVED].to_list(), strict=True)
     asked = [
-        Asked(query_id, () if judged is None else Relevance.of(judged), retrieved or ())
+        Asked(query_id, _distinct(judged or ()), retrieved or ())
         for query_id, judged, retrieved in columns
     ]
     return fit_notes(asked.__getitem__, len(asked))
+
+
+def _distinct(labels: Iterable[str | Sequence[str]]) -> list[str]:
+    """The ids of labels, or of the groups that they are in, each once."""
+    groups = (label if isinstance(label, list) else [label] for label in labels)
+    return list(dict.fromkeys(chain.from_iterable(groups)))
 
 
 def _score(
