@@ -33,16 +33,19 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
     if is_number or value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, Mapping):
-        return {
-            _key(key, path, strict): jsonable(member, *path, key, strict=strict)
-            for key, member in value.items()
-        }
+        plain_members = {}
+        for key, member in value.items():
+            plain_members[_key(key, path, strict)] = jsonable(member, *path, key, strict=strict)
+        return plain_members
     if isinstance(value, np.ndarray):
-        return jsonable(list(value) if value.ndim else value[()], *path, strict=strict)
+        items = list(value) if value.ndim else value[()]
+        return jsonable(items, *path, strict=strict)
     if isinstance(value, (list, tuple)):
         return [jsonable(member, *path, index, strict=strict) for index, member in enumerate(value)]
     plain = _plain(value)
-    return _refuse(value, path) if strict and plain is value else plain
+    if strict and plain is value:
+        raise _refusal(value, path)
+    return plain
 
 
 def _plain(value: Any) -> Any:
@@ -61,16 +64,18 @@ def _plain(value: Any) -> Any:
 
 def _key(key: Any, path: tuple[object, ...], strict: bool) -> Any:
     plain = jsonable(key, *path, key, strict=strict)
-    if isinstance(plain, list):
-        return _refuse(key, (*path, key)) if strict else key
-    return plain
+    if not isinstance(plain, list):
+        return plain
+    if strict:
+        raise _refusal(key, (*path, key))
+    return key
 
 
-def _refuse(value: object, path: tuple[object, ...]) -> None:
+def _refusal(value: object, path: tuple[object, ...]) -> InvalidInput:
     argument, *keys = path or ("value",)
-    place = f"{argument}{''.join(f'[{key!r}]' for key in keys)}"
+    location = str(argument) + "".join(f"[{key!r}]" for key in keys)
     remedy = "Make it a text or a number, or leave it out."
-    raise InvalidInput(place, value, "what JSON can hold", remedy)
+    return InvalidInput(location, value, "what JSON can hold", remedy)
 
 
 _DEVICES = (Path("/dev"), Path("/dev/fd"))
@@ -92,7 +97,7 @@ def whole_file(path: Path) -> Iterator[Path]:
             mode = _mode(path)
             # O_EXCL follows no link that somebody may have laid there
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-            os.close(os.open(partial, flags, 0o666 if mode is None else mode | stat.S_IWUSR))
+            os.close(os.open(partial, flags, mode | stat.S_IWUSR if mode else 0o666))
             yield partial
             _to_disk(partial)
             if mode is not None:

@@ -212,12 +212,12 @@ class Cache:
     def _warn(self, error: Exception) -> None:
         if not self._failed:
             self._failed = True
-            what = describe_error(error)
-            warn_caller(CacheWarning(f"the cache fails, and the run goes on without it: {what}"))
+            reason = describe_error(error)
+            warn_caller(CacheWarning(f"the cache fails, and the run goes on without it: {reason}"))
 
     def __repr__(self) -> str:
-        where = "memory" if self.path is None else str(self.path)
-        return f"<Cache in {where}: {self.cached} cached, {self.fresh} fresh>"
+        location = str(self.path or "memory")
+        return f"<Cache in {location}: {self.cached} cached, {self.fresh} fresh>"
 
 
 class _Abandoned(Exception):

@@ -86,7 +86,7 @@ class InvalidInput(RagMetricsError, ValueError):
                 sentence = f"{argument}{sentence.removeprefix(self.argument)}"
             elif argument != self.argument:
                 sentence = f"{argument}: {sentence}"
-        return f"{sentence} {remedy}" if remedy else sentence
+        return f"{sentence} {remedy}".rstrip()
 
 
 class UnusableAnswer(InvalidInput):
@@ -151,9 +151,10 @@ class FileFormatError(RagMetricsError, ValueError):
     ) -> None:
         self.path, self.line = path, line
         location = path if line is None else f"{path}, line {line}"
-        is_known = not isinstance(value, str) or value  # an array has no truth, nor equals a text
-        got = f", got {shorten(value)}" if is_known else ""
-        super().__init__(sentence or f"{location}: expected {expected}{got}.")
+        message = f"{location}: expected {expected}."
+        if not isinstance(value, str) or value:  # an array has no truth, nor equals a text
+            message = f"{location}: expected {expected}, got {shorten(value)}."
+        super().__init__(sentence or message)
 
 
 class JournalMismatch(RagMetricsError, ValueError):
@@ -215,8 +216,10 @@ class ScorerFailed(RagMetricsError):
         self, scorer: str, reason: str, request_id: str | None = None, status: int | None = None
     ) -> None:
         self.request_id, self.status = request_id, status
-        request = f" (request {request_id})" if request_id else ""
-        super().__init__(f"{scorer}: {reason}{request}")
+        message = f"{scorer}: {reason}"
+        if request_id:
+            message = f"{message} (request {request_id})"
+        super().__init__(message)
 
 
 class GateFailed(RagMetricsError, AssertionError):
@@ -333,7 +336,9 @@ def capture_damaged(events: int, error: str) -> RagMetricsError:
 
 def generation_failed(node_id: str, error: str, failed: int, asked: int) -> ScorerFailed:
     """The error where asking the LLM for questions failed, for one node or for all."""
-    extent = f"{failed} of {asked} nodes failed; the first is" if failed > 1 else "it failed on"
+    extent = "it failed on"
+    if failed > 1:
+        extent = f"{failed} of {asked} nodes failed; the first is"
     return ScorerFailed("generating questions failed", f"{extent} node {node_id!r}: {error}")
 
 
@@ -341,21 +346,23 @@ def no_questions(nodes: int, refused: Sequence[str]) -> ScorerFailed:
     """The error where the LLM answered, and nothing in its answers is a question."""
     if not nodes:
         return ScorerFailed("no questions", "none of the nodes has any text. Pass nodes with text.")
-    answers = f"Answers by node: {join_first(refused)}." if refused else "They are empty."
+    answers = "They are empty."
+    if refused:
+        answers = f"Answers by node: {join_first(refused)}."
     remedy = (
         "Questions end with a question mark or begin like 'Explain …', one per line: ask for that "
         "in qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
     )
-    where = f"no questions in the LLM's answers for {nodes} nodes"
-    return ScorerFailed("generate_question_context_pairs", f"{where}. {answers} {remedy}")
+    reason = f"no questions in the LLM's answers for {nodes} nodes. {answers} {remedy}"
+    return ScorerFailed("generate_question_context_pairs", reason)
 
 
 def baseline_mismatch(differences: Mapping[str, Sequence[str]]) -> InvalidInput:
     """The error of a baseline that has other queries than the scores compared with it."""
     parts = []
-    for what, ids in differences.items():
-        more = ", …" if len(ids) > 5 else ""
-        parts.append(f"{len(ids)} {what} ({', '.join(ids[:5])}{more})")
+    for difference, ids in differences.items():
+        listed = ", ".join([*ids[:5], "…"] if len(ids) > 5 else ids)
+        parts.append(f"{len(ids)} {difference} ({listed})")
     sentence = f"the baseline has other questions: {'; '.join(parts)}."
     remedy = (
         "Accept these results as the baseline (rag-metrics gate --accept, or pytest --rag-accept)."

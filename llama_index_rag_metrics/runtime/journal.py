@@ -120,15 +120,16 @@ def _row(path: Path, number: int, line: bytes, parse: Callable[[dict[str, Any]],
 
 def _check_header(path: Path, line: bytes, header: Mapping[str, str]) -> None:
     try:
-        kept = json.loads(line)
+        first_line = json.loads(line)
     except UNREADABLE as error:
         raise journal_damaged(str(path), 1) from error
-    if not isinstance(kept, dict) or not isinstance(kept.get("format"), str):
+    if not isinstance(first_line, dict) or not isinstance(first_line.get("format"), str):
         raise journal_damaged(str(path), 1)
+    aspects = {**first_line, **header}
     differing = {
-        aspect: (kept.get(aspect, ""), header.get(aspect, ""))
-        for aspect in {**kept, **header}
-        if kept.get(aspect) != header.get(aspect)
+        aspect: (first_line.get(aspect, ""), header.get(aspect, ""))
+        for aspect in aspects
+        if first_line.get(aspect) != header.get(aspect)
     }
     if differing:
         raise JournalMismatch(str(path), differing)

@@ -75,12 +75,12 @@ def without_reasoning(text: str) -> str:
     ):
         parts.append(text[end : begins.start()])
         end = ends.end()
-    rest = text[end:]
-    if not parts and (ends := _REASONING_ENDS.search(rest)):
-        rest = rest[ends.end() :]
-    if begins := _CUT_OFF.search(rest):
-        rest = rest[: begins.start()]
-    return "".join([*parts, rest])
+    tail = text[end:]
+    if not parts and (ends := _REASONING_ENDS.search(tail)):
+        tail = tail[ends.end() :]
+    if begins := _CUT_OFF.search(tail):
+        tail = tail[: begins.start()]
+    return "".join([*parts, tail])
 
 
 def json_and_text(text: str) -> tuple[list[dict[str, Any]], str]:
@@ -96,7 +96,7 @@ def json_and_text(text: str) -> tuple[list[dict[str, Any]], str]:
     begin = text.find("{")
     while begin >= 0:
         try:
-            value, after = decoder.raw_decode(text, begin)
+            value, value_end = decoder.raw_decode(text, begin)
         except json.JSONDecodeError:
             begin = text.find("{", begin + 1)
             continue
@@ -104,7 +104,7 @@ def json_and_text(text: str) -> tuple[list[dict[str, Any]], str]:
             break
         objects.append(value)
         around.append(text[end:begin])
-        end = after
+        end = value_end
         begin = text.find("{", end)
     return objects, "".join([*around, text[end:]])
 

@@ -82,13 +82,13 @@ def register_secrets_of(*components: object) -> None:
     bound to it; of an object its fields.
     """
     level = list(components)
-    seen: set[int] = set()
+    looked_at: set[int] = set()
     for _ in range(_DEEPEST):
         below: list[object] = []
         for component in level:
-            if id(component) in seen or len(seen) > _MOST_OBJECTS:
+            if id(component) in looked_at or len(looked_at) > _MOST_OBJECTS:
                 continue
-            seen.add(id(component))
+            looked_at.add(id(component))
             for name, value in _fields(component):
                 if isinstance(value, SecretStr):
                     register_secret(value)

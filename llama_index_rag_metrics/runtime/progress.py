@@ -19,7 +19,7 @@ class Advance(Protocol):
 def _tqdm() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a notebook without ipywidgets has a bar of text
-        from tqdm.auto import tqdm
+        from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
     return tqdm
 
 
@@ -34,10 +34,10 @@ def progress(
         def advance(*, failed: bool = False, done: int = 1) -> None:
             nonlocal n_failed
             n_failed += failed
-            remarks = [f"{n_failed} failed"] if n_failed else []
-            if remark := waiting():
-                remarks.append(remark)
-            bar.set_postfix_str("; ".join(remarks), refresh=not done)
+            remarks = [waiting()]
+            if n_failed:
+                remarks.insert(0, f"{n_failed} failed")
+            bar.set_postfix_str("; ".join(filter(None, remarks)), refresh=not done)
             bar.update(done)
 
         yield advance

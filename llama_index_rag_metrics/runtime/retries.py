@@ -91,9 +91,9 @@ async def admission(limiter: Any, *tokens: int) -> None:
 
 def http_status(error: BaseException | None) -> int | None:
     """The HTTP status that an error, its response or its causes have."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    looked_at: set[int] = set()
+    while error is not None and id(error) not in looked_at:
+        looked_at.add(id(error))
         for holder in (error, getattr(error, "response", None)):
             for name in ("status_code", "status"):
                 status = getattr(holder, name, None)

@@ -299,8 +299,8 @@ def _read_key(api_key: str | SecretStr) -> SecretStr:
     """The key, which an error of the client would show if it didn't fit into a header."""
     key = api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key
     if not isinstance(key, str) or not re.fullmatch("[ -~]*", key.strip()):
-        shown = SecretStr("hidden") if isinstance(key, str) else type(key)
-        raise InvalidInput("api_key", shown, "a text of ASCII characters in one line")
+        value = SecretStr("hidden") if isinstance(key, str) else type(key)
+        raise InvalidInput("api_key", value, "a text of ASCII characters in one line")
     return SecretStr(key.strip())
 
 

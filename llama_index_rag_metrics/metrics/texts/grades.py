@@ -70,11 +70,11 @@ def _in_json(objects: list[dict[str, Any]]) -> Iterator[int]:
 
 def _in_prose(prose: str) -> Iterator[int]:
     for label in _LABEL.finditer(prose):
-        rest = prose[label.end() : label.end() + _MOST_CHARACTERS].partition("\n")[0]
-        if number := _BEHIND_LABEL.match(rest):
+        line = prose[label.end() : label.end() + _MOST_CHARACTERS].partition("\n")[0]
+        if number := _BEHIND_LABEL.match(line):
             yield _grade(number[1])
-        elif re.search(r"\d", rest):
-            raise _no_grade(label[0] + rest)
+        elif re.search(r"\d", line):
+            raise _no_grade(label[0] + line)
     for rated in _RATED.finditer(prose):
         yield _grade(rated[1])
 
