@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores.scores import Scores
 
-SAMPLE = 300
+SAMPLE = 200
 """Spellings are compared in this many questions, evenly spaced; if one of them differs, in all."""
 
 _MOST_SHOWN = 60  # characters of a text in a sentence

@@ -307,7 +307,7 @@ class TestScores:
         assert again.metadata == {"q": {"key": plain}}
         assert again.details == {"m": {"q": {"key": plain}}}
         assert type(again.metadata["q"]["key"]) is type(plain)
-        assert scores.metadata["q"]["key"] is value
+        assert scores.metadata["q"]["key"] == value
 
     def test_json_of_metadata_of_pandas(self) -> None:
         pd = pytest.importorskip("pandas", reason="pandas isn't installed")
