@@ -21,6 +21,10 @@ from .records import Judgements, format_grade, read_grade
 
 ONCE = "every document once a question"
 _QRELS = "4 columns: query id, 0, document id, grade"
+_RISING = (
+    "in {rising:,} of {several:,} rankings of the file scores rise with the rank, as distances do: "
+    "a TREC run is ordered by score, so they are turned round; negate distances"
+)
 _RUN = "6 columns: query id, Q0, document id, rank, score, tag"
 _REMEDY = "TREC's format can't hold it; JSONL and Parquet hold everything."
 _UNNAMED = "run"
@@ -58,9 +62,11 @@ def by_score(scores: Mapping[str, float]) -> Ranking:
     return Ranking([item for _, item in pairs], [score for score, _ in pairs])
 
 
-def read_trec_run(path: Path) -> tuple[dict[str, Ranking], str]:
-    """Read the rankings and the tag of a run."""
+def read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
+    """Read the rankings, the tag and what is strange about a run."""
     scores: dict[str, dict[str, float]] = {}
+    first: dict[str, tuple[bytes, float]] = {}
+    last: dict[str, tuple[bytes, float]] = {}
     tag = b""
     for number, raw in raw_lines(path):
         columns = raw.split()  # of bytes: at the white space that C knows
@@ -72,8 +78,25 @@ def read_trec_run(path: Path) -> tuple[dict[str, Ranking], str]:
         if item in of_query:
             raise Location(str(path), number).wrong(ONCE, f"{query_id} {item}")
         of_query[item] = score
+        first.setdefault(query_id, (columns[3], score))
+        last[query_id] = columns[3], score
     rankings = {query_id: by_score(of_query) for query_id, of_query in scores.items()}
-    return rankings, tag.decode(errors="replace")
+    return rankings, tag.decode(errors="replace"), _turned_round(first, last)
+
+
+def _turned_round(
+    first: Mapping[str, tuple[bytes, float]], last: Mapping[str, tuple[bytes, float]]
+) -> list[str]:
+    """A note where most rankings have scores that rise with the rank that the file gives."""
+    n_several = n_rising = 0
+    for query_id, (rank, score) in first.items():
+        other_rank, other_score = last[query_id]
+        steps = _number(other_rank) - _number(rank)
+        n_several += bool(steps)
+        n_rising += steps * (other_score - score) > 0
+    if 2 * n_rising <= n_several:
+        return []
+    return [_RISING.format(rising=n_rising, several=n_several)]
 
 
 def _run_columns(

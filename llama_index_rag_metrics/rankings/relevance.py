@@ -333,8 +333,10 @@ def _read_grades(judgements: object) -> dict[str, float]:
 
 
 def _read_id(item: Any) -> Any:
-    if type(item) is str:
+    if type(item) is str and item:
         return item
+    if item == "":
+        raise InvalidInput("expected_ids", item, "an id, a text that isn't empty")
     if isinstance(item, tuple) or not isinstance(item, Hashable):
         remedy = "For groups, use Relevance.groups(...); for grades, {id: grade}."
         raise InvalidInput("expected_ids", item, "an id", id_remedy(item) or remedy)

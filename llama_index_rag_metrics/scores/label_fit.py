@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import NamedTuple
 from unicodedata import category, normalize
 from urllib.parse import unquote
@@ -24,7 +25,7 @@ from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores.scores import Scores
 
 SAMPLE = 200
-"""Spellings are compared in this many questions, evenly spaced; if one of them differs, in all."""
+"""Spellings are compared in this many questions, by lot; if one of them differs, in all."""
 
 _MOST_SHOWN = 60  # characters of a text in a sentence
 
@@ -81,12 +82,17 @@ def fit_notes(
 the id 'kiln.md'. Ids compare exactly: write them alike on both sides
     """
     if stock == NO_STOCK and n_questions > SAMPLE:
-        sample = [asked_at(row) for row in range(0, n_questions, -(-n_questions // SAMPLE))]
+        sample = [asked_at(row) for row in sample_of(n_questions)]
         if not _pairs(sample, stock):
             return []
     asked = [asked_at(row) for row in range(n_questions)]
     notes = [_missing_note(asked, stock), _spelling_note(asked, stock), reused_note(asked, stock)]
     return [note for note in notes if note]
+
+
+def sample_of(n_questions: int) -> list[int]:
+    """Return positions of some questions, always the same ones."""
+    return sorted(Random(5).sample(range(n_questions), min(SAMPLE, n_questions)))
 
 
 def _missing_note(asked: Sequence[Asked], stock: Stock) -> str:

@@ -13,14 +13,17 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index_rag_metrics import (
     RetrievalDataset,
+    Run,
     Scores,
     compare,
     evaluate,
+    read_run,
     score_rankings,
     score_table,
     sweep,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, LabelWarning
+from llama_index_rag_metrics.scores import Reason
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
 
 TEN = RetrievalDataset(
@@ -261,3 +264,67 @@ def test_grades_below_min_grade_are_counted() -> None:
     chosen = score_rankings({"q1": {"a": 1, "b": 2}}, {"q1": ["a"]}, ["recall(min_grade=2)"])
     assert chosen.label_notes == ()
     assert "1 of 2 labels with a positive grade has one below 2" in chosen.notes[0]
+
+
+class TestOrder:
+    """Scores that contradict the order, or say nothing of it, whatever the file."""
+
+    @pytest.mark.parametrize("ending", ["run", "csv", "jsonl"])
+    def test_scores_that_rise_with_the_rank(self, tmp_path: Path, ending: str) -> None:
+        path = tmp_path / f"l2.{ending}"
+        path.write_text(
+            {
+                "run": "q1 Q0 d1 1 0.1 t\nq1 Q0 d2 2 0.9 t\n",
+                "csv": "query_id,doc_id,rank,score\nq1,d1,1,0.1\nq1,d2,2,0.9\n",
+                "jsonl": '{"query_id": "q1", "retrieved_ids": ["d1", "d2"], "scores": [0.1, 0.9]}',
+            }[ending]
+        )
+        scores = score_rankings({"q1": ["d1"]}, read_run(path), ["mrr"])
+        # trec_eval orders by score, wherever the rank says otherwise
+        assert scores.means["mrr"] == (0.5 if ending == "run" else 1.0)
+        assert any("scores rise with the rank" in note for note in scores.notes)
+
+    def test_equal_scores(self, tmp_path: Path) -> None:
+        path = tmp_path / "ties.run"
+        path.write_text("q1 Q0 d1 1 0 t\nq1 Q0 d2 2 0 t\n")
+        (note,) = score_rankings({"q1": ["d1"]}, read_run(path), ["mrr"]).notes
+        assert note == "in 1 of 1 ranking all scores are equal, and say nothing about the order"
+
+    def test_scores_that_fall_are_usual(self, tmp_path: Path) -> None:
+        path = tmp_path / "usual.run"
+        path.write_text("q1 Q0 d1 1 0.9 t\nq1 Q0 d2 2 0.1 t\nq2 Q0 d1 1 0.1 t\n")
+        assert score_rankings({"q1": ["d1"], "q2": ["d1"]}, read_run(path), ["mrr"]).notes == ()
+
+
+def test_a_cutoff_beyond_all_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match="k must be"):
+        score_rankings({"q": ["a"]}, {"q": ["a"]}, ["ndcg@99999999999999999999"])
+    assert score_rankings({"q": ["a"]}, {"q": ["a"]}, ["ndcg@1000000000000"]).means
+
+
+def test_an_empty_id_is_no_id() -> None:
+    with pytest.raises(InvalidInput, match="expected an id, a text that isn't empty"):
+        score_rankings({"q": ["a", ""]}, {"q": ["a"]}, ["mrr"])
+    with pytest.raises(InvalidInput, match="a text that isn't empty"):
+        Run({"q": ["a", ""]})
+    nodes = [NodeWithScore(node=TextNode(id_="", text="a"))]
+    with pytest.warns(EveryQueryFailed, match="a text that isn't empty"):
+        evaluate(lambda _: nodes, RetrievalDataset({"q": "?"}, {"q": ["a"]}), ["mrr"])
+
+
+def test_accuracy_of_grades_that_do_not_count_is_explained() -> None:
+    # 2 of 2,000 passages are relevant by their grades, none is from grade 1 on: 2 false positives
+    name = "accuracy(corpus_size=2000)"
+    scores = score_rankings({"q": {"a": 0.5, "b": 0.9}}, {"q": ["a", "b"]}, [name])
+    assert scores.label_notes[0].startswith("2 of 2 labels with a positive grade have one below 1")
+
+
+def test_a_metric_that_needs_no_labels_is_counted_by_its_own_questions() -> None:
+    unjudged: dict[str, Reason] = {"q1": "unjudged", "q2": "unjudged"}
+    scores = Scores(["q1", "q2"], {"llm": [1.0, 2.0]}, excluded=unjudged)
+    assert scores.due("llm") == {"q1", "q2"}
+
+
+def test_the_first_metric_decides_in_the_report_of_one_system() -> None:
+    scores = score_rankings({"q": ["a"]}, {"q": ["b", "a"]}, ["mrr", "ndcg@10"])
+    assert scores.report().decision[0].text.startswith("mrr is 0.50")

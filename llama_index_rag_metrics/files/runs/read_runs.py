@@ -103,8 +103,8 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
     fields = Fields(columns)
     opened = _open(source, fields, "a run", _RUNS)
     if opened.is_trec:
-        rankings, tag = read_trec_run(Path(source))
-        return Run(rankings, name=name or tag or opened.name)
+        rankings, tag, notes = read_trec_run(Path(source))
+        return Run(rankings, name=name or tag or opened.name, notes=notes)
     reader = _RunReader(fields)
     for location, row in opened.rows:
         reader.add(row, location)

@@ -22,6 +22,14 @@ REF_DOC_ID = "ref_doc_id"
 
 def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
     """The id of a node that labels name; a document without a ref_doc_id has its own."""
+    item = _named(node, match_on)
+    if not item:
+        expected = "an id, a text that isn't empty"
+        raise InvalidInput(f"{describe(match_on)} of a retrieved node", item, expected)
+    return item
+
+
+def _named(node: NodeWithScore, match_on: MatchOn) -> str:
     if callable(match_on):
         key = match_on(node)
         if not isinstance(key, str):

@@ -29,7 +29,7 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores.label_fit import SAMPLE, Asked, fit_notes
+from llama_index_rag_metrics.scores.label_fit import Asked, fit_notes, sample_of
 from llama_index_rag_metrics.scores.scoring.batches import (
     REASONS,
     Failed,
@@ -137,18 +137,16 @@ def _label_notes(
 
 def _fit(table: Any) -> list[str]:
     """What is wrong with the ids of labels: first of some rows, and of all where anything is."""
-    step = -(-len(table) // SAMPLE) or 1
-    notes = _fit_of(_every(table, step))
-    return _fit_of(table) if notes and step > 1 else notes
-
-
-def _every(table: Any, step: int) -> Any:
-    """Every so many rows of a table, of the columns with ids."""
+    rows = sample_of(len(table))
     names = [name for name in (QUERY_ID, EXPECTED, RETRIEVED) if name in _columns(table)]
     if _is_pandas(table):
-        return table[names].iloc[::step]
-    part = table.select(names)
-    return part[::step] if hasattr(part, "lazy") else part.take(np.arange(0, len(part), step))
+        sample = table[names].iloc[rows]
+    elif hasattr(table, "lazy"):
+        sample = table.select(names)[rows]
+    else:
+        sample = table.select(names).take(rows)
+    notes = _fit_of(sample)
+    return _fit_of(table) if notes and len(rows) < len(table) else notes
 
 
 def _fit_of(table: Any) -> list[str]:
