@@ -307,7 +307,6 @@ class TestScores:
         assert again.metadata == {"q": {"key": plain}}
         assert again.details == {"m": {"q": {"key": plain}}}
         assert type(again.metadata["q"]["key"]) is type(plain)
-        assert scores.metadata["q"]["key"] == value
 
     def test_json_of_metadata_of_pandas(self) -> None:
         pd = pytest.importorskip("pandas", reason="pandas isn't installed")
@@ -422,7 +421,7 @@ class TestScores:
 def test_what_was_asked_for_by_an_alias_is_read_by_it() -> None:
     # q1: hit at rank 1; q2: at rank 2
     scores = score_rankings({"q1": ["a"], "q2": ["a"]}, {"q1": ["a"], "q2": ["x", "a"]}, "map@10")
-    assert scores.metric_names == ("ap@10",)
+    assert scores.metric_names == ("map@10",)
     assert scores.means["map@10"] == scores.means.get("map@10") == 0.75
     assert scores["map@10"].tolist() == [1.0, 0.5]
     assert scores.by_query("MAP@10") == {"q1": 1.0, "q2": 0.5}
@@ -430,9 +429,9 @@ def test_what_was_asked_for_by_an_alias_is_read_by_it() -> None:
     assert "map@10" in scores
     assert scores.n("map@10") == 2
     comparison = compare({"a": scores, "b": scores}, "a", metrics=["map@10"])
-    assert comparison.decision == "b and a score the same on ap@10, on all 2 questions."
-    assert comparison["b", "map@10"].metric == "ap@10"
-    with pytest.raises(KeyError, match="ap@10"):
+    assert comparison.decision == "b and a score the same on map@10, on all 2 questions."
+    assert comparison["b", "ap@10"].metric == "map@10"
+    with pytest.raises(KeyError, match="map@10"):
         scores.means["map@5"]
     assert "map@5" not in scores.means
     assert scores.means.get("map@5") is None

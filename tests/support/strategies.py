@@ -87,7 +87,7 @@ class Chosen:
         return REFERENCE[name](groups, query.ranking, **parameters)
 
 
-ids = st.lists(st.text(max_size=3), unique=True, min_size=1, max_size=16)
+ids = st.lists(st.text(min_size=1, max_size=3), unique=True, min_size=1, max_size=16)
 grades = st.integers(-2, 4).map(float) | st.integers(-128, 256).map(lambda n: n / 64)
 
 

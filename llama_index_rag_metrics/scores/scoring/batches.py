@@ -20,7 +20,7 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArr
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores import Reason
-from llama_index_rag_metrics.scores.scoring.notes import Facts, Sides
+from llama_index_rag_metrics.scores.scoring.notes import Facts, Presence, Sides
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -111,15 +111,15 @@ def score_batch(
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
     *,
-    is_judged: BoolArray,
-    is_failed: BoolArray,
+    presence: Presence,
     sides: Sides,
 ) -> ScoredBatch:
     """Score judged rankings by every metric; no_relevant="error" raises for the first query."""
-    reason = _reasons(judged, options, is_judged, is_failed, sides)
+    is_judged, is_failed = presence.is_judged, presence.is_failed
+    reason = _reasons(judged, options, presence, sides)
     has_no_relevant = judged.n_gaining == 0
     selected = options.selection.of(judged)
-    facts = Facts.of(judged, selected, metrics, is_judged, is_failed, reason == 0)
+    facts = Facts.of(judged, selected, metrics, presence, reason == 0)
     scored = ScoredBatch(reason, judged.depth, judged.n_gaining, is_failed, facts)
     for metric in metrics:
         name = metric.metric_name
@@ -149,13 +149,10 @@ def score_batch(
 
 
 def _reasons(
-    judged: JudgedRankings,
-    options: ScoringOptions,
-    is_judged: BoolArray,
-    is_failed: BoolArray,
-    sides: Sides,
+    judged: JudgedRankings, options: ScoringOptions, presence: Presence, sides: Sides
 ) -> IntArray:
     """(queries,) why each isn't scored, a code of `REASONS`."""
+    is_judged, is_failed = presence.is_judged, presence.is_failed
     reason = np.zeros(len(judged), np.int64)
     if options.failed == "exclude":
         reason[is_failed] = _FAILED

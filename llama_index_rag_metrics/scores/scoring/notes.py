@@ -30,13 +30,23 @@ class Sides:
     pair: Callable[[int], tuple[Any, Any]]
 
 
+class Presence(NamedTuple):
+    """Where queries are: arrays with a value for each."""
+
+    is_judged: BoolArray  # whether it has labels
+    is_listed: BoolArray  # whether the labels have it, perhaps as one without labels
+    is_ranked: BoolArray  # whether the rankings have it, perhaps as an empty one
+    is_failed: BoolArray  # whether the retriever failed
+
+
 @dataclass(frozen=True)
 class Facts:
     """What notes are made of: an array each, with a value for every query.
 
     Attributes:
         is_judged: whether it has labels.
-        is_answered: whether something was retrieved, or the retriever failed.
+        is_listed: whether the labels have it, perhaps as one without labels.
+        is_ranked: whether the rankings have it, perhaps as an empty one.
         is_scored: whether it counts in the means.
         n_retrieved: how many distinct items were retrieved.
         n_found: how many of its labels were retrieved.
@@ -49,7 +59,8 @@ class Facts:
     """
 
     is_judged: BoolArray
-    is_answered: BoolArray
+    is_listed: BoolArray
+    is_ranked: BoolArray
     is_scored: BoolArray
     n_retrieved: IntArray
     n_found: IntArray
@@ -66,8 +77,7 @@ class Facts:
         judged: JudgedRankings,
         selected: JudgedRankings,
         metrics: Sequence[RankingMetric],
-        is_judged: BoolArray,
-        is_failed: BoolArray,
+        presence: Presence,
         is_scored: BoolArray,
     ) -> Facts:
         """The facts of rankings, of which a selection counts."""
@@ -79,8 +89,9 @@ class Facts:
         n_queries = len(judged)
         negative = judged.judged_query[judged.judged_grade < 0]
         return cls(
-            is_judged=is_judged,
-            is_answered=(judged.depth > 0) | is_failed,
+            is_judged=presence.is_judged,
+            is_listed=presence.is_listed,
+            is_ranked=presence.is_ranked,
             is_scored=is_scored,
             n_retrieved=judged.depth,
             n_found=np.bincount(judged.item_query, minlength=n_queries),
@@ -104,7 +115,15 @@ class Facts:
         return cls(**columns, depth=nothing, n_negative=nothing, n_below=below)
 
 
-_OF_LABELS = ("is_judged", "is_answered", "is_scored", "n_retrieved", "n_found", "n_gaining")
+_OF_LABELS = (
+    "is_judged",
+    "is_listed",
+    "is_ranked",
+    "is_scored",
+    "n_retrieved",
+    "n_found",
+    "n_gaining",
+)
 
 
 def label_notes(facts: Facts, sides: Sides, fit: Sequence[str], *, by_id: bool) -> list[str]:
@@ -126,9 +145,9 @@ def label_notes(facts: Facts, sides: Sides, fit: Sequence[str], *, by_id: bool) 
 
 def questions_apart(facts: Facts, sides: Sides) -> str:
     """Return a sentence where either side has a tenth or more of questions that the other lacks."""
-    judged_alone = facts.is_judged & ~facts.is_answered
-    ranked_alone = facts.is_answered & ~facts.is_judged
-    n_judged, n_ranked = int(facts.is_judged.sum()), int(facts.is_answered.sum())
+    judged_alone = facts.is_judged & ~facts.is_ranked
+    ranked_alone = facts.is_ranked & ~facts.is_listed
+    n_judged, n_ranked = int(facts.is_judged.sum()), int(facts.is_ranked.sum())
     n_alone = int(judged_alone.sum()), int(ranked_alone.sum())
     is_little = n_alone[0] * _FEW_QUESTIONS < n_judged or n_alone[1] * _FEW_QUESTIONS < n_ranked
     if 0 in n_alone or is_little:

@@ -41,6 +41,7 @@ from llama_index_rag_metrics.scores.scoring.batches import (
 )
 from llama_index_rag_metrics.scores.scoring.notes import (
     Cut,
+    Presence,
     Sides,
     label_notes,
     order_notes,
@@ -206,8 +207,7 @@ def score_with(
         ),
         metrics,
         options,
-        is_judged=np.array([judgements is not None for judgements in relevance], np.bool_),
-        is_failed=np.array([error is not None for error in errors], np.bool_),
+        presence=_presence(query_ids, relevance, errors, expected, retrieved),
         sides=sides,
     )
     of_labels, of_order = list[str](), list[str]()
@@ -234,6 +234,26 @@ def score_with(
     notes += [f"{metric} has no value: {error}" for metric, error in scored.errors.items()]
     graders = graders_of_labels(each for each in relevance if each is not None)
     return with_graders(scores.replace(notes=notes), graders)
+
+
+def _presence(
+    query_ids: Sequence[str],
+    relevance: Sequence[RelevanceLike | None],
+    errors: Sequence[str | None],
+    expected: Expected,
+    retrieved: Retrieved,
+) -> Presence:
+    """Where queries are; both sides of sequences have all of them."""
+    is_listed = is_ranked = np.ones(len(query_ids), np.bool_)
+    if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
+        is_listed = np.array([query_id in expected for query_id in query_ids], np.bool_)
+        is_ranked = np.array([query_id in retrieved for query_id in query_ids], np.bool_)
+    return Presence(
+        np.array([judgements is not None for judgements in relevance], np.bool_),
+        is_listed,
+        is_ranked,
+        np.array([error is not None for error in errors], np.bool_),
+    )
 
 
 def _collected(

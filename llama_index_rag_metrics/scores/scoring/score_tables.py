@@ -41,7 +41,7 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scores.scoring.notes import Facts, Sides, label_notes
+from llama_index_rag_metrics.scores.scoring.notes import Facts, Presence, Sides, label_notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,7 @@ def _fit(table: Any) -> list[str]:
     elif hasattr(table, "lazy"):
         sample = table.select(names)[rows]
     else:
-        sample = table.select(names).take(rows)
+        sample = table.select(names).take(np.array(rows, np.int64))
     notes = _fit_of(sample)
     return _fit_of(table) if notes and len(rows) < len(table) else notes
 
@@ -214,8 +214,12 @@ def _score_part(
         judge_table(frame, needs_of(metrics)),
         metrics,
         options,
-        is_judged=frame[EXPECTED].is_not_null().to_numpy(),
-        is_failed=_is_failed(frame),
+        presence=Presence(
+            frame[EXPECTED].is_not_null().to_numpy(),
+            frame[EXPECTED].is_not_null().to_numpy(),
+            frame[RETRIEVED].is_not_null().to_numpy() | _is_failed(frame),
+            _is_failed(frame),
+        ),
         sides=Sides(
             lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else row,
             lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row].to_list()),
