@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count, repeat
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
@@ -32,13 +31,6 @@ _ONE_STAGE = (
 )
 
 
-class _Outcome(NamedTuple):
-    """The ranking after a stage, and the seconds of the stage alone."""
-
-    ranking: Ranking
-    seconds: float
-
-
 class StageAsk:
     """Asks every question once, and keeps what was there after each stage."""
 
@@ -54,7 +46,7 @@ class StageAsk:
             stage: postprocessor_call(postprocessor)
             for stage, postprocessor in postprocessors.items()
         }
-        self.outcomes: dict[str, dict[str, _Outcome]] = {
+        self.rankings: dict[str, dict[str, Ranking]] = {
             stage: {} for stage in (RETRIEVER, *postprocessors)
         }
 
@@ -68,49 +60,34 @@ class StageAsk:
         if answer.calls is not None:
             nodes = each_once(node for call in answer.calls for node in call.nodes or ())
             notes.append(_ONE_STAGE)
-        total = seconds = perf_counter() - begin
-        self._keep(RETRIEVER, question, nodes, seconds, total)
+        seconds = perf_counter() - begin
+        self._keep(RETRIEVER, question, nodes, seconds)
         bundle = QueryBundle(question.query_str)
         for stage, call in self._calls.items():
             begin = perf_counter()
-            own = [copied(node) for node in nodes]
-            nodes = await within(self._plan.timeout, call(own, bundle))
-            seconds = perf_counter() - begin
-            total += seconds
-            self._keep(stage, question, nodes, seconds, total)
+            copies = [copied(node) for node in nodes]
+            nodes = await within(self._plan.timeout, call(copies, bundle))
+            seconds += perf_counter() - begin
+            self._keep(stage, question, nodes, seconds)
             notes.extend(call.notes)
-        return Answer(nodes, seconds=total, notes=notes)
+        return Answer(nodes, seconds=seconds, notes=notes)
 
     def _keep(
-        self,
-        stage: str,
-        question: Question,
-        nodes: Sequence[NodeWithScore],
-        seconds: float,
-        total: float,
+        self, stage: str, question: Question, nodes: Sequence[NodeWithScore], seconds: float
     ) -> None:
+        """Keep the ranking after a stage, with the seconds of the pipeline up to it."""
         ranking = self._reader.filled(self._reader.ranking(nodes))
         # what a later stage drops may be a label all the same
         self._reader.labels.see(ranking.ids, names_of(nodes))
-        outcome = _Outcome(replace(ranking, latency=total), seconds)
-        self.outcomes[stage][question.query_id] = outcome
-
-    def seconds_by_query_id(self) -> dict[str, dict[str, float]]:
-        """Stage to the seconds that it took alone, by question."""
-        seconds: dict[str, dict[str, float]] = {}
-        for stage, outcomes in self.outcomes.items():
-            asked = [name for name in self._plan.dataset.queries if name in outcomes]
-            seconds[stage] = {query_id: outcomes[query_id].seconds for query_id in asked}
-        return seconds
+        self.rankings[stage][question.query_id] = replace(ranking, latency=seconds)
 
     def answers_after(self, stage: str, answers: Answers) -> Answers:
         """The answers after a stage; where it failed, those of the last stage."""
         rankings = dict(answers.rankings)
-        for attempt, ranking in answers.rankings.items():
-            outcome = self.outcomes[stage].get(attempt.query_id)
-            if outcome is not None:
-                concurrency = ranking.concurrency
-                rankings[attempt] = replace(outcome.ranking, concurrency=concurrency)
+        for attempt, answer in answers.rankings.items():
+            ranking = self.rankings[stage].get(attempt.query_id)
+            if ranking is not None:
+                rankings[attempt] = replace(ranking, concurrency=answer.concurrency)
         return replace(answers, rankings=rankings)
 
 
@@ -120,17 +97,22 @@ def named_stages(postprocessors: Postprocessors) -> dict[str, BaseNodePostproces
         expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
         remedy = "They stand before the dataset."
         raise InvalidInput("postprocessors", postprocessors, expected, remedy)
-    named: dict[str, BaseNodePostprocessor] = {}
-    by_name = postprocessors if isinstance(postprocessors, Mapping) else None
-    pairs = zip(repeat(""), postprocessors) if by_name is None else by_name.items()
-    for name, given in pairs:
-        postprocessor = checked_postprocessor("postprocessors", given)
-        first = name or type(postprocessor).__name__
-        named[_free(first, {*OWN_STAGES, *named})] = postprocessor
-    return named
+    if isinstance(postprocessors, Mapping):
+        pairs = list(postprocessors.items())
+    else:
+        pairs = [("", postprocessor) for postprocessor in postprocessors]
+    stages: dict[str, BaseNodePostprocessor] = {}
+    for name, component in pairs:
+        postprocessor = checked_postprocessor("postprocessors", component)
+        stage = _free_name(name or type(postprocessor).__name__, {*OWN_STAGES, *stages})
+        stages[stage] = postprocessor
+    return stages
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def _free_name(name: str, taken: Collection[str]) -> str:
     """The name, with a number where it is taken."""
-    numbered = (f"{name} {number}" for number in count(2))
-    return next(each for each in chain([name], numbered) if each not in taken)
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name} {number}"
+    return free

@@ -52,9 +52,6 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     A stage's results, and the latencies of its run, are those of the pipeline up to it.
 
-    Attributes:
-        seconds: stage to the seconds that it took on each query it finished.
-
     Examples:
         >>> from llama_index_rag_metrics import evaluate_stages
         >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
@@ -66,11 +63,8 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         ['retriever', 'SimilarityPostprocessor']
     """
 
-    def __init__(
-        self, results: Mapping[str, EvaluationResults], seconds: Mapping[str, Mapping[str, float]]
-    ) -> None:
+    def __init__(self, results: Mapping[str, EvaluationResults]) -> None:
         self._results = dict(results)
-        self.seconds = {stage: dict(by_query) for stage, by_query in seconds.items()}
 
     def __getitem__(self, stage: str) -> EvaluationResults:
         return self._results[stage]
@@ -225,12 +219,12 @@ async def aevaluate_stages(
         >>> [tuple(stage) for stage in stages.flow]
         [('retriever', 1, 0), ('cutoff', 0, 1)]
     """
-    named = named_stages(postprocessors)
-    chosen = resolve(metrics)
-    source = as_source(retriever, retrieval_depth(chosen))
+    stages = named_stages(postprocessors)
+    resolved = resolve(metrics)
+    source = as_source(retriever, retrieval_depth(resolved))
     plan = Plan(
         RetrievalDataset.load(dataset),
-        chosen,
+        resolved,
         match_on=match_on,
         matcher=as_matcher(matcher),
         workers=workers,
@@ -243,17 +237,17 @@ async def aevaluate_stages(
     )
     prepared = await Prepared.of(plan)
     reader = prepared.reader(source)
-    ask = StageAsk(source, plan, reader, named)
+    ask = StageAsk(source, plan, reader, stages)
     answers = await ask_questions(source, prepared, reader, ask)
-    results = {}
-    for stage in ask.outcomes:
-        own = replace(prepared, plan=replace(plan, name=stage))
-        collected = await collect(own, ask.answers_after(stage, answers))
+    results: dict[str, EvaluationResults] = {}
+    for stage in ask.rankings:
+        prepared = replace(prepared, plan=replace(plan, name=stage))
+        collected = await collect(prepared, ask.answers_after(stage, answers))
         if not results:
             warn_of(collected)
-        results[stage] = await score(own, collected, source)
+        results[stage] = await score(prepared, collected, source)
         results[stage].run.stage = stage
-    return StageResults(results, ask.seconds_by_query_id())
+    return StageResults(results)
 
 
 evaluate_stages = synchronous(aevaluate_stages)

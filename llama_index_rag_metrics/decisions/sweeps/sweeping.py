@@ -13,7 +13,12 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.evaluation.asking.answers_kept import Attempt, answers_to, read_answers
-from llama_index_rag_metrics.evaluation.asking.as_ask import Source, SourceLike, retrieval_depth
+from llama_index_rag_metrics.evaluation.asking.as_ask import (
+    Source,
+    SourceLike,
+    SourceRetriever,
+    retrieval_depth,
+)
 from llama_index_rag_metrics.evaluation.asking.ask_all import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.plan import Plan
 from llama_index_rag_metrics.evaluation.asking.question import Answer, Context, Question
@@ -106,9 +111,9 @@ async def asweep(
     _check(options)
     check_options(confidence)
     points = grid_points(grid)
-    chosen = resolve(metrics)
-    names = [metric.metric_name for metric in chosen]
-    depth = getattr(chosen[0], "cutoff", None) or getattr(chosen[0], "k", None)
+    resolved = resolve(metrics)
+    names = [metric.metric_name for metric in resolved]
+    depth = getattr(resolved[0], "cutoff", None) or getattr(resolved[0], "k", None)
     tolerance = margin_of(names[0], tolerance, "tolerance")
     questions = RetrievalDataset.load(dataset)
     options["cache"] = Cache.of(cache, journal)
@@ -127,13 +132,15 @@ async def asweep(
         own_options: dict[str, Any] = dict(options)
         if _MIN_SCORE in params and not takes_min_score:
             own_options[_MIN_SCORE] = params.pop(_MIN_SCORE)
-        path = None if journal is None else Path(journal, file_name(name))
+        path = None
+        if journal is not None:
+            path = Path(journal, file_name(name))
         configuration = Configuration(name, point.params, None, "", point.texts, depth)
         try:
             results = await aevaluate(
-                await _source(build, params, path, questions, attempts, retrieval_depth(chosen)),
+                await _source(build, params, path, questions, attempts, retrieval_depth(resolved)),
                 questions,
-                chosen,
+                resolved,
                 name=name,
                 run=point.run_name(run),
                 journal=path,
@@ -185,7 +192,7 @@ async def _source(
     questions: RetrievalDataset,
     attempts: set[Attempt],
     depth: int,
-) -> SourceLike | Source:
+) -> SourceLike:
     """A configuration, built unless its journal has every answer."""
     if path is not None:
         header, answers = read_answers(path)
@@ -198,17 +205,22 @@ async def _source(
         built = await in_thread(partial(build, **params))
     if inspect.isawaitable(built):
         built = await built
-    source: Source = built
+    source: SourceLike = built
     return source
 
 
-def _never_asked_again(journal: Mapping[str, str], context: Context | None, depth: int) -> Source:
+def _never_asked_again(
+    journal: Mapping[str, str], context: Context | None, depth: int
+) -> SourceRetriever:
     """Stands for a source whose journal has the answer to every question."""
 
     async def fail(question: Question) -> Answer:
         raise AssertionError("the journal has every answer")
 
-    return Source(fail, context=context, depth=depth if "depth" in journal else None)
+    source = Source(fail, context=context)
+    if "depth" in journal:
+        source.depth = depth
+    return SourceRetriever(source)
 
 
 def _reason_given_up(run: Run) -> str:
