@@ -41,11 +41,6 @@ def test_relevance_in_every_form_becomes_relevance() -> None:
     assert relevance["c"].alternatives == (("d", "e"),)
 
 
-def test_unjudged_isnt_nothing_relevant(dataset: RetrievalDataset) -> None:
-    assert "q4" not in dataset.relevance
-    assert dataset.relevance["q3"] == []
-
-
 def test_old_names(dataset: RetrievalDataset) -> None:
     assert dataset.relevant_docs["q1"] == ["d1", "d9"]
     assert dataset.mode == "text"
@@ -161,13 +156,6 @@ def test_check_names_what_deserves_a_look(dataset: RetrievalDataset) -> None:
         "1 of 3 passages have no text: 'd3'",
     ]
     assert RetrievalDataset({"q": "?"}, {"q": ["d"]}).check() == []
-
-
-def test_check_shows_five_examples() -> None:
-    queries = {f"q{n}": "?" for n in range(7)}
-    assert RetrievalDataset(queries).check() == [
-        "7 of 7 questions have no labels: 'q0', 'q1', 'q2', 'q3', 'q4', …"
-    ]
 
 
 def test_nodes_and_documents_keep_ids_and_index_title_and_text(dataset: RetrievalDataset) -> None:

@@ -72,20 +72,11 @@ def test_a_bad_line_of_a_run_ends_the_read_or_is_skipped(
     assert str(caught.value).startswith(f"{path}, line 2: expected {wording}")
 
 
-def test_what_is_skipped_is_counted_and_listed(tmp_path: Path) -> None:
-    (tmp_path / "qrels").write_bytes(b"q 0 d1 1\nq 0 d1\n\xff\xfe\nq 0 d2 x\nq 0 d1 2\nq d\n")
-
-
 def test_ids_in_braces_are_no_json(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("{5F1A} Q0 [d1] 1 0.5 t\n")
     assert ids_of(read_run(tmp_path / "run")) == {"{5F1A}": ["[d1]"]}
     (tmp_path / "qrels").write_text("[1] 0 {d1} 1\n")
     assert read_qrels(tmp_path / "qrels") == {"[1]": Relevance(["{d1}"])}
-
-
-def test_a_gzip_file_cut_off_is_an_error_even_when_skipping(tmp_path: Path) -> None:
-    whole = gzip.compress(b"".join(b"q Q0 d%d 1 0.5 t\n" % number for number in range(9999)))
-    (tmp_path / "run.gz").write_bytes(whole[:-20])
 
 
 @pytest.mark.parametrize(

@@ -141,13 +141,6 @@ def test_the_same_time_twice_names_its_line(tmp_path: Path) -> None:
         read_run(path)
 
 
-def test_skipped_lines_leave_the_other_times(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    bad = '{"query_id": "q1", "repeat": 2, "retrieved_ids": "a"}\n'
-    path.write_text(bad, encoding="utf-8")
-    path.write_text(bad + '{"query_id": "q1", "retrieved_ids": ["b"]}\n', encoding="utf-8")
-
-
 @pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
 def test_the_rows_of_repeats_are_not_taken_for_questions(tmp_path: Path, kind: str) -> None:
     write_run(THRICE, tmp_path / "run.parquet", relevance=JUDGED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
@@ -181,12 +180,6 @@ def test_a_field_called_skipped_drops_no_judgements_of_a_whole_query(tmp_path: P
     path = tmp_path / "qrels.jsonl"
     path.write_text('{"query_id": "q", "expected_ids": ["a"], "skipped": false}\n')
     assert read_qrels(path) == {"q": Relevance(["a"])}
-
-
-@pytest.mark.parametrize("form", ["run.jsonl", "run.parquet"])
-def test_a_score_that_is_none_is_read_back_as_none(tmp_path: Path, form: str) -> None:
-    write_run({"q": Ranking(["a", "b"], [2.0, math.nan])}, tmp_path / form)
-    assert read_run(tmp_path / form)["q"] == Ranking(["a", "b"], [2.0, None])
 
 
 def test_a_query_id_equal_to_a_document_id(tmp_path: Path) -> None:

@@ -328,11 +328,13 @@ class Sessions:
         """Questions that were asked and for which nothing was retrieved."""
         if self._question_id is None and not self._texts:
             return
+        asked_ids = {step.span_id for step in trace.steps.values() if step.asked is not None}
         for step in trace.steps.values():
             # a step alone, such as a synthesizer's, is no time of asking the question
             is_program = step.kind in ("answer", "agent")
             is_asked = is_program and not step.name.endswith("synthesize")
-            if self._question_id is None and not (is_asked and step.asked):
+            is_outermost = not trace.is_inside(step.span_id, asked_ids)
+            if self._question_id is None and not (is_asked and is_outermost and step.asked):
                 continue
             if self._question_id is not None and step.question_id is None:
                 continue
