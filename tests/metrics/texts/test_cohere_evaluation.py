@@ -78,14 +78,12 @@ class TestEvaluator:
         assert server.most_at_once == 8
         assert server.connections <= 8
 
-    def test_usage_is_summed_and_shown(
+    def test_usage_is_summed_and_stored(
         self, server: CohereServer, dataset: RetrievalDataset, retriever: Scripted
     ) -> None:
         results = evaluate(retriever, dataset, [of(server)], workers=4)
         usage = results.scores.usage["cohere_rerank_relevancy"]
         assert usage == Usage("rerank-v3.5", requests=24, fresh=72, units=24.0)
-        shown = " ".join(str(results).split())
-        assert "requests sent 24 texts asked 72 texts cached 0 units billed 24" in shown
         assert type(results.scores).from_json(results.scores.to_json()) == results.scores
         assert results.scores.select(["q1"]).usage == results.scores.usage
 
