@@ -160,8 +160,8 @@ def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
     begin = np.cumsum(counts) - counts
     gain = np.ones(counts.sum())
     for position, structure in structures.items():
-        first, count = begin[position], counts[position]
-        gain[first : first + count] = _greedy_gains(structure, alpha)[:count]
+        start, count = begin[position], counts[position]
+        gain[start : start + count] = _greedy_gains(structure, alpha)[:count]
     query = np.repeat(np.arange(groups.n_queries), counts)
     rank = np.arange(1, len(query) + 1) - begin[query]
     return Ranked(groups.n_queries, query, rank, gain)
@@ -169,9 +169,10 @@ def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
 
 def _structures(judged: JudgedRankings, min_grade: float) -> dict[int, tuple[tuple[int, ...], ...]]:
     """Query with groups to the groups of each relevant item, in the order for ties."""
-    first = np.searchsorted(judged.group_query, judged.group_query)
+    first_group = np.searchsorted(judged.group_query, judged.group_query)
     by_query: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    group_query, nth = judged.group_query.tolist(), (np.arange(len(first)) - first).tolist()
+    group_query = judged.group_query.tolist()
+    nth = (np.arange(len(first_group)) - first_group).tolist()
     relevant = judged.member_grade >= min_grade
     members = (column[relevant].tolist() for column in (judged.member_group, judged.member_item))
     for group, item in zip(*members, strict=True):
@@ -191,15 +192,15 @@ def _greedy_gains(structure: tuple[tuple[int, ...], ...], alpha: float) -> Float
     """
     supplied: dict[int, int] = defaultdict(int)
     gains: list[float] = []
-    left = [(-float(len(groups)), item) for item, groups in enumerate(structure)]
-    heapify(left)
-    while left:
-        before, item = left[0]
+    heap = [(-float(len(groups)), item) for item, groups in enumerate(structure)]
+    heapify(heap)
+    while heap:
+        bound, item = heap[0]
         gain = float(sum((1 - alpha) ** supplied[group] for group in structure[item]))
-        if gain != -before:
-            heapreplace(left, (-gain, item))
+        if gain != -bound:
+            heapreplace(heap, (-gain, item))
             continue
-        heappop(left)
+        heappop(heap)
         gains.append(gain)
         for group in structure[item]:
             supplied[group] += 1

@@ -71,8 +71,8 @@ class MetricEntry:
     @property
     def definition(self) -> str:
         """What the name means; a docstring with a variant is "what is plain; name: what varies"."""
-        first = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
-        definition, *variant = re.split(r"; (?:granular|f1): ", " ".join(first.split()))
+        paragraph = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
+        definition, *variant = re.split(r"; (?:granular|f1): ", " ".join(paragraph.split()))
         if variant and self.preset:
             definition = variant[0]
         return f"{definition[0].upper()}{definition[1:].rstrip('.')}."
@@ -118,8 +118,10 @@ class MetricTable(dict[str, MetricEntry]):
             if match is None or match["name"] != name:
                 expected = "letters, digits and underscores, such as name = 'my_metric'"
                 raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
-            known = self.get(name)
-            if known is not None and _identity(known.metric_class) != _identity(metric_class):
+            entry_name = self.get(name)
+            if entry_name is not None and _identity(entry_name.metric_class) != _identity(
+                metric_class
+            ):
                 raise duplicate_metric(name)
         for name, preset in presets.items():
             self[name] = MetricEntry(name, metric_class, dict(preset))
@@ -196,8 +198,8 @@ def metric(name: str) -> NamedMetric:
 mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
     parsed = _parse(name)
-    made = parsed.entry.build(parsed.parameters)
-    return made.shown_as(parsed.alias, parsed.entry.name) if parsed.alias else made
+    built = parsed.entry.build(parsed.parameters)
+    return built.shown_as(parsed.alias, parsed.entry.name) if parsed.alias else built
 
 
 def metrics(
@@ -216,12 +218,12 @@ def metrics(
     listed: list[Any] = [names] if is_single else list(names)
     if not listed:
         raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
-    chosen = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
-    own_names = [getattr(entry, "own_name", entry.metric_name) for entry in chosen]
+    resolved = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
+    own_names = [getattr(entry, "own_name", entry.metric_name) for entry in resolved]
     for name, n in Counter(own_names).items():
         if n > 1:
             raise duplicate_metric(name)
-    return chosen
+    return resolved
 
 
 def _ready(value: object) -> BaseRetrievalMetric:
@@ -285,35 +287,35 @@ def _parse(name: str, *, guess: bool = True) -> _Parsed:
     name = str(name)
     match = _NAME.fullmatch(name.strip())
     if match is None:
-        several = [part.strip() for part in split_names(name) if part.strip()]
-        if guess and len(several) > 1:
-            raise InvalidInput("metric", name, "one name", f"Give several as a list: {several}.")
+        parts = [part.strip() for part in split_names(name) if part.strip()]
+        if guess and len(parts) > 1:
+            raise InvalidInput("metric", name, "one name", f"Give several as a list: {parts}.")
         raise UnknownMetric(name, _nearest(name) if guess else ())
-    given: list[tuple[str, object]] = []
-    found = _find(match["name"])
-    if found is None:
+    parameters: list[tuple[str, object]] = []
+    table_row = _find(match["name"])
+    if table_row is None:
         uncut, _, k = _bare(match["name"]).rpartition("_")
-        found = _find(uncut) if k.isdecimal() else None
-        given.append(("k", _literal(k)))
-    if found is None:
+        table_row = _find(uncut) if k.isdecimal() else None
+        parameters.append(("k", _literal(k)))
+    if table_row is None:
         raise UnknownMetric(name.strip(), _nearest(name) if guess else ())
     if match["k"] is not None:
-        given.append(_cutoff(match["k"]))
-    given += _read_parameters(name, match["parameters"] or "")
-    for parameter, n in Counter(parameter for parameter, _ in given).items():
+        parameters.append(_cutoff(match["k"]))
+    parameters += _read_parameters(name, match["parameters"] or "")
+    for parameter, n in Counter(parameter for parameter, _ in parameters).items():
         if n > 1:
             sentence = f"metric {name!r} gives {parameter} twice."
             raise InvalidInput("metric", name, sentence=sentence)
-    entry, alias = found
-    return _Parsed(entry, dict(given), alias)
+    entry, alias = table_row
+    return _Parsed(entry, dict(parameters), alias)
 
 
 def _find(name: str) -> tuple[MetricEntry, str] | None:
     """The metric of a name without parameters, and the alias that the name is, or ""."""
     bare = _bare(name)
-    for known in (name, bare):
-        if known in METRICS:
-            return METRICS[known], ""
+    for entry_name in (name, bare):
+        if entry_name in METRICS:
+            return METRICS[entry_name], ""
     for alias, target in ALIASES.items():
         if alias.lower() == bare:
             return METRICS[target], alias
@@ -353,18 +355,18 @@ def _literal(text: str) -> object:
 
 def _nearest(name: str) -> list[str]:
     """The known names that are written most like one, with its cutoff where they take it."""
-    before, _, k = name.strip()[:_LONGEST_GUESSED].partition("@")
-    bare = _bare(before.partition("(")[0].strip())
+    base, _, k = name.strip()[:_LONGEST_GUESSED].partition("@")
+    bare = _bare(base.partition("(")[0].strip())
     if bare in _ELSEWHERE:
         near = [_ELSEWHERE[bare]]
     else:
         near = get_close_matches(bare, METRICS, n=2, cutoff=0.5)
     if not k.isdecimal():
         return near
-    takes_k = [_parse(known).entry for known in near]
+    takes_k = [_parse(entry_name).entry for entry_name in near]
     return [
-        f"{known}@{k}" if "k" in entry.parameters else known
-        for known, entry in zip(near, takes_k, strict=True)
+        f"{entry_name}@{k}" if "k" in entry.parameters else entry_name
+        for entry_name, entry in zip(near, takes_k, strict=True)
     ]
 
 

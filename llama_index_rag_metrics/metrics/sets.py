@@ -145,9 +145,11 @@ class Accuracy(BinaryMetric):
 
 def check_corpus_size(judged: JudgedRankings, corpus_size: int) -> None:
     retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
-    seen = judged.depth + judged.n_judged - retrieved_judged
-    if (most := seen.max(initial=0)) > corpus_size:
-        expected = f"at least {most}, the distinct passages retrieved or labelled for one question"
+    n_items = judged.depth + judged.n_judged - retrieved_judged
+    if (largest := n_items.max(initial=0)) > corpus_size:
+        expected = (
+            f"at least {largest}, the distinct passages retrieved or labelled for one question"
+        )
         raise InvalidInput("corpus_size", corpus_size, expected)
 
 

@@ -137,7 +137,7 @@ class Ranking(Items):
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""
-        return self._only([other != item for other in self.ids])
+        return self._only([copied != item for copied in self.ids])
 
     def at_least(self, min_score: float, query_id: str = "") -> Ranking:
         """The ranking of the items that the retriever gave this score or more.
@@ -155,8 +155,8 @@ class Ranking(Items):
         check_min_score(min_score)
         scores: Sequence[Any] = [None] * len(self.ids) if self.scores is None else self.scores
         if not all(map(is_number, scores)):
-            of = f" of question {query_id!r}" if query_id else ""
-            raise InvalidInput(f"scores{of}", self.scores, SCORED, UNSCORED)
+            where = f" of question {query_id!r}" if query_id else ""
+            raise InvalidInput(f"scores{where}", self.scores, SCORED, UNSCORED)
         return self._only([float(score) >= min_score for score in scores])
 
     def _only(self, is_kept: Sequence[bool]) -> Ranking:
@@ -187,14 +187,14 @@ def combine_calls(calls: Sequence[Call], context: Ranking | None = None) -> Rank
     """
     answered = [call for call in calls if call.ids]
     ids = [item for call in answered for item in call.ids]
-    first = {item: -position for position, item in enumerate(reversed(ids), 1 - len(ids))}
+    by_id = {item: -position for position, item in enumerate(reversed(ids), 1 - len(ids))}
     columns: dict[str, Any] = {"ids": []}
     for name in PER_ITEM:
         per_call = [getattr(call, name) for call in answered]
         is_comparable = name != "scores" or len(answered) == 1
         if answered and is_comparable and all(column is not None for column in per_call):
             values = list(chain.from_iterable(per_call))
-            columns[name] = [values[first[item]] for item in dict.fromkeys(ids)]
+            columns[name] = [values[by_id[item]] for item in dict.fromkeys(ids)]
     seconds = [call.latency for call in calls if call.latency is not None]
     latency = sum(seconds) if calls and len(seconds) == len(calls) else None
     return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
@@ -266,8 +266,8 @@ class Run(Mapping[str, Ranking]):
         self.min_score: float | None = None
         self.is_log = False
         self._rankings: dict[str, Ranking] = {}
-        given = self.repeats if rankings is None else [rankings]
-        for query_id, ranking in chain.from_iterable(each.items() for each in given):
+        sources = self.repeats if rankings is None else [rankings]
+        for query_id, ranking in chain.from_iterable(source.items() for source in sources):
             if query_id not in self._rankings:
                 self._rankings[query_id] = _ranking(query_id, ranking)
 
@@ -330,8 +330,8 @@ class Run(Mapping[str, Ranking]):
         for ranking in (ranking for ranking in self.every_ranking if ranking.error is None):
             if ranking.tokens is None:
                 return None
-            first = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
-            spent.append(sum(first.values()))
+            by_id = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
+            spent.append(sum(by_id.values()))
         return float(np.mean(spent)) if spent else None
 
     def without_identical_ids(self) -> Run:
@@ -364,20 +364,20 @@ class Run(Mapping[str, Ranking]):
         self, rankings: Mapping[str, Ranking], *, name: str = "", repeats: Iterable[Run] = ()
     ) -> Run:
         """A run with other rankings and repeats, and perhaps another name; all else is kept."""
-        other = copy(self)
-        other.name, other.queries = name or self.name, dict(self.queries)
-        other.metadata = dict(self.metadata)
-        other.repeats = tuple(repeats)
-        other._rankings = {
+        copied = copy(self)
+        copied.name, copied.queries = name or self.name, dict(self.queries)
+        copied.metadata = dict(self.metadata)
+        copied.repeats = tuple(repeats)
+        copied._rankings = {
             query_id: _ranking(query_id, items) for query_id, items in rankings.items()
         }
-        return other
+        return copied
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run for some of the queries only."""
-        chosen = list(query_ids)
-        repeats = (run.select(filter(run.__contains__, chosen)) for run in self.repeats)
-        return self.replaced({query_id: self[query_id] for query_id in chosen}, repeats=repeats)
+        query_list = list(query_ids)
+        repeats = (run.select(filter(run.__contains__, query_list)) for run in self.repeats)
+        return self.replaced({query_id: self[query_id] for query_id in query_list}, repeats=repeats)
 
     def __getitem__(self, query_id: str) -> Ranking:
         return self._rankings[query_id]
@@ -407,8 +407,8 @@ def item_columns(items: Items) -> dict[str, Any]:
 
 def slope(scores: Sequence[float | None] | FloatArray | None) -> int:
     """1 where the last score is above the first, as of distances; -1 where it is below; else 0."""
-    first, last = (None, None) if scores is None or not len(scores) else (scores[0], scores[-1])
-    return 0 if first is None or last is None else int(last > first) - int(last < first)
+    by_id, last = (None, None) if scores is None or not len(scores) else (scores[0], scores[-1])
+    return 0 if by_id is None or last is None else int(last > by_id) - int(last < by_id)
 
 
 def is_number(score: Any) -> bool:

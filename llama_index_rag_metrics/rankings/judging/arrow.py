@@ -54,13 +54,13 @@ def _judge_hashed(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings
     grade = _read_grades(frame, expected)
     retrieved, expected = retrieved.distinct(), expected.distinct(grade)
     grade = expected.kept(grade)
-    position, found = retrieved.find(expected)
+    position, label = retrieved.find(expected)
     tokens = retrieved.kept(_read_tokens(frame)) if TOKENS in needs else None
     return JudgedRankings(
         depth=retrieved.counts,
         item_query=retrieved.query[position],
         item_rank=retrieved.rank(position),
-        item_grade=grade[found],
+        item_grade=grade[label],
         judged_grade=grades_best_first(grade, expected.counts),
         judged_offset=np.concatenate([[0], np.cumsum(expected.counts)]),
         tokens=tokens,
@@ -123,8 +123,10 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
         ids = [[] if labels is None else list(labels) for labels in relevance]
         for row, places in enumerate(_read_spans(frame, EXPECTED_SPANS, ids)):
             if relevance[row] is not None:
-                known = {item: span for item, span in zip(ids[row], places, strict=True) if span}
-                relevance[row] = Relevance.of(relevance[row]).with_spans(known)
+                spans_by_id = {
+                    item: span for item, span in zip(ids[row], places, strict=True) if span
+                }
+                relevance[row] = Relevance.of(relevance[row]).with_spans(spans_by_id)
     rankings = [
         Ranking(items, tokens=counts, spans=places)
         for items, counts, places in zip(retrieved, tokens, spans, strict=True)
@@ -149,11 +151,11 @@ def _read_spans(
     """Of each row the place of every id, None where it isn't known."""
     rows: list[list[Span | None]] = []
     for row, (items, places) in enumerate(zip(ids, frame[column].to_list(), strict=True)):
-        given = [None] * len(items) if places is None else list(places)
-        if len(given) != len(items):
+        row_places = [None] * len(items) if places is None else list(places)
+        if len(row_places) != len(items):
             argument = f"{column} of {hashes.row_name(frame, row)}"
-            raise InvalidInput(argument, len(given), f"{len(items)} places, one for each id")
-        rows.append([_read_place(*pair) for pair in zip(items, given, strict=True)])
+            raise InvalidInput(argument, len(row_places), f"{len(items)} places, one for each id")
+        rows.append([_read_place(*pair) for pair in zip(items, row_places, strict=True)])
     return rows
 
 
@@ -173,9 +175,9 @@ def _read_tokens(frame: pl.DataFrame) -> IntArray:
         expected = "a list of whole numbers in every row"
         raise InvalidInput(f"column {RETRIEVED_TOKENS}", lists.dtype, expected)
     counts = hashes.list_lengths(frame, RETRIEVED_TOKENS)
-    wanted = hashes.list_lengths(frame, RETRIEVED)
+    n_ids = hashes.list_lengths(frame, RETRIEVED)
     expected = "numbers, one for each retrieved id"
-    hashes.check_lengths(frame, RETRIEVED_TOKENS, counts, wanted, expected)
+    hashes.check_lengths(frame, RETRIEVED_TOKENS, counts, n_ids, expected)
     numbers = lists.filter(pl.Series(counts > 0)).explode()
     if numbers.null_count():
         raise InvalidInput(f"column {RETRIEVED_TOKENS}", None, "a number for each retrieved id")

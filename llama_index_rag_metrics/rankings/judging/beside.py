@@ -32,8 +32,8 @@ def needs_of(metrics: Iterable[object]) -> frozenset[str]:
 def compute_arguments(metric: object, ranking: Ranking) -> dict[str, Any]:
     """What `metric.compute` is given of a ranking beside its ids."""
     needs = needs_of([metric])
-    given = {TOKENS: ranking.tokens, SPANS: ranking.spans}
-    return {f"retrieved_{name}": values for name, values in given.items() if name in needs}
+    columns = {TOKENS: ranking.tokens, SPANS: ranking.spans}
+    return {f"retrieved_{name}": values for name, values in columns.items() if name in needs}
 
 
 def ids_of(ranking: RankingLike) -> Sequence[str]:
@@ -44,10 +44,10 @@ def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
     """What belongs to the items of a ranking that are left when copies are dropped."""
     if len(set(ids)) == len(values):
         return values
-    first: dict[str, T] = {}
+    value_of: dict[str, T] = {}
     for item, value in zip(ids, values, strict=True):
-        first.setdefault(item, value)
-    return first.values()
+        value_of.setdefault(item, value)
+    return value_of.values()
 
 
 def token_counts(
@@ -69,11 +69,11 @@ def token_counts(
         if tokens is None:
             texts = getattr(ranking, "texts", None)
             if texts is None:
-                what = "the tokens or the texts of what was retrieved"
+                expected = "the tokens or the texts of what was retrieved"
                 remedy = (
                     "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
                 )
-                raise _lacking(TOKENS, query, query_ids, ids, what, remedy)
+                raise _lacking(TOKENS, query, query_ids, ids, expected, remedy)
             counter = counter or TokenCounter.of(tokenizer)
             tokens = counter.count(texts)
         counts.extend(first_of_each(ids, tokens))
@@ -146,8 +146,8 @@ class JudgedSpans:
             for rank, place in enumerate(first_of_each(ids, spans or ()), 1):
                 if place is not None:
                     add(query, place, rank, 0.0)
-        *whole, grade = np.array(rows, np.float64).reshape(-1, 6).T
-        query_, document, start, end, rank_ = (column.astype(np.int64) for column in whole)
+        *numbers, grade = np.array(rows, np.float64).reshape(-1, 6).T
+        query_, document, start, end, rank_ = (column.astype(np.int64) for column in numbers)
         room = int(end.max(initial=0)) + 1
         if len(documents) * room >= _ROOM:
             expected = f"at most {_ROOM // room:,} documents of such a length"
@@ -161,9 +161,11 @@ class JudgedSpans:
         new = np.zeros(len(self.rank), np.int64)
         items = np.flatnonzero(self.rank)
         new[items] = rank[begin[self.query[items]] + self.rank[items] - 1]
-        left = np.flatnonzero((self.rank == 0) | (new > 0))
-        columns = {name: getattr(self, name)[left] for name in ("query", "start", "end", "grade")}
-        return replace(self, **columns, rank=new[left])
+        positions = np.flatnonzero((self.rank == 0) | (new > 0))
+        columns = {
+            name: getattr(self, name)[positions] for name in ("query", "start", "end", "grade")
+        }
+        return replace(self, **columns, rank=new[positions])
 
     @cached_property
     def is_retrieved(self) -> BoolArray:
@@ -175,8 +177,8 @@ class JudgedSpans:
             start, end = self.start[counted], self.end[counted]
             length = end - start
             # only what reaches beyond all spans before is new
-            before = np.maximum.accumulate(end)[:-1]
-            length[1:] = np.maximum(end[1:] - np.maximum(start[1:], before), 0)
+            end_so_far = np.maximum.accumulate(end)[:-1]
+            length[1:] = np.maximum(end[1:] - np.maximum(start[1:], end_so_far), 0)
             # exact: whole numbers, far below 2**53
             covered = np.bincount(self.query[counted], length, n_queries)
             self._covered[key] = covered.astype(np.int64)

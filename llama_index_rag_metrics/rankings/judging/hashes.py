@@ -84,13 +84,13 @@ class HashedLists:
         order = np.argsort(rows[lists], axis=1, kind="stable")
         in_order = np.take_along_axis(rows[lists], order, axis=1)
         row, place = np.nonzero(in_order[:, 1:] == in_order[:, :-1])
-        before, again = order[row, place], order[row, place + 1]
+        earlier, again = order[row, place], order[row, place + 1]
         is_there = again < self.counts[lists[row]]
         begin = self.begin[lists[row]][is_there]
-        before, again = begin + before[is_there], begin + again[is_there]
-        if (self.value[before] != self.value[again]).any():  # halves that agree by chance
+        earlier, again = begin + earlier[is_there], begin + again[is_there]
+        if (self.value[earlier] != self.value[again]).any():  # halves that agree by chance
             return self._repeats_by_key()
-        return (again, before) if len(again) else None
+        return (again, earlier) if len(again) else None
 
     def _repeats_by_key(self) -> tuple[IntArray, IntArray] | None:
         order = np.argsort(self.key, kind="stable")
@@ -114,21 +114,21 @@ class HashedLists:
         row, place = np.divmod(np.flatnonzero(agrees), max(1, self.longest))
         is_there = place < self.counts[row]
         row, position = row[is_there], (self.begin[row] + place)[is_there]
-        which = np.full(len(position), -1)
+        equal = np.full(len(position), -1)
         for nth in range(wanted.longest):
             sought = np.where(wanted.counts > nth, wanted.begin + nth, 0)[row]
             agree = (self.value[position] == wanted.value[sought]) & (wanted.counts > nth)[row]
-            which[agree] = sought[agree]
-        return position[which >= 0], which[which >= 0]
+            equal[agree] = sought[agree]
+        return position[equal >= 0], equal[equal >= 0]
 
     def _by_key(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
         members = pl.DataFrame({"key": self.key}).with_row_index("position")
         sought = pl.DataFrame({"key": wanted.key}).with_row_index("which")
-        found = members.join(sought, on="key").sort("position", "which")
-        position, which = (
-            found[name].to_numpy().astype(np.int64) for name in ("position", "which")
+        joined = members.join(sought, on="key").sort("position", "which")
+        position, equal = (
+            joined[name].to_numpy().astype(np.int64) for name in ("position", "which")
         )
-        return position, which
+        return position, equal
 
 
 class Collision(Exception):
@@ -173,15 +173,15 @@ class IdLists:
         repeats = self.hashed.repeats()
         if repeats is None:
             return self
-        copies, before = repeats
-        self._check_same(copies, self, before)
-        if grade is not None and (wrong := np.flatnonzero(grade[copies] != grade[before])).size:
+        copies, earlier = repeats
+        self._check_same(copies, self, earlier)
+        if grade is not None and (wrong := np.flatnonzero(grade[copies] != grade[earlier])).size:
             item = self.ids[int(copies[wrong[0]])]
             remedy = "Keep one of its grades."
             raise InvalidInput("expected_ids", item, "one grade for each id", remedy)
-        kept = np.delete(np.arange(len(self.query)), copies)
+        positions = np.delete(np.arange(len(self.query)), copies)
         counts = self.counts - np.bincount(self.query[copies], minlength=len(self.counts))
-        return IdLists(self.ids.gather(kept), self.query[kept], counts, copies)
+        return IdLists(self.ids.gather(positions), self.query[positions], counts, copies)
 
     def kept(self, values: Values) -> Values:
         """What belongs to the members that are left of those that were read."""
@@ -238,13 +238,13 @@ def row_name(frame: pl.DataFrame, row: int) -> str:
 
 def _comparable(ids: pl.Series, column: str) -> pl.Series:
     """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
-    same: pl.Series = ids
+    comparable: pl.Series = ids
     if ids.dtype.is_integer():
-        same = ids.cast(pl.Int64, strict=False)
-        if same.null_count():
-            item = ids[int(same.is_null().arg_max() or 0)]
+        comparable = ids.cast(pl.Int64, strict=False)
+        if comparable.null_count():
+            item = ids[int(comparable.is_null().arg_max() or 0)]
             expected = "ids from -2**63 to 2**63 - 1"
             raise InvalidInput(f"column {column}", item, expected, "Convert both columns to texts.")
     elif isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
-        same = ids.cast(pl.String)
-    return same
+        comparable = ids.cast(pl.String)
+    return comparable

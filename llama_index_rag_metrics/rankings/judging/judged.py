@@ -187,9 +187,9 @@ class JudgedRankings:
 
     def _view(self, cutoff: Cutoff | None, min_grade: float | None) -> Hits:
         last = self._ranks(cutoff)
-        kept = _reaches(self.item_grade, min_grade)
-        kept &= self._within(self.item_query, self.item_rank, last)
-        item = np.flatnonzero(kept)
+        is_counted = _reaches(self.item_grade, min_grade)
+        is_counted &= self._within(self.item_query, self.item_rank, last)
+        item = np.flatnonzero(is_counted)
         return Hits(
             n_queries=len(self),
             query=self.item_query[item],
@@ -207,18 +207,18 @@ class JudgedRankings:
         grouped = np.bincount(self.group_query, minlength=len(self))
         weight = np.bincount(self.group_query, self.group_weight, minlength=len(self))
         rank, grade = self.item_rank[self.pair_item], self.item_grade[self.pair_item]
-        kept = _reaches(grade, min_grade)
-        kept &= self._within(self.item_query[self.pair_item], rank, hits.cutoff)
-        pairs = np.flatnonzero(kept)
-        alone = np.flatnonzero(grouped[hits.query] == 0)
+        is_counted = _reaches(grade, min_grade)
+        is_counted &= self._within(self.item_query[self.pair_item], rank, hits.cutoff)
+        pairs = np.flatnonzero(is_counted)
+        ungrouped = np.flatnonzero(grouped[hits.query] == 0)
         group = self.pair_group[pairs]
         return GroupHits(
             n_queries=len(self),
-            query=np.concatenate([self.group_query[group], hits.query[alone]]),
-            rank=np.concatenate([rank[pairs], hits.rank[alone]]),
-            grade=np.concatenate([grade[pairs], hits.grade[alone]]),
-            group=np.concatenate([group, len(self.group_query) + alone]),
-            weight=np.concatenate([self.group_weight[group], np.ones(len(alone))]),
+            query=np.concatenate([self.group_query[group], hits.query[ungrouped]]),
+            rank=np.concatenate([rank[pairs], hits.rank[ungrouped]]),
+            grade=np.concatenate([grade[pairs], hits.grade[ungrouped]]),
+            group=np.concatenate([group, len(self.group_query) + ungrouped]),
+            weight=np.concatenate([self.group_weight[group], np.ones(len(ungrouped))]),
             n_groups=np.where(grouped > 0, grouped, hits.n_relevant),
             total_weight=np.where(grouped > 0, weight, hits.n_relevant),
             hits=hits,
@@ -226,14 +226,14 @@ class JudgedRankings:
 
     def ideal(self, length: IntArray | int | None = None) -> Ranked:
         """The best possible ranking of each query: its grades above 0, best first."""
-        taken = self.n_judged
+        length_of = self.n_judged
         if length is not None:
-            taken = np.minimum(taken, length)
-        query = np.repeat(np.arange(len(self)), taken)
-        rank = np.arange(1, len(query) + 1) - np.repeat(np.cumsum(taken) - taken, taken)
+            length_of = np.minimum(length_of, length)
+        query = np.repeat(np.arange(len(self)), length_of)
+        rank = np.arange(1, len(query) + 1) - np.repeat(np.cumsum(length_of) - length_of, length_of)
         grade = self.judged_grade[self.judged_offset[query] + rank - 1]
-        kept = grade > 0
-        return Ranked(len(self), query[kept], rank[kept], grade[kept])
+        is_counted = grade > 0
+        return Ranked(len(self), query[is_counted], rank[is_counted], grade[is_counted])
 
 
 @dataclass(eq=False)
@@ -322,9 +322,9 @@ class Hits(Ranked):
         return self._count_above(self.judged.item_grade < 0)
 
     def _count_above(self, counted: BoolArray) -> IntArray:
-        before: IntArray = np.cumsum(counted) - counted
+        n_before: IntArray = np.cumsum(counted) - counted
         start = np.searchsorted(self.judged.item_query, self.query)
-        return before[self.item] - before[start]
+        return n_before[self.item] - n_before[start]
 
 
 @dataclass(eq=False)
@@ -407,14 +407,14 @@ class Selection:
         if self.max_retrieved is None and not self.judged_only:
             return judged
         query = judged.retrieved_query
-        kept = np.ones(len(query), np.bool_)
+        is_counted = np.ones(len(query), np.bool_)
         if self.max_retrieved is not None:
-            kept[kept] = _ordinal(query[kept]) <= self.max_retrieved
+            is_counted[is_counted] = _ordinal(query[is_counted]) <= self.max_retrieved
         if self.judged_only:
             counted = np.zeros(len(query), np.bool_)
             counted[judged.item_place[judged.item_grade >= 0]] = True
-            kept &= counted
-        return judged.only(kept)
+            is_counted &= counted
+        return judged.only(is_counted)
 
 
 ALL_RETRIEVED = Selection()

@@ -142,8 +142,8 @@ def judge_one(
         raise no_retrieval("retrieved_ids")
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
     judgements = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
-    given = {TOKENS: tokens, SPANS: spans}
-    needs = [name for name, values in given.items() if values is not None]
+    columns = {TOKENS: tokens, SPANS: spans}
+    needs = [name for name, values in columns.items() if values is not None]
     if needs:
         return judge([judgements], [Ranking(ids, tokens=tokens, spans=spans)], needs)
     key: Any = judgements and tuple(judgements)

@@ -41,15 +41,15 @@ def likeness(expected: Sequence[str], retrieved: Sequence[str]) -> FloatArray:
     array([[1.],
            [0.]])
     """
-    wanted, parts = [_grams(text) for text in expected], [_grams(text) for text in retrieved]
+    passage, parts = [_grams(text) for text in expected], [_grams(text) for text in retrieved]
     is_part = np.array([len(letters(text)) >= _SHORTEST_PART for text in retrieved], np.bool_)
-    shares = _shares(wanted, parts, is_part)
+    shares = _shares(passage, parts, is_part)
     for column, text in enumerate(expected):
-        if not len(wanted[column]):
-            shares[:, column] = [_holds(other, text) for other in retrieved]
+        if not len(passage[column]):
+            shares[:, column] = [_holds(text_of, text) for text_of in retrieved]
     for row, text in enumerate(retrieved):
         if is_part[row] and not len(parts[row]):
-            shares[row] = [_holds(other, text) for other in expected]
+            shares[row] = [_holds(text_of, text) for text_of in expected]
     return shares
 
 
@@ -92,8 +92,8 @@ def _count_shared(wanted: Sequence[Grams], parts: Sequence[Grams]) -> IntArray:
     row = np.repeat(np.arange(len(parts)), [len(grams) for grams in parts])
     position = np.searchsorted(vocabulary, grams)
     position[position == len(vocabulary)] = 0
-    known = np.flatnonzero(vocabulary[position] == grams)
-    position, row = position[known], row[known]
+    in_vocabulary = np.flatnonzero(vocabulary[position] == grams)
+    position, row = position[in_vocabulary], row[in_vocabulary]
     for column, has_gram in enumerate(is_wanted):
         shared[:, column] = np.bincount(row[has_gram[position]], minlength=len(parts))
     return shared
@@ -101,7 +101,7 @@ def _count_shared(wanted: Sequence[Grams], parts: Sequence[Grams]) -> IntArray:
 
 def _holds(text: str, short: str) -> bool:
     """Whether a text has one of fewer than five letters: "UN" isn't in "run"."""
-    wanted = letters(short)
-    if wanted.isascii() and wanted.isalnum():
+    passage = letters(short)
+    if passage.isascii() and passage.isalnum():
         return f" {' '.join(words(short))} " in f" {' '.join(words(text))} "
-    return wanted != "" and wanted in letters(text)
+    return passage != "" and passage in letters(text)

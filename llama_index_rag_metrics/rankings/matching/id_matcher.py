@@ -41,8 +41,8 @@ def _named(node: NodeWithScore, match_on: MatchOn) -> str:
         return node.node.ref_doc_id or node.node.node_id
     value = node.node.metadata.get(match_on)
     if value is None:
-        known = [NODE_ID, REF_DOC_ID, *node.node.metadata]
-        expected = f"one of what node {node.node.node_id!r} has: {known}"
+        names = [NODE_ID, REF_DOC_ID, *node.node.metadata]
+        expected = f"one of what node {node.node.node_id!r} has: {names}"
         raise InvalidInput("match_on", match_on, expected)
     return str(value)
 
@@ -51,8 +51,8 @@ def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
     if nodes and not callable(match_on) and match_on not in (NODE_ID, REF_DOC_ID):
         keys = {key for node in nodes for key in node.node.metadata}
         if match_on not in keys:
-            known = [NODE_ID, REF_DOC_ID, *sorted(keys)]
-            expected = f"one of what the retrieved nodes have: {known}"
+            names = [NODE_ID, REF_DOC_ID, *sorted(keys)]
+            expected = f"one of what the retrieved nodes have: {names}"
             raise UnusableAnswer("match_on", match_on, expected)
     return [item_id(node, match_on) for node in nodes]
 
@@ -117,12 +117,12 @@ class LabelCheck:
     def note(self, came: Came | None = None) -> str | None:
         """What is wrong and what would fit; None where most of what came fits the labels."""
         came = came or Came()
-        most = max(map(len, self._fitting.values()), default=0) if self.match_nothing else 0
-        if self.are_strange and came.under_other_ids > came.by_id and came.texts > most:
-            own = f", {came.by_id:,} under their own" if came.by_id else ""
+        best_fit = max(map(len, self._fitting.values()), default=0) if self.match_nothing else 0
+        if self.are_strange and came.under_other_ids > came.by_id and came.texts > best_fit:
+            by_id = f", {came.by_id:,} under their own" if came.by_id else ""
             return (
                 f"{NOT_VALID}: {came.under_other_ids:,} of {came.wanted:,} relevant passages came "
-                f"under other ids{own}. Match by text (matcher='text', --matcher text), or move "
+                f"under other ids{by_id}. Match by text (matcher='text', --matcher text), or move "
                 "the labels (rag-metrics labels move)"
             )
         if not self.match_nothing:

@@ -197,8 +197,8 @@ def check_matchable(dataset: Labelled, matcher: MatcherLike | None) -> None:
 class _Matching:
     def __init__(self, matcher: MatcherLike, dataset: Labelled) -> None:
         self.matcher, self.name = matcher, matcher_name(matcher)
-        read = Expected.by_span if matcher == BY_SPAN else Expected.by_text
-        self.expected = {query_id: read(dataset, query_id) for query_id in dataset.queries}
+        expected_by = Expected.by_span if matcher == BY_SPAN else Expected.by_text
+        self.expected = {query_id: expected_by(dataset, query_id) for query_id in dataset.queries}
         self.stands_for: dict[str, list[list[str]]] = {}
         self.errors: dict[str, str] = {}
 
@@ -255,8 +255,8 @@ class _Matching:
         is_span = self.matcher == BY_SPAN
         retrieved: Sequence[Any] | None = ranking.spans if is_span else ranking.texts
         if retrieved is None and ranking.ids:
-            what = "spans" if is_span else "texts"
-            raise InvalidInput(what, None, f"{what} of what was retrieved")
+            column = "spans" if is_span else "texts"
+            raise InvalidInput(column, None, f"{column} of what was retrieved")
         retrieved = list(retrieved or ())
         shape = (len(retrieved), len(expected.passages))
         if self.matcher == BY_TEXT:
@@ -278,17 +278,17 @@ class _Matching:
             labels = () if expected.relevance is None else expected.relevance
             n_relevant += len(labels)
             n_known += len(set(labels).intersection(expected.ids))
-        what = "span" if self.matcher == BY_SPAN else "text"
+        column = "span" if self.matcher == BY_SPAN else "text"
         if n_relevant and not n_known:
             remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
-            if what == "span":
+            if column == "span":
                 remedy = "Give labels that have places: Relevance.of_spans(...), or with_spans()."
             got = f"none for {n_relevant} expected ids"
-            raise InvalidInput(f"matcher {self.name!r}", got, f"a {what} for each", remedy)
+            raise InvalidInput(f"matcher {self.name!r}", got, f"a {column} for each", remedy)
         if n_known == n_relevant:
             return []
-        lost = f"{n_relevant - n_known} of {n_relevant} relevant passages"
-        return [f"{lost} have no {what}, so {self.name} can't find them"]
+        share = f"{n_relevant - n_known} of {n_relevant} relevant passages"
+        return [f"{share} have no {column}, so {self.name} can't find them"]
 
     def _failure_notes(self) -> list[str]:
         if not self.errors:

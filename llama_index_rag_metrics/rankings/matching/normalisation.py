@@ -65,7 +65,7 @@ def remembered(limit: int) -> Callable[[Callable[[str], Kept]], Callable[[str], 
     """Have a function of a text remember its last answers, up to a length; threads may share it."""
 
     def decorate(function: Callable[[str], Kept]) -> Callable[[str], Kept]:
-        kept: OrderedDict[str, Kept] = OrderedDict()
+        answers: OrderedDict[str, Kept] = OrderedDict()
         lock = threading.Lock()
         weight = 0
 
@@ -73,17 +73,17 @@ def remembered(limit: int) -> Callable[[Callable[[str], Kept]], Callable[[str], 
         def answer(text: str) -> Kept:
             nonlocal weight
             with lock:
-                if text in kept:
-                    kept.move_to_end(text)
-                    return kept[text]
+                if text in answers:
+                    answers.move_to_end(text)
+                    return answers[text]
             value = function(text)
             size = len(text) + len(value)
             with lock:
-                if text not in kept and size <= limit:
-                    kept[text] = value
+                if text not in answers and size <= limit:
+                    answers[text] = value
                     weight += size
                 while weight > limit:
-                    oldest, dropped = kept.popitem(last=False)
+                    oldest, dropped = answers.popitem(last=False)
                     weight -= len(oldest) + len(dropped)
             return value
 

@@ -35,11 +35,11 @@ class NodePlaces:
         span = self.spans.get(item)
         if span is None:
             return None
-        seen = {span.source}
+        sources = {span.source}
         while span.source in self.spans:
             outer = self.spans[span.source]
-            if outer.source in seen:
+            if outer.source in sources:
                 break
-            seen.add(outer.source)
+            sources.add(outer.source)
             span = Span(outer.source, outer.start + span.start, outer.start + span.end)
         return span
