@@ -62,7 +62,7 @@ agent = ReActAgent(tools=[search], llm=ScriptedLLM(), streaming=False)
 
 results = evaluate(agent, dataset, ["recall", "complete"], timeout=60, name="agent")
 print(results)
-for call in results.sessions:
+for call in results.calls:
     verdict = "wasted" if call.is_wasted else f"{call.new_relevant} new"
     query = " ".join(call.query.split())
     print(f"{call.query_id} call {call.number}: {query!r} by {call.asked_by}: {verdict}")

@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from llama_index_rag_metrics.evaluation.asking.as_ask import (
+    Source,
     SourceLike,
     as_retriever,
     as_source,
@@ -58,7 +59,7 @@ from llama_index_rag_metrics.scores.scoring.batches import Failed, Metrics
 
 
 async def aevaluate(
-    retriever: SourceLike,
+    retriever: SourceLike | Source,
     dataset: Any,
     metrics: Metrics = DEFAULT_METRICS,
     *,
@@ -220,9 +221,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         expected_ids: RelevanceLike,
         expected_texts: list[str] | None = None,
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
+        **kwargs: Any,
     ) -> RetrievalEvalResult:
         """The synchronous twin of `aevaluate`."""
-        return run_sync(self.aevaluate(query, expected_ids, expected_texts, mode))
+        return run_sync(self.aevaluate(query, expected_ids, expected_texts, mode, **kwargs))
 
     async def aevaluate(
         self,
@@ -230,6 +232,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         expected_ids: RelevanceLike,
         expected_texts: list[str] | None = None,
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
+        **kwargs: Any,
     ) -> RetrievalEvalResult:
         """Evaluate one query. An error of the retriever or of a metric is raised.
 
@@ -240,6 +243,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 empty then.
             mode: what the result says; nodes of every kind count by their ids.
         """
+        if kwargs:
+            raise TypeError(f"evaluate() got an unexpected keyword argument {next(iter(kwargs))!r}")
         plan = Plan(
             RetrievalDataset({}),
             self.metrics,

@@ -533,7 +533,7 @@ def _asks_program(source: Any) -> bool:
 def _check_signature(function: Callable[..., Any]) -> None:
     if (signature := _signature_of(function)) is None:
         return
-    metadata = {"metadata": {}} if _takes_metadata(function) else {}
+    metadata: dict[str, Any] = {"metadata": {}} if _takes_metadata(function) else {}
     try:
         signature.bind("", **metadata)
     except TypeError:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +34,11 @@ from llama_index_rag_metrics.evaluation.asking.question import (
 )
 from llama_index_rag_metrics.evaluation.asking.reading import AnswerReader
 from llama_index_rag_metrics.evaluation.retrieved.nodes import as_nodes
-from llama_index_rag_metrics.evaluation.sessions.capturing import CaptureEvents, CaptureSpans
+from llama_index_rag_metrics.evaluation.sessions.capturing import (
+    CaptureEvents,
+    CaptureSpans,
+    listening,
+)
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.numbers import counted, whole_seconds
 from llama_index_rag_metrics.runtime.errors import (
@@ -215,13 +218,9 @@ class _Asking:
     async def asked(self, question: Question) -> Answer:
         """The answer to a question; whatever other people's code raises is its error."""
         try:
-            with _traced(question) as evaluated:
-                if evaluated is None:
-                    return await self.ask(question)
-                answer: Answer = await evaluated.evaluate(
-                    self.ask, question, question.query_id, question.query_str
-                )
-                return answer
+            if _is_traced():
+                return await _ask_traced(self.ask, question)
+            return await self.ask(question)
         except asyncio.CancelledError as error:
             if self.is_stopping:
                 raise
@@ -238,9 +237,9 @@ class _Asking:
         """The ranking of a question that failed; raises where the run is to end there."""
         if isinstance(error, UnusableAnswer) and not self.has_answered:
             raise error
-        calls = answer.calls
-        if calls is not None:
-            calls = self.reader.read(question, Answer(calls=calls)).calls
+        calls = None
+        if answer.calls is not None:
+            calls = self.reader.read(question, Answer(calls=answer.calls)).calls
         # keys in the error's text are masked
         words = error.words if isinstance(error, AnswerFailed) else describe_error(error)
         ranking = Ranking(latency=answer.seconds, error=words, calls=calls)
@@ -302,7 +301,7 @@ async def ask_all(
     bar = progress(
         plan.name or "evaluating", len(asking.attempts), n_kept, plan.show_progress, asking.waiting
     )
-    with bar as advance:
+    with bar as advance, listening():
         tasks = [asyncio.create_task(asking.work(attempts, advance)) for _ in range(asking.at_once)]
         tasks.append(asyncio.create_task(_tick(advance, tasks[:])))
         try:
@@ -340,13 +339,17 @@ class EvaluatedQuestion:
         return await ask(question)
 
 
-@contextmanager
-def _traced(question: Question) -> Iterator[EvaluatedQuestion | None]:
-    """A span and a tag of a question, where anybody listens."""
+def _is_traced() -> bool:
+    """Whether anybody listens to spans and events, beside our own captures."""
     root = get_dispatcher()
     handlers = [*root.span_handlers, *root.event_handlers]
-    if all(isinstance(handler, _SILENT) for handler in handlers):
-        yield None
-        return
+    return not all(isinstance(handler, _SILENT) for handler in handlers)
+
+
+async def _ask_traced(ask: Ask, question: Question) -> Answer:
+    """Ask a question in a span, and with a tag, of its own."""
     with instrument_tags({**active_instrument_tags.get(), QUERY_ID: question.query_id}):
-        yield EvaluatedQuestion()
+        answer: Answer = await EvaluatedQuestion().evaluate(
+            ask, question, question.query_id, question.query_str
+        )
+        return answer

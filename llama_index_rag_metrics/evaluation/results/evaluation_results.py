@@ -123,7 +123,7 @@ class EvaluationResults(Reportable, ListOfResults):
         return self.scores.repeats
 
     @property
-    def sessions(self) -> Sessions:
+    def calls(self) -> Sessions:
         """What an agent or a workflow retrieved, call by call; empty for a plain retriever.
 
         Of questions that were asked several times, the first time.

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import BoundArguments
+from itertools import count
 from time import perf_counter
 from typing import Any
-from uuid import uuid4
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
@@ -39,6 +39,9 @@ TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to."""
 
 
+_numbers = count(1)
+
+
 @dataclass(slots=True)
 class Retrieval:
     """One outermost retrieval, with the postprocessors that could be seen."""
@@ -55,7 +58,7 @@ class CapturedSession:
     """What was retrieved while a capture was open."""
 
     retrievals: list[Retrieval] = field(default_factory=list)  # in the order in which they began
-    key: str = field(default_factory=lambda: uuid4().hex)  # its name in the tags of events
+    key: str = field(default_factory=lambda: str(next(_numbers)))  # its name in the tags of events
     faults: list[Exception] = field(default_factory=list)  # errors in recording
 
     def __post_init__(self) -> None:
@@ -254,6 +257,17 @@ def as_call(
         query=retrieval.query,
         asked_by=retrieval.asked_by,
     )
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """Keep the handlers of captures, which are dear to add and to remove, while many are made."""
+    session = CapturedSession()
+    _open(session)
+    try:
+        yield
+    finally:
+        _close(session)
 
 
 @contextmanager

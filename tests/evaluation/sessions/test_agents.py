@@ -178,7 +178,7 @@ def test_reports_say_by_which_call_an_agent_had_found_each_hop() -> None:
         },
     )
     results = evaluate(function_agent(script), questions, ["facet_recall", "complete"])
-    assert [call.query for call in results.sessions] == [
+    assert [call.query for call in results.calls] == [
         query for turns in script.values() for turn in turns for _, query in turn
     ]
 
@@ -361,10 +361,7 @@ def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
     swept = sweep(build, {"top_k": [1, 2]}, dataset(2), ["recall"])
     for configuration in swept:
         assert configuration.results is not None
-        assert [call.query for call in configuration.results.sessions.of("q0")] == [
-            "saturn",
-            "mars",
-        ]
+        assert [call.query for call in configuration.results.calls.of("q0")] == ["saturn", "mars"]
         assert configuration.results is not None
         assert {len(calls) for calls in configuration.results.run.calls.values()} == {2}
 

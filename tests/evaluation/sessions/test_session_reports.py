@@ -41,20 +41,18 @@ def results() -> EvaluationResults:
 
 
 def test_every_call_is_a_row(results: EvaluationResults) -> None:
-    rows = [
-        (call.query_id, call.number, call.new_relevant, call.recall) for call in results.sessions
-    ]
+    rows = [(call.query_id, call.number, call.new_relevant, call.recall) for call in results.calls]
     assert rows == [("q1", 1, 1, 0.5), ("q1", 2, 0, 0.5), ("q1", 3, 1, 1.0), ("q2", 1, 0, 0.0)]
-    first, second, *_ = results.sessions
+    first, second, *_ = results.calls
     assert (first.retrieved, first.tokens, first.latency, first.asked_by) == (2, 7, 0.5, "search")
-    assert [call.is_repeated for call in results.sessions.of("q1")] == [False, True, False]
-    assert [call.is_wasted for call in results.sessions.of("q1")] == [False, True, False]
+    assert [call.is_repeated for call in results.calls.of("q1")] == [False, True, False]
+    assert [call.is_wasted for call in results.calls.of("q1")] == [False, True, False]
     assert second.tokens is None
-    assert results.sessions[-1].error == "timeout"
+    assert results.calls[-1].error == "timeout"
 
 
 def test_every_call_is_scored_as_a_ranking(results: EvaluationResults) -> None:
-    scores = results.sessions.score(["mrr", "recall"])
+    scores = results.calls.score(["mrr", "recall"])
     # a at rank 1, a at rank 2, b at rank 1; nothing
     assert scores.by_query("mrr") == {
         "q1 call 1": 1.0,
@@ -79,7 +77,7 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
     for run, is_of_several in ((once, False), (twice, True)):
         scores = score_rankings(relevance, run, ["mrr", "facet_recall"])
         results = EvaluationResults([], run=run, relevance=relevance, scores=scores)
-        assert ("in the first run" in repr(results.sessions)) == is_of_several
+        assert ("in the first run" in repr(results.calls)) == is_of_several
         assert ("In the first run" in results.to_markdown()) == is_of_several
 
 
