@@ -1,10 +1,10 @@
 """How far two people, or a person and a judge, agree beyond chance: Cohen's kappa.
 
 κ = (o - e) / (1 - e), of the observed agreement and that of the same scores in any pairing (Cohen
-1960); disagreements count alike, by distance, or by its square (Cohen 1968; Lin's concordance,
-1989). The interval is Wilson's of o with as many queries as the error of κ allows: without weights
-that of o, with them that of o_i + (1 - κ) (2e - e_i), κ's to first order, to which one imagined
-disagreement of half the width is added; e_i is how well pair i agrees with any other.
+1960); disagreements count alike, or by their distance (Cohen 1968). The interval is Wilson's of o
+with as many queries as the error of κ allows: without weights that of o, with them that of
+o_i + (1 - κ) (2e - e_i), κ's to first order, to which one imagined disagreement of half the width
+is added; e_i is how well pair i agrees with any other.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 _IMAGINED = 0.5
 
-# a disagreement counts by its distance, or by that squared
-Weights: TypeAlias = Literal["linear", "quadratic"]
+# a disagreement counts by its distance
+Weights: TypeAlias = Literal["linear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,9 @@ def _apart(values: FloatArray, shares: FloatArray) -> FloatArray:
     return np.asarray(rising * (2 * up_to - 1) + below[-1] - 2 * below, np.float64)
 
 
-def _quadratic(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, FloatArray]:
-    both = (first, second), (second, first)
-    apart = [other.var() + np.square(own - other.mean()) for own, other in both]
-    return 1 - np.square((first - second) / span), 1 - np.stack(apart) / span**2
-
-
 _AGREEMENT: Mapping[
     Weights | None, Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]
-] = {None: _alike, "linear": _linear, "quadratic": _quadratic}
+] = {None: _alike, "linear": _linear}
 
 
 def _shares(

@@ -440,8 +440,8 @@ def _table(comparison: Comparison, metric: str) -> m.Table:
             if name != "baseline":
                 label += " (baseline)"
         lines.append(m.Row(label, cells))
-    interval = f"{percent(comparison.confidence)} interval"
-    head = ["mean", interval, "difference", interval, "better / same / worse"]
+    ends = f"{percent(comparison.confidence)} interval"
+    head = ["mean", ends, "difference", ends, "better / same / worse"]
     return m.Table(
         f"On {metric}",
         head,

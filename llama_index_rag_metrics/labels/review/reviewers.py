@@ -70,8 +70,7 @@ def agreement(
         judged: query id to relevance, such as of `LLMRelevancy.grade`, or a file that the review
             page exported; negative grades mean unjudged.
         human: the same by somebody else.
-        weights: "linear" or "quadratic": a disagreement counts by its distance in grades, or by
-            that squared; None: all count alike.
+        weights: "linear": a disagreement counts by its distance in grades; None: all count alike.
         min_grade: compare only whether the grades reach this one.
         confidence: of the interval, in which the passages of a question belong together.
 
@@ -91,8 +90,8 @@ def agreement(
     check_options(confidence, 100, 0)
     if min_grade is not None:
         check_amount("min_grade", min_grade, "a finite number, or None", math.isfinite)
-    if weights not in (None, "linear", "quadratic"):
-        raise InvalidInput("weights", weights, "'linear', 'quadratic' or None")
+    if weights not in (None, "linear"):
+        raise InvalidInput("weights", weights, "'linear' or None")
     both = _graded_by_both(judged, human)
     if not both:
         remedy = "Look whether both use the same ids."
