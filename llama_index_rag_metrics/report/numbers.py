@@ -113,11 +113,6 @@ def carried(value: float, n: int) -> str:
     return score(value, _exact(value), digits_of(n))
 
 
-def significant(value: float, digits: int = 3) -> float:
-    """A number that keeps so many of its digits, from the first one that isn't 0."""
-    return float(f"{value:.{digits}g}")
-
-
 def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
     """A difference with its sign, which one that looks like 0 doesn't have.
 
@@ -238,10 +233,6 @@ def two_digits_up(n: float) -> str:
 def given(value: float) -> str:
     """A number that somebody gave, without the noise of binary fractions."""
     return f"{value:.12g}"
-
-
-def span_of_bar(low: float, high: float) -> str:
-    return f"{low:+.3f} to {high:+.3f}".replace("-", MINUS)
 
 
 def on_axis(value: float) -> str:

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.report.excerpts import beginning
 from llama_index_rag_metrics.report.numbers import digits_apart, score
 from llama_index_rag_metrics.scores.mappings import LazyMapping
 from llama_index_rag_metrics.scores.scores import Scores
-from llama_index_rag_metrics.stories.label_view import PLAIN, Labels, Reading, System, query_text
+from llama_index_rag_metrics.stories.label_view import Reading, System, query_text
 
 # of how many items the texts are looked at, and how much of each text
 KEPT_ITEMS, KEPT_START = 5, 320
@@ -125,14 +125,6 @@ def _read_item(record: Mapping[str, Any]) -> m.Item:
     by, text = record.get("by"), record.get("text")
     passage = None if by is None else text or "" if by == "text" else Span(*by)
     return m.Item(record["id"], record["grade"], passage, text)
-
-
-def kept_by(
-    kept: Mapping[str, Mapping[str, KeptAnswer]], reading: Reading
-) -> Mapping[str, KeptAnswer]:
-    first = next(iter(kept), "")
-    matcher = first.partition(";")[0]
-    return next((kept[key] for key in (reading.key(matcher), matcher, first) if key in kept), {})
 
 
 _TELLING = 40  # texts of fewer characters may be alike by chance
@@ -327,7 +319,8 @@ def _stored(
 ) -> _Sight:
     error = system.scores.failed.get(query_id)
     answer = m.Answer(system.name, cell, error=error, min_score=system.run.min_score)
-    if (kept := kept_by(system.scores.answers, reading).get(query_id)) is None:
+    answers: Mapping[str, KeptAnswer] = next(iter(system.scores.answers.values()), {})
+    if (kept := answers.get(query_id)) is None:
         return _Sight(wanted, answer)
     own, known, more = read_answer(kept, answer, reading.least)
     return _Sight(wanted, known) if wanted else _Sight(own, known, more=more)
@@ -363,22 +356,6 @@ def _reported(
     return m.ReportedItem(item, grade, text, () if is_itself else judged, reading.least)
 
 
-def readings_of(systems: Sequence[System], metrics: Iterable[str]) -> list[Hashable]:
-    """Of each metric how it reads the systems' labels: equal where two see the same of a query."""
-    labels: dict[tuple[int, str], Labels] = {}
-    readings: list[Hashable] = []
-    for metric in metrics:
-        reading, seen = Reading.of(metric), []
-        for number, system in enumerate(systems):
-            matched = system.judged_by(metric)
-            place = number, matched.matcher
-            if place not in labels:
-                labels[place] = Labels.of(matched.relevance.values())
-            seen.append((matched.matcher, reading.on(labels[place])))
-        readings.append(tuple(seen))
-    return readings
-
-
 def with_answers(system: System) -> Scores:
     """The scores of a system, with the answers of each of its runs."""
     repeats = [with_answers(run) for run in system.repeats]
@@ -386,26 +363,18 @@ def with_answers(system: System) -> Scores:
 
 
 def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
-    """Matcher, and way to read labels, to query id to what was wanted and what came."""
-    labels: dict[str, Labels] = {}
+    """Matcher to query id to what was wanted and what came, as its first metric sees it."""
     examples: dict[str, str] = {}
     for metric in system.scores:
-        matched, reading = system.judged_by(metric), Reading.of(metric)
-        matcher = matched.matcher
-        if matcher not in labels:
-            labels[matcher] = Labels.of(matched.relevance.values())
-        is_plain = reading.on(labels[matcher]) == PLAIN.on(labels[matcher])
-        examples.setdefault(matcher if is_plain else reading.key(matcher), metric)
-    first = {query_id: _first(ranking) for query_id, ranking in system.run.items()}
-    kept = system._replace(run=Run(first))
-    same = {query_id: _kept_same_texts(system, query_id) for query_id in first}
-    return {
-        key: LazyMapping(
-            system.scores.query_ids,
-            partial(_kept_answer, kept, metric, same if metric not in system.matched else {}),
-        )
-        for key, metric in examples.items()
-    }
+        examples.setdefault(system.judged_by(metric).matcher, metric)
+    kept = system._replace(run=Run({key: _first(each) for key, each in system.run.items()}))
+    same = {query_id: _kept_same_texts(system, query_id) for query_id in kept.run}
+    answers = {}
+    for matcher, metric in examples.items():
+        same_texts_of = {} if metric in system.matched else same
+        answer = partial(_kept_answer, kept, metric, same_texts_of)
+        answers[matcher] = LazyMapping(system.scores.query_ids, answer)
+    return answers
 
 
 def _first(ranking: Ranking) -> Ranking:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
@@ -17,7 +16,6 @@ from llama_index_rag_metrics.rankings.run import Items, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.figure import MOST_ABREAST
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.scores.scores import Scores
 
@@ -47,23 +45,6 @@ class Reading(NamedTuple):
             "spans" in needs,
             m.Cutoff(cutoff) if isinstance(cutoff, int) else cutoff,
         )
-
-    def on(self, labels: Labels) -> Reading:
-        """The reading as far as it matters to these labels: alike where metrics agree on them."""
-        return Reading(
-            least=min((grade for grade in labels.grades if grade >= self.least), default=math.inf),
-            in_groups=self.in_groups and labels.in_groups,
-            by_place=self.by_place and labels.by_place,
-        )
-
-    def key(self, matcher: str) -> str:
-        """A name for the reading, of a metric with this matcher."""
-        parts = {
-            f"from {self.least:g}": self.least > PLAIN.least,
-            "in groups": self.in_groups,
-            "by place": self.by_place,
-        }
-        return "; ".join([matcher, *(part for part, is_so in parts.items() if is_so)])
 
     def wanted(self, judged: Relevance, passages: Mapping[str, str | Span]) -> list[list[m.Item]]:
         """What the metric wants, best grade first; an unmet group is an item of grade 0."""
@@ -119,26 +100,6 @@ class Reading(NamedTuple):
             for name in labels:
                 found.setdefault(name, places[item])
         return Placed(ranks, found)
-
-
-PLAIN = Reading(in_groups=False)  # passage by passage, of every grade above 0
-
-
-class Labels(NamedTuple):
-    """What there is in the labels of a data set that metrics may read differently."""
-
-    grades: frozenset[float]
-    in_groups: bool
-    by_place: bool
-
-    @classmethod
-    def of(cls, labels: Iterable[Relevance]) -> Labels:
-        labels = list(labels)
-        return cls(
-            frozenset(grade for judged in labels for grade in judged.grades.values()),
-            any(judged.alternatives for judged in labels),
-            any(judged.spans for judged in labels),
-        )
 
 
 class Placed(NamedTuple):
@@ -211,13 +172,6 @@ class System(NamedTuple):
         """Query id to score; empty where nothing was measured by the metric."""
         known = self.scores.is_measured and metric in self.scores
         return self.scores.by_query(metric) if known else {}
-
-
-def best_first(means: Sequence[float | None], metric: str) -> list[int]:
-    """Positions of systems: as given where they are few, else by their means, the best first."""
-    sign = 1 if lower_is_better(metric) else -1
-    keys = [math.inf if mean is None or math.isnan(mean) else sign * mean for mean in means]
-    return sorted(range(len(means)), key=keys.__getitem__ if len(means) > MOST_ABREAST else None)
 
 
 def shown_name(scores: Scores, unnamed: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from inspect import cleandoc
-from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -153,20 +152,6 @@ def how_many(counts: Sequence[Counts]) -> str:
     """How many questions are scored, at most, and why the others aren't."""
     most = max(counts, key=attrgetter("scored"))
     return "; ".join([f"{questions(most.scored)} scored", *most.left_out])
-
-
-def queries_report(systems: Sequence[System]) -> m.Report:
-    """Every question's scores: a row a question, a column a metric of a system."""
-    check_systems(systems)
-    heads, columns = [], []
-    for system in systems:
-        for metric in metrics_of([system]):
-            heads.append(metric if len(systems) == 1 else f"{system.name} {metric}")
-            columns.append(system.by_query(metric))
-    ids = dict.fromkeys(chain.from_iterable(system.scores.query_ids for system in systems))
-    lines = [m.Row(key, [m.Cell.of(each.get(key), "score") for each in columns]) for key in ids]
-    title = "Scores by question"
-    return m.Report(title, sections=[m.Section(title, [m.Table("", heads, [lines], "question")])])
 
 
 def summary_section(

@@ -28,7 +28,7 @@ from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.query_lines import found_line, retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.whereabouts import standings
 from llama_index_rag_metrics.stories.answers import keep_answers, query_answers
-from llama_index_rag_metrics.stories.label_view import Labels, Reading, System
+from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.worst import losses
 
 IO = "Io is the most volcanic moon of Jupiter and has hundreds of volcanoes."
@@ -129,7 +129,8 @@ def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> 
     stored = System.of(Scores.from_json(live.scores.replace(answers=answers).to_json()), "stored")
     found = {"recall@5": ["never retrieved"] * 2, "span_recall": ["never retrieved", "rank 1"]}
     for metric, places in found.items():
-        for each in (live, stored):
+        # stored scores keep what the first metric, which decides, wants
+        for each in (live, stored) if metric == metrics[0] else (live,):
             story = query_answers("q", [each], metric)
             assert [line.where for line in wanted_lines(story)] == places
 
@@ -146,15 +147,6 @@ def test_an_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
     ranking = Ranking(["c1"], spans=[Span("doc", 500, 600)])
     (line,) = told(ranking, labels, "span_recall@5")
     assert line.endswith("never retrieved")
-
-
-def test_readings_are_alike_where_labels_have_nothing_to_tell_apart() -> None:
-    labels = Labels.of([Relevance({"a": 1, "b": 2, "c": 0})])
-    names = ["recall@5", "ndcg@10", "mrr", "group_recall@3", "recall(min_grade=0.5)", "span_recall"]
-    assert len({Reading.of(name).on(labels) for name in names}) == 1
-    assert Reading.of("recall(min_grade=2)").on(labels) != Reading.of("recall").on(labels)
-    groups = Labels.of([Relevance.groups([["a"]])])
-    assert Reading.of("group_recall").on(groups) != Reading.of("recall").on(groups)
 
 
 # ---- ids that clash after a new ingestion
