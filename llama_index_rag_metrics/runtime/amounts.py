@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from numbers import Integral, Real
 
@@ -27,11 +27,6 @@ def check_amount(
             number = float(value)
     if not is_allowed(number):
         raise InvalidInput(argument, value, expected)
-
-
-def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidInput(argument, value, " or ".join(map(repr, choices)))
 
 
 def check_share(argument: str, value: object) -> None:

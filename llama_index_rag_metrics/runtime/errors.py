@@ -298,12 +298,6 @@ def unknown_parameter(name: str, nearest: Sequence[str] = ()) -> UnknownMetric:
     return UnknownMetric(name, nearest, kind="metric parameter")
 
 
-def unknown_argument(argument: str, value: object, function: str, remedy: str) -> InvalidInput:
-    """The error of a function's argument that it doesn't have."""
-    sentence = f"{function}() has no argument {argument!r}."
-    return InvalidInput(argument, value, remedy=remedy, sentence=sentence)
-
-
 def unknown_format(
     what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
 ) -> FileFormatError:
