@@ -66,27 +66,27 @@ class Pair(NamedTuple):
 
 
 def fit_notes(
-    asked_at: Callable[[int], Asked], n_questions: int, stock: Stock = NO_STOCK
+    row_at: Callable[[int], Asked], n_questions: int, stock: Stock = NO_STOCK
 ) -> list[str]:
     """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
 
     Args:
-        asked_at: what the question at a position wants and got, by id.
+        row_at: what the question at a position wants and got, by id.
         n_questions: how many questions there are.
         stock: the passages that can be retrieved.
 
     Examples:
-        >>> asked = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
-        >>> print(*fit_notes(asked.__getitem__, 2))
+        >>> rows = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
+        >>> print(*fit_notes(rows.__getitem__, 2))
         1 of 2 labels was retrieved under an id that is equal but for case: a label is 'Kiln.md', \
 the id 'kiln.md'. Ids compare exactly: write them alike on both sides
     """
     if stock == NO_STOCK and n_questions > SAMPLE:
-        sample = [asked_at(row) for row in sample_of(n_questions)]
+        sample = [row_at(row) for row in sample_of(n_questions)]
         if not _pairs(sample, stock):
             return []
-    asked = [asked_at(row) for row in range(n_questions)]
-    notes = [_missing_note(asked, stock), _spelling_note(asked, stock), reused_note(asked, stock)]
+    rows = [row_at(row) for row in range(n_questions)]
+    notes = [_missing_note(rows, stock), _spelling_note(rows, stock), reused_note(rows, stock)]
     return [note for note in notes if note]
 
 
@@ -95,52 +95,52 @@ def sample_of(n_questions: int) -> list[int]:
     return sorted(Random(5).sample(range(n_questions), min(SAMPLE, n_questions)))
 
 
-def _missing_note(asked: Sequence[Asked], stock: Stock) -> str:
+def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many labels name passages that the stock doesn't have, and what recall can be."""
     if not stock.ids:
         return ""
-    n_labels, missing, shares = 0, [], []
-    for question in asked:
+    n_labels, absences, shares = 0, [], []
+    for question in rows:
         if not question.labels:
             continue
         absent = [label for label in question.labels if label not in stock.ids]
         if not set(absent).isdisjoint(question.ids):
             return ""  # the stock isn't all that can be retrieved
         n_labels += len(question.labels)
-        missing += [(label, question.query_id) for label in absent]
+        absences += [(label, question.query_id) for label in absent]
         shares.append(1 - len(absent) / len(question.labels))
-    if not missing:
+    if not absences:
         return ""
-    label, query_id = missing[0]
-    verb = "names a passage" if len(missing) == 1 else "name passages"
+    label, query_id = absences[0]
+    verb = "names a passage" if len(absences) == 1 else "name passages"
     return (
-        f"{len(missing):,} of {counted(n_labels, 'label', 'labels')} {verb} that {stock.place} "
+        f"{len(absences):,} of {counted(n_labels, 'label', 'labels')} {verb} that {stock.place} "
         f"doesn't have, such as {shorten(label)} of question {shorten(query_id)}: recall can be "
         f"{score(sum(shares) / len(shares), digits=2)} at most"
     )
 
 
-def reused_note(asked: Sequence[Asked], stock: Stock) -> str:
+def reused_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many retrieved ids have another text than the stock's passage of that id."""
     shared: set[str] = set()
     others: dict[str, str] = {}
-    for question in asked:
+    for question in rows:
         for item, text in zip(question.ids, question.texts or (), strict=False):
-            known = stock.texts.get(item)
-            if known is None or not text or item in others:
+            stock_text = stock.texts.get(item)
+            if stock_text is None or not text or item in others:
                 continue
             shared.add(item)
-            if not same_text(text, known):
+            if not same_text(text, stock_text):
                 others[item] = text
     if not others:
         return ""
     item, text = next(iter(others.items()))
-    there, here = parted(stock.texts[item], text)
+    stock_part, retrieved_part = parted(stock.texts[item], text)
     have = "has" if len(others) == 1 else "have"
     return (
         f"{len(others):,} of {counted(len(shared), 'retrieved id', 'retrieved ids')} {have} "
-        f"another text in the dataset: {shorten(item)} is {here} where it was retrieved, and "
-        f"{there} in the dataset. Where ids were used again for other passages, scores are wrong: "
+        f"another text in the dataset: {shorten(item)} is {retrieved_part} where it was retrieved, and "
+        f"{stock_part} in the dataset. Where ids were used again for other passages, scores are wrong: "
         "match by text, or move the labels"
     )
 
@@ -307,9 +307,9 @@ def differing_in(label: str, other: str) -> str:
     return " and ".join(needed) or "spelling"
 
 
-def _spelling_note(asked: Sequence[Asked], stock: Stock) -> str:
+def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many labels are there under an id that is equal but for its spelling."""
-    pairs = _pairs(asked, stock)
+    pairs = _pairs(rows, stock)
     if not pairs:
         return ""
     but_for, n_alike = Counter(pair.but_for for pair in pairs).most_common(1)[0]
@@ -319,10 +319,10 @@ def _spelling_note(asked: Sequence[Asked], stock: Stock) -> str:
         but_for += " and the like"
     verb = "was" if len(pairs) == 1 else "were"
     where = "retrieved"
-    if not any(example.other in question.ids for question in asked):
+    if not any(example.other in question.ids for question in rows):
         verb = "is" if len(pairs) == 1 else "are"
         where = f"in {stock.place}"
-    n_labels = sum(len(question.labels) for question in asked)
+    n_labels = sum(len(question.labels) for question in rows)
     return (
         f"{len(pairs):,} of {counted(n_labels, 'label', 'labels')} {verb} {where} under an id that "
         f"is equal but for {but_for}: a label is {label}, the id {other}. Ids compare exactly: "
@@ -330,23 +330,23 @@ def _spelling_note(asked: Sequence[Asked], stock: Stock) -> str:
     )
 
 
-def _pairs(asked: Sequence[Asked], stock: Stock) -> list[Pair]:
+def _pairs(rows: Sequence[Asked], stock: Stock) -> list[Pair]:
     """Return the labels that are there under an id of another spelling alone."""
-    pairs = _spelled_otherwise(asked, stock)
+    pairs = _spelled_otherwise(rows, stock)
     suspects = {pair.label for pair in pairs}
     if not suspects:
         return []
     # an id that was retrieved as it is written is no other spelling of a passage
-    retrieved = {item for question in asked for item in suspects.intersection(question.ids)}
+    retrieved = {item for question in rows for item in suspects.intersection(question.ids)}
     return [pair for pair in pairs if pair.label not in retrieved]
 
 
-def _spelled_otherwise(asked: Iterable[Asked], stock: Stock) -> list[Pair]:
+def _spelled_otherwise(rows: Iterable[Asked], stock: Stock) -> list[Pair]:
     pairs: list[Pair] = []
-    longer: list[Pair] = []
+    affix_pairs: list[Pair] = []
     n_unmatched = 0
     in_stock: Mapping[str, str] | None = None
-    for question in asked:
+    for question in rows:
         if not question.labels:
             continue
         retrieved = set(question.ids)
@@ -367,14 +367,14 @@ def _spelled_otherwise(asked: Iterable[Asked], stock: Stock) -> list[Pair]:
             if other is not None:
                 pairs.append(Pair(label, other, differing_in(label, other)))
             else:
-                longer += _shortened(label, retrieved)
+                affix_pairs += _shortened(label, retrieved)
                 if label in listed:
-                    longer += _lengthened(label, question.ids)
-    affixes = Counter(pair.but_for for pair in longer)
+                    affix_pairs += _lengthened(label, question.ids)
+    affixes = Counter(pair.but_for for pair in affix_pairs)
     if affixes:
         affix, n_alike = affixes.most_common(1)[0]
         if n_alike >= 2 and 2 * n_alike >= n_unmatched - len(pairs):
-            pairs += [pair for pair in longer if pair.but_for == affix]
+            pairs += [pair for pair in affix_pairs if pair.but_for == affix]
     return pairs
 
 
@@ -383,24 +383,24 @@ def _shortened(label: str, retrieved: Collection[str]) -> Iterator[Pair]:
     if label.isalnum():
         return
     for match in _WORD.finditer(label):
-        before, tail = label[: match.start()], label[match.start() :]
-        head, after = label[: match.end()], label[match.end() :]
-        if before and tail in retrieved:
-            yield Pair(label, tail, f"the prefix {shorten(before)}")
-        if after and head in retrieved:
-            yield Pair(label, head, f"the suffix {shorten(after)}")
+        prefix, tail = label[: match.start()], label[match.start() :]
+        head, suffix = label[: match.end()], label[match.end() :]
+        if prefix and tail in retrieved:
+            yield Pair(label, tail, f"the prefix {shorten(prefix)}")
+        if suffix and head in retrieved:
+            yield Pair(label, head, f"the suffix {shorten(suffix)}")
 
 
 def _lengthened(label: str, ids: Iterable[str]) -> Iterator[Pair]:
     """Pairs of a label and a retrieved id that is the label with a prefix or a suffix."""
     for item in ids if label else ():
-        before, found, after = str(item).partition(label)
-        if not found or bool(before) == bool(after):
+        prefix, middle, suffix = str(item).partition(label)
+        if not middle or bool(prefix) == bool(suffix):
             continue
-        if before and not _runs_on(before[-1], label[0]):
-            yield Pair(label, item, f"the prefix {shorten(before)}")
-        if after and not _runs_on(label[-1], after[0]):
-            yield Pair(label, item, f"the suffix {shorten(after)}")
+        if prefix and not _runs_on(prefix[-1], label[0]):
+            yield Pair(label, item, f"the prefix {shorten(prefix)}")
+        if suffix and not _runs_on(label[-1], suffix[0]):
+            yield Pair(label, item, f"the suffix {shorten(suffix)}")
 
 
 _WORD = re.compile(r"[^\W_]+")

@@ -135,8 +135,8 @@ def label_notes(facts: Facts, sides: Sides, fit: Sequence[str], *, by_id: bool) 
         fit: what is known to be wrong with the ids of labels.
         by_id: whether ids of passages are compared.
     """
-    apart = questions_apart(facts, sides)
-    notes = [apart] if apart else [*fit]
+    mismatch = questions_apart(facts, sides)
+    notes = [mismatch] if mismatch else [*fit]
     if by_id and not notes:
         notes.append(_little_in_common(facts, sides))
     notes += [_below(facts, grade) for grade in sorted(facts.n_below) if grade <= _USUAL_GRADE]
@@ -168,16 +168,16 @@ def _first(sides: Sides, wanted: BoolArray) -> str:
 def _little_in_common(facts: Facts, sides: Sides) -> str:
     """Return a sentence where next to no label was retrieved."""
     n_possible = np.minimum(facts.n_retrieved, facts.n_gaining)
-    possible, found = int(n_possible.sum()), int(facts.n_found.sum())
-    if not possible or found * _FEW_PASSAGES > possible:
+    n_labels, n_hits = int(n_possible.sum()), int(facts.n_found.sum())
+    if not n_labels or n_hits * _FEW_PASSAGES > n_labels:
         return ""
     rows = np.flatnonzero((n_possible > 0) & (facts.n_found == 0)).tolist()
     _, row = min((shorten(sides.question(row)), row) for row in rows)
     labels, retrieved = sides.pair(row)
     label = shorten(next(iter(Relevance.of(labels))))
     return (
-        f"{found:,} of {possible:,} labels were retrieved for their questions: a label is {label}, "
-        f"an id retrieved for its question {shorten(next(iter(retrieved)))}. Ids compare exactly: "
+        f"{n_hits:,} of {n_labels:,} labels were retrieved for their questions: a label is "
+        f"{label}, an id retrieved for its question {shorten(next(iter(retrieved)))}. Ids compare exactly: "
         "if both sides name the same passages, read the rankings by the ids of the labels, or "
         "match by text with match_run()"
     )
@@ -189,10 +189,10 @@ def _below(facts: Facts, min_grade: float) -> str:
     if not n:
         return ""
     n_gaining = int(facts.n_gaining[facts.is_scored].sum())
-    verb, them = ("has", "it") if n == 1 else ("have", "them")
+    verb, pronoun = ("has", "it") if n == 1 else ("have", "them")
     return (
         f"{n:,} of {counted(n_gaining, 'label', 'labels')} with a positive grade {verb} one below "
-        f"{min_grade:g}, and metrics with min_grade={min_grade:g} don't count {them} as relevant"
+        f"{min_grade:g}, and metrics with min_grade={min_grade:g} don't count {pronoun} as relevant"
     )
 
 
