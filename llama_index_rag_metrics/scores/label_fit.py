@@ -139,9 +139,9 @@ def reused_note(rows: Sequence[Asked], stock: Stock) -> str:
     have = "has" if len(others) == 1 else "have"
     return (
         f"{len(others):,} of {counted(len(shared), 'retrieved id', 'retrieved ids')} {have} "
-        f"another text in the dataset: {shorten(item)} is {retrieved_part} where it was retrieved, and "
-        f"{stock_part} in the dataset. Where ids were used again for other passages, scores are wrong: "
-        "match by text, or move the labels"
+        f"another text in the dataset: {shorten(item)} is {retrieved_part} where it was retrieved, "
+        f"and {stock_part} in the dataset. Where ids were used again for other passages, scores "
+        "are wrong: match by text, or move the labels"
     )
 
 
