@@ -62,7 +62,7 @@ def _message(message: object) -> dict[str, str]:
 
 def _first(fields: Any, names: Sequence[str]) -> Any:
     values = [fields[name] for name in names if fields.get(name) is not None]
-    return values[0] if values else None
+    return next(iter(values), None)
 
 
 def check_histories(queries: Mapping[str, str], metadata: Mapping[str, Mapping[str, Any]]) -> None:
@@ -85,9 +85,11 @@ def conversation_sentence(row: Mapping[str, Any]) -> str:
         f"{message['role']}: {truncated(message['content'])}" for message in history[-_SHOWN:]
     )
     part = f"Part of conversation {row[CONVERSATION]}" if CONVERSATION in row else ""
-    if not messages:
-        return part
-    return f"{part}, after {messages}" if part else f"After {messages}"
+    if part and messages:
+        return f"{part}, after {messages}"
+    if messages:
+        return f"After {messages}"
+    return part
 
 
 def conversations_of(

@@ -88,7 +88,9 @@ class QuestionIds:
         key = text, str(row.get(REPEAT))
         self._asked[key] += is_whole
         digest = f"q-{sha256(encoded(comparable(text))).hexdigest()[:12]}"
-        return digest if self._asked[key] <= 1 else f"{digest}-{self._asked[key]}"
+        if self._asked[key] > 1:
+            return f"{digest}-{self._asked[key]}"
+        return digest
 
 
 def comparable(question: str) -> str:
@@ -102,7 +104,9 @@ def encoded(text: str) -> bytes:
 
 
 def format_grade(grade: float) -> str:
-    return str(int(grade)) if grade == int(grade) else repr(grade)
+    if grade == int(grade):
+        return str(int(grade))
+    return repr(grade)
 
 
 def read_id(value: object, location: Location, expected: str = AN_ID) -> str:
@@ -140,7 +144,9 @@ def read_list(value: Any, location: Location) -> Sequence[Any]:
 
 
 def read_texts(value: object, location: Location) -> list[str]:
-    texts = [value] if isinstance(value, str) else value
+    texts: Any = value
+    if isinstance(value, str):
+        texts = [value]
     if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
         raise location.wrong("expected texts, a list of texts", value)
     return list(texts)
@@ -164,7 +170,9 @@ def read_span(value: Any, location: Location) -> Span | None:
 
 def _whole(edge: Any) -> Any:
     """A whole number that pandas made a float."""
-    return int(edge) if type(edge) is float and edge.is_integer() else edge
+    if type(edge) is float and edge.is_integer():
+        return int(edge)
+    return edge
 
 
 def is_missing(value: Any) -> bool:
@@ -188,8 +196,10 @@ def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> R
         grades = fields.value(row, "scores")
     numbers = None if grades is None else read_list(grades, location)
     places = None if spans is None else read_list(spans, location)
+    if labels is None and places is None:
+        return None
     if labels is None:
-        return None if places is None else _spans_alone(numbers, places, location)
+        return _spans_alone(numbers, places or (), location)
     if numbers is None and places is None:
         return read_relevance(labels, location)
     ids = [read_id(item, location) for item in read_list(labels, location)]

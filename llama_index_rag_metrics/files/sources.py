@@ -186,7 +186,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     is_missing = type(value).__name__ == "NAType" or value != value  # noqa: PLR0124
-    return None if is_missing else value
+    if is_missing:
+        return None
+    return value
 
 
 def _has_headings(path: Path, fields: Fields) -> bool:
@@ -239,11 +241,9 @@ _PYTHON_LISTS = ("['", '["')
 
 def read_cell(name: str, text: str, fields: Fields, location: Location) -> Any:
     """The value of a cell: JSON where it is a list or an object, nothing, or its text."""
-    if name in fields.names(*TEXTS):
-        return None if name in fields.names("doc_id") and text in _EMPTY else text
-    if name in fields.names(*LABELS) and text in _EMPTY:
+    if text in _EMPTY and name in fields.names("doc_id", *LABELS):
         return None
-    if text[:1] not in ("[", "{"):
+    if text[:1] not in ("[", "{") or name in fields.names(*TEXTS):
         return text
     value = _json_or_text(text)
     if name not in fields.names("expected_texts"):

@@ -69,10 +69,9 @@ def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, An
 
 
 def read_ids(value: object, location: Location) -> list[str]:
-    """Read retrieved ids, which may be empty, as nodes without an id have them."""
     expected = f"{AN_ID}, or {{id: number}}" if _are_pairs(value) else AN_ID
     items = read_list(value, location)
-    return [item if item == "" else read_id(item, location, expected) for item in items]
+    return [read_id(item, location, expected) for item in items]
 
 
 def number_or_none(value: Any, location: Location) -> float | None:

@@ -86,7 +86,9 @@ def _listed(span: TraceSpan, prefix: str, output: Any) -> list[Document] | None:
         documents = [_document(item) for item in nested]
     # LlamaIndex's words for nothing, or LangChain's
     is_empty = isinstance(output, str) and output.replace(" ", "") in ("[]", '{"documents":[]}')
-    return documents if documents or is_empty or nested is not None else None
+    if documents or is_empty or nested is not None:
+        return documents
+    return None
 
 
 def _document(item: Mapping[str, Any]) -> Document:
@@ -142,7 +144,8 @@ def mlflow(span: TraceSpan) -> bool:
         return True
     if span.kind in ("answer", "agent"):
         nodes = _sources(span.attributes.get("mlflow.spanOutputs"))
-        span.documents = None if nodes is None else _nodes(nodes)
+        if nodes is not None:
+            span.documents = _nodes(nodes)
         return True
     outputs = span.json("mlflow.spanOutputs")
     if outputs is not None and span.error is None:
@@ -221,7 +224,9 @@ DIALECTS: Sequence[Callable[[TraceSpan], bool]] = (openinference, mlflow, gen_ai
 def _kind(name: str, span: TraceSpan) -> Kind:
     kind = _KINDS.get(name, "other")
     is_postprocessor = span.name.endswith("postprocess_nodes")
-    return "reranking" if kind in ("answer", "agent") and is_postprocessor else kind
+    if kind in ("answer", "agent") and is_postprocessor:
+        return "reranking"
+    return kind
 
 
 def _question(value: Any) -> str | None:
@@ -231,7 +236,7 @@ def _question(value: Any) -> str | None:
         values = [value[key] for key in _QUESTION_KEYS if value.get(key)]
         if not values and len(value) == 1:
             values = list(value.values())
-        value = values[0] if values else None
+        value = next(iter(values), None)
     return value if isinstance(value, str) else None
 
 

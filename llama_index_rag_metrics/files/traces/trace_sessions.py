@@ -118,7 +118,9 @@ def _score(score: Any, location: Location) -> float | None:
     location.check(is_number, "a score, a number", score)
     with location.expecting("a score, a number", OverflowError):
         number = float(score)
-    return None if number != number else number  # noqa: PLR0124
+    if number != number:  # noqa: PLR0124
+        return None
+    return number
 
 
 def is_written(document: Document) -> bool:
@@ -180,7 +182,9 @@ class Session:
         """The question, where it is known; where a tool asked, an agent wrote the words."""
         queries = {call.query for _, call in self.calls}
         is_plain = len(queries) == 1 and not any(call.asked_by for _, call in self.calls)
-        return self.question or (queries.pop() or None if is_plain else None)
+        if is_plain and not self.question:
+            return queries.pop() or None
+        return self.question
 
     @property
     def context(self) -> Ranking | None:
@@ -374,7 +378,9 @@ class Sessions:
 
 def _tagged(span: TraceSpan, name: str) -> Any:
     value = span.attributes.get(name)
-    return span.attributes.get(_TAGS + name) if value is None else value
+    if value is None:
+        return span.attributes.get(_TAGS + name)
+    return value
 
 
 def _ask_agents(trace: Trace) -> None:
@@ -484,5 +490,5 @@ def _call(trace: Trace, step: TraceSpan, rerankings: Sequence[TraceSpan]) -> Cal
         latency=None if None in seconds else sum(filter(None, seconds)),
         error=step.error,
         query=step.question or "",
-        asked_by=tools[0] if tools else "",
+        asked_by=next(iter(tools), ""),
     )
