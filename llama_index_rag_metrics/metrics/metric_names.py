@@ -118,10 +118,8 @@ class MetricTable(dict[str, MetricEntry]):
             if match is None or match["name"] != name:
                 expected = "letters, digits and underscores, such as name = 'my_metric'"
                 raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
-            entry_name = self.get(name)
-            if entry_name is not None and _identity(entry_name.metric_class) != _identity(
-                metric_class
-            ):
+            entry = self.get(name)
+            if entry is not None and _identity(entry.metric_class) != _identity(metric_class):
                 raise duplicate_metric(name)
         for name, preset in presets.items():
             self[name] = MetricEntry(name, metric_class, dict(preset))
