@@ -72,11 +72,11 @@ def what_would_decide(paired: Paired, differences: Sequence[Difference], alpha: 
 
     `differences` are those from the baseline on one metric.
     """
-    better = [row for row in differences if row.outcome == "better"]
+    winning = [row for row in differences if row.outcome == "better"]
     rivals = [row.system for row in differences if row.changed and row.outcome == "can't tell"]
-    if better:
-        leader = max(better, key=lambda row: row.gain).system
-        rivals += [row.system for row in better if row.system != leader]
+    if winning:
+        leader = max(winning, key=lambda row: row.gain).system
+        rivals += [row.system for row in winning if row.system != leader]
         meanwhile = f"use {leader}"
     elif rivals:
         leader = differences[0].baseline

@@ -138,17 +138,17 @@ def pair(
     for scores in systems.values():
         check_finite(scores, names, known)
     scored = {name: set(scores.query_ids) & known for name, scores in systems.items()}
-    every = set.union(*scored.values())
+    all_queries = set.union(*scored.values())
     notes = [*scored_otherwise(systems), *notes]
     for name, query_ids in scored.items():
-        missing = every - query_ids
+        missing = all_queries - query_ids
         if missing:
             reasons = sorted({systems[name].excluded[query_id] for query_id in missing})
             notes.append(
                 f"questions that {name} leaves out of its means ({', '.join(reasons)}) aren't "
                 f"compared with it: {len(missing)}"
             )
-    ordered = sorted(every, key=str)
+    ordered = sorted(all_queries, key=str)
     return Paired(
         systems=tuple(systems),
         query_ids=tuple(ordered),
@@ -193,18 +193,18 @@ def check_finite(
 
 def _same_queries(systems: Mapping[str, Scores]) -> set[str]:
     """Return the queries of all systems, with those left out of means, which must be the same."""
-    known = {name: {*scores.query_ids, *scores.excluded} for name, scores in systems.items()}
-    every = set.union(*known.values())
+    queries_of = {name: {*scores.query_ids, *scores.excluded} for name, scores in systems.items()}
+    all_queries = set.union(*queries_of.values())
     lacking = []
-    for name, query_ids in known.items():
-        missing = every - query_ids
+    for name, query_ids in queries_of.items():
+        missing = all_queries - query_ids
         if missing:
             lacking.append(f"{name} lacks {len(missing)} ({join_sorted(missing)})")
     if lacking:
         remedy = "Evaluate all on the same questions, or scores.select() those in common."
         sentence = f"systems have other questions: {'; '.join(lacking)}."
         raise InvalidInput("systems", lacking, sentence=sentence, remedy=remedy)
-    return every
+    return all_queries
 
 
 def _same_metrics(
@@ -233,7 +233,7 @@ def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -
     for scores in systems:
         by_query = scores.by_query(metric) if scores.is_measured else {}
         columns.append([by_query.get(query_id, np.nan) for query_id in query_ids])
-    return np.array(columns, np.float64).T.copy()
+    return np.ascontiguousarray(np.array(columns, np.float64).T)
 
 
 def _metadata(systems: Iterable[Scores]) -> dict[str, dict[str, Any]]:
