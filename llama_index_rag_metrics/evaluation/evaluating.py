@@ -47,7 +47,10 @@ from llama_index_rag_metrics.scores.graders import graders_of_metrics, with_grad
 from llama_index_rag_metrics.scores.scoring.notes import Cut
 from llama_index_rag_metrics.stories.answers import with_answers
 
-_AT_ONCE = "{} keeps one conversation: questions were asked one after another"
+_TEXTS_ALONE = (
+    "the labels are texts, expected_texts, and ids are compared: nothing is scored. Match by text: "
+    "matcher='text'"
+)
 
 
 @dataclass
@@ -144,12 +147,17 @@ async def collect(prepared: Prepared, answers: Answers) -> list[Collected]:
     first = every[0]
     refused = [note for note in answers.refusals.notes if note not in answers.notes]
     first.notes = (*answers.notes, *refused, *cut.notes)
-    first.label_note = await _label_note(answers, plan, every)
+    first.label_note = await _label_note(answers, prepared, every)
     return every
 
 
-async def _label_note(answers: Answers, plan: Plan, every: Sequence[Collected]) -> str | None:
-    labels = answers.reader.labels
+async def _label_note(
+    answers: Answers, prepared: Prepared, every: Sequence[Collected]
+) -> str | None:
+    plan, labels = prepared.plan, answers.reader.labels
+    has_ids = any(plan.dataset.relevance.values())
+    if prepared.compares_ids and plan.dataset.expected_texts and not has_ids:
+        return _TEXTS_ALONE
     came = None
     if labels.are_strange:
         came = await in_thread(count_by_text, plan.dataset, every[0].run)

@@ -88,6 +88,11 @@ def test_raw_ids_stay(by_corpus: RetrievalDataset) -> None:
     assert results.relevance["q1"].grades == {"io": 1, "titan": 2, "rhea": 0}
 
 
+def test_texts_alone_are_matched_by_text_and_a_warning_says_so(by_text: RetrievalDataset) -> None:
+    with pytest.warns(UserWarning, match="Match by text: matcher='text'"):
+        evaluate(lambda query: ["d1"], by_text, ["recall"])
+
+
 def test_no_text_at_all_is_an_error_before_anything_is_asked() -> None:
     retriever = Scripted(SCRIPT)
     dataset = RetrievalDataset(queries=QUERIES, relevance={"q1": ["d1"], "q2": ["d2"]})
