@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.atomic_files import write_text
 _IN_SIGHT = ("differences", "tradeoff")
 _BY_METRIC = ("by_cutoff", "tradeoff")
 # how many characters all questions may take: of few, of each of many, and of as many as there are
-_SMALL_PAGE, _EACH, _LARGE_PAGE = 104_000, 1_800, 5_000_000
+_SMALL_PAGE, _EACH, _LARGE_PAGE = 104_000, 1_800, 4_000_000
 _NOTEBOOK_ROOM = 3_000
 _POLICY = (
     "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; "
