@@ -159,9 +159,14 @@ def _read_spans(
     return rows
 
 
+_SOURCE_FIELDS = ("source", "document", "document_id")
+
+
 def _read_place(item: str, place: Any) -> Span | None:
     if isinstance(place, Mapping):
-        place = tuple(place.values())
+        sources = [place[name] for name in _SOURCE_FIELDS if name in place]
+        edges = [place[name] for name in ("start", "end") if name in place]
+        place = (*sources, *edges)
     if place is None or None in place:
         return None
     return read_span(item, place)
