@@ -273,7 +273,7 @@ def _characters(
     left = max(0.0, room - _REST - len(query.text) - markup)
     wanted = sum(len(row.text or "") for row in relevant)
     own = _LONGEST if wanted < left else int(left / 2 / max(1, len(relevant)))
-    own = max(own, _MOST)
+    own = max(own, _MOST // 4)
     used = sum(min(len(row.text or ""), own) for row in relevant)
     other = int((left - used) / max(1, len(others)))
     return own, min(_MOST, max(_FEWEST, other))
