@@ -134,7 +134,7 @@ class RetrievalDataset(DatasetContent):
             >>> goldens = [{"input": "why?", "gold_ids": ["d1"]}]
             >>> columns = {"question": "input", "labels": "gold_ids"}
             >>> RetrievalDataset.load(goldens, columns=columns).relevance
-            {'q-7ef7a7ccf2c3': Relevance({'d1': 1.0})}
+            {'q-f5b2b98bf44b': Relevance(['d1'])}
         """
         if isinstance(source, cls):
             return source

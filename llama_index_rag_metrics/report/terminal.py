@@ -287,7 +287,7 @@ def _borderless_grid(*widths: int | None, dim: int = -1) -> Grid:
 
 def _remark(text: str) -> Grid:
     grid = Grid.grid(padding=(0, 1, 0, 0))
-    grid.add_row(Text("!", "bold yellow"), Text(plain(text)))
+    grid.add_row(Text("!", "bold yellow"), Text(plain(text), overflow="fold"))
     return grid
 
 

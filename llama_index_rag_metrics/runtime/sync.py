@@ -242,7 +242,7 @@ async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: i
         for job in queue:
             await do(job)
 
-    tasks = [asyncio.create_task(work()) for _ in range(workers)]
+    tasks = [asyncio.create_task(work()) for _ in range(max(workers, 1))]
     try:
         await asyncio.gather(*tasks)
     finally:

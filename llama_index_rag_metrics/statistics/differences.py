@@ -102,7 +102,8 @@ def effective_changes(changes: FloatArray, widest: FloatArray) -> FloatArray:
     """
     alike = ratio(np.square(changes.sum(axis=0)), np.square(changes).sum(axis=0))
     sized = np.minimum(1.0, ratio(changes, widest * _LARGE)).sum(axis=0)
-    return np.asarray(np.minimum(alike, sized), np.float64)
+    effective: FloatArray = np.minimum(alike, sized)
+    return effective
 
 
 def pseudo_queries(

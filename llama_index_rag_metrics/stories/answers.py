@@ -369,7 +369,7 @@ def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
         examples.setdefault(system.judged_by(metric).matcher, metric)
     kept = system._replace(run=Run({key: _first(each) for key, each in system.run.items()}))
     same = {query_id: _kept_same_texts(system, query_id) for query_id in kept.run}
-    answers = {}
+    answers: dict[str, Mapping[str, KeptAnswer]] = {}
     for matcher, metric in examples.items():
         same_texts_of = {} if metric in system.matched else same
         answer = partial(_kept_answer, kept, metric, same_texts_of)

@@ -194,7 +194,7 @@ def test_what_came_from_the_journal_is_said(dataset: RetrievalDataset, path: Pat
     again = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     expected = f"2 of 3 answers come from {path}, of 12 March 2024; 1 was asked"
     assert again.scores.notes[0] == expected
-    assert expected in " ".join(str(again).split())
+    assert "".join(expected.split()) in "".join(str(again).split())  # however it is wrapped
     today = date.today()
     whole = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     expected = f"3 of 3 answers come from {path}, of {today.day} {today:%B}; none was asked"
@@ -312,20 +312,6 @@ def test_nothing_finished_is_lost(tmp_path: Path, how: signal.Signals) -> None:
     assert not {f"q{number}" for number in asked_again} & set(kept)
     assert len(asked_again) + len(kept) == 100
     assert float(mean) == pytest.approx(1 / 100)
-
-
-def test_a_ranking_with_an_empty_id_is_kept(dataset: RetrievalDataset, path: Path) -> None:
-    calls = []
-
-    def retrieve(query: str) -> list[TextNode]:
-        calls.append(query)
-        return [TextNode(text=name, metadata={"file": name}) for name in ("x", "")]
-
-    options: dict[str, Any] = {"match_on": "file", "journal": path}
-    first = evaluate(retrieve, dataset, ["mrr"], **options)
-    again = evaluate(retrieve, dataset, ["mrr"], **options)
-    assert len(calls) == len(dataset.queries)
-    assert again.scores.means == first.scores.means
 
 
 def test_a_call_whose_error_is_masked_anew_is_kept(

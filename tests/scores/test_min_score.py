@@ -24,7 +24,6 @@ from llama_index_rag_metrics import (
     Scores,
     combine_calls,
     evaluate,
-    evaluate_stages,
     match_run,
     read_run,
     score_rankings,
@@ -222,13 +221,6 @@ def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_pat
         assert scores.counts == read.counts == wanted
     condensed = score_rankings(labels, run, "recall", min_score=0.25, judged_only=True)
     assert condensed.counts.empty == 2  # q2 retrieved what isn't labelled
-
-
-def test_a_stage_of_its_own_is_where_stages_are_cut() -> None:
-    with pytest.raises(
-        InvalidInput, match=r"put SimilarityPostprocessor\(similarity_cutoff=0.5\) among"
-    ):
-        evaluate_stages(retrieve, [], DATASET, ["mrr"], min_score=0.5)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("value", ["high", math.nan, True])

@@ -141,16 +141,19 @@ def test_labels_by_place_need_no_ids() -> None:
     assert scored["n_relevant"].to_pylist() == [1, 1, 0]
 
 
+AFTER = r"span of .*: expected \(document id, start, end\), with the end after the start, got "
+
+
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("retrieved_spans", [[{"source": "m", "start": 5, "end": 4}]], "an end that isn't before"),
-        ("retrieved_spans", [[{"source": "m", "start": -1, "end": 4}]], "from 0 on"),
-        ("retrieved_spans", [[]], "1 places, one for each of the retrieved ids"),
-        ("retrieved_spans", [["m"]], "source: text, start: whole number"),
-        ("retrieved_spans", [[{"source": "m", "start": 0.5, "end": 4.0}]], "whole number"),
-        ("expected_spans", [[{"source": "m", "start": 4, "end": 4}]], "an end that isn't before"),
-        ("expected_spans", [[{"source": "m"}]], "start: whole number"),
+        ("retrieved_spans", [[{"source": "m", "start": 5, "end": 4}]], AFTER),
+        ("retrieved_spans", [[{"source": "m", "start": -1, "end": 4}]], AFTER),
+        ("retrieved_spans", [[]], "of row 0: expected 1 places, one for each id, got 0"),
+        ("retrieved_spans", [["m"]], AFTER),
+        ("retrieved_spans", [[{"source": "m", "start": 0.5, "end": 4.0}]], AFTER),
+        ("expected_spans", [[{"source": "m", "start": 4, "end": 4}]], AFTER),
+        ("expected_spans", [[{"source": "m"}]], AFTER),
     ],
 )
 def test_what_can_not_be_a_place(column: str, value: Any, message: str) -> None:
@@ -260,7 +263,7 @@ def test_more_text_than_a_number_holds_is_refused() -> None:
     wanted = [Relevance.of_spans([(f"d{n}", far - 2, far)]) for n in range(3)]
     rankings = [Ranking(["a"], spans=[Span(f"d{n}", far - 1, far)]) for n in range(3)]
     assert score_rankings(wanted, rankings, "span_recall").means["span_recall"] == 0.5
-    with pytest.raises(InvalidInput, match="an end that isn't before"):
+    with pytest.raises(InvalidInput, match=AFTER):
         score_rankings(wanted[:1], [Ranking(["a"], spans=[Span("d0", 5, far + 1)])], "span_recall")
 
 

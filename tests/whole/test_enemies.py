@@ -12,7 +12,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from support.retrievers import Scripted
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages, metric
+from llama_index_rag_metrics import RetrievalDataset, evaluate, metric
 from llama_index_rag_metrics.cli.commands import chosen_metrics
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.labels.question_generation import parse
@@ -69,25 +69,6 @@ def test_time_grows_as_the_text_does(reader: str, piece: str) -> None:
 def test_commas_divide_outside_of_brackets() -> None:
     assert split_names("a,b(c,d),,g(h") == ["a", "b(c,d)", "", "g(h"]
     assert split_names("") == [""]
-
-
-@pytest.mark.parametrize("way", ["no", 1, 0, "False", []])
-def test_another_use_async_is_refused(way: Any) -> None:
-    asked = Scripted({text: ["d"] for text in QUERIES.values()})
-    with pytest.raises(InvalidInput, match="use_async"):
-        evaluate(asked, DATASET, ["mrr"], use_async=way)
-    with pytest.raises(InvalidInput, match="use_async"):
-        evaluate_stages(asked, [Nothing()], DATASET, ["mrr"], use_async=way)
-    assert asked.asked == []
-
-
-def test_an_asynchronous_function_has_no_other_way() -> None:
-    async def ask(query: str) -> list[str]:
-        return ["d"]
-
-    assert evaluate(ask, DATASET, ["mrr"], use_async=True).scores.means["mrr"] == 1
-    with pytest.raises(InvalidInput, match="use_async=False can't call"):
-        evaluate(ask, DATASET, ["mrr"], use_async=False)
 
 
 class Bytes(TextNode):

@@ -233,7 +233,8 @@ def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -
     for scores in systems:
         by_query = scores.by_query(metric) if scores.is_measured else {}
         columns.append([by_query.get(query_id, np.nan) for query_id in query_ids])
-    return np.ascontiguousarray(np.array(columns, np.float64).T)
+    by_question: FloatArray = np.ascontiguousarray(np.array(columns, np.float64).T)
+    return by_question
 
 
 def _metadata(systems: Iterable[Scores]) -> dict[str, dict[str, Any]]:

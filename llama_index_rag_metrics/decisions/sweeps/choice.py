@@ -225,7 +225,9 @@ class Choice(Sequence[Configuration]):
     @cached_property
     def _is_common(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """(queries,) whether all evaluated configurations have a value."""
-        return ~np.isnan(self._paired.columns[self.primary]).any(axis=1)
+        is_missing = np.isnan(self._paired.columns[self.primary])
+        has_value: np.ndarray[Any, np.dtype[np.bool_]] = np.all(~is_missing, axis=1)
+        return has_value
 
     @cached_property
     def _scores(self) -> FloatArray:

@@ -167,7 +167,7 @@ def _read_place(item: str, place: Any) -> Span | None:
         sources = [place[name] for name in _SOURCE_FIELDS if name in place]
         edges = [place[name] for name in ("start", "end") if name in place]
         place = (*sources, *edges)
-    if place is None or None in place:
+    if place is None or (isinstance(place, tuple) and None in place):
         return None
     return read_span(item, place)
 
