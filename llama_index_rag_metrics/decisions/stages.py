@@ -194,8 +194,8 @@ async def aevaluate_stages(
     that stage and those after it have failed on it.
 
     Args:
-        retriever, dataset, metrics, match_on, matcher, workers, timeout, cache, tokenizer, failed,
-            show_progress, raise_on_error: as of `evaluate`.
+        retriever, dataset, metrics, match_on, matcher, workers, timeout, cache: as of `evaluate`.
+        tokenizer, failed, show_progress, raise_on_error: the same.
         postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
             name to postprocessor; unnamed ones are called by their class.
 

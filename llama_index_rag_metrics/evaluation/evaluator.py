@@ -95,8 +95,8 @@ async def aevaluate(
         match_on: which id of a retrieved node is compared with the labels: "node_id", "ref_doc_id",
             a key of its metadata, or a function of the node. Several chunks of one document count
             once, at the best rank.
-        matcher: how labelled passages are recognised, if not by id: a matcher, or the name of one:
-            "text", "span", "group".
+        matcher: how labelled passages are recognised, if not by id: "text", "span", or a function
+            of the expected and the retrieved texts.
         node_postprocessors: applied to what is retrieved, in this order.
         workers: how many questions are asked at once.
         timeout: seconds that the retriever, and each postprocessor, matcher and metric of texts,

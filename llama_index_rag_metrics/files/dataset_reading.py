@@ -33,7 +33,7 @@ _UNDERSTOOD = (
     "in memory {'queries': {id: text}, 'relevant_docs': {id: ids}}, a list of such rows, a data "
     "frame, a dataset of ir_datasets",
 )
-_A_QUESTION = "a question, one text, under 'query' or 'question' or 'user_input', such as {example}"
+_A_QUESTION = "a question, one text, under `query`, `question` or `user_input`, such as {example}"
 _A_CORPUS = "{document id: text}, a data frame, or a path to JSON lines of documents"
 
 

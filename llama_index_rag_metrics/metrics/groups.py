@@ -29,7 +29,12 @@ __all__ = [
 
 
 class GroupRecall(GroupMetric):
-    """The share of the groups with at least one retrieved member."""
+    """The share of the groups with at least one retrieved member.
+
+    Examples:
+        >>> GroupRecall().compute(expected_ids=[["a", "b"], ["c"]], retrieved_ids=["b"]).score
+        0.5
+    """
 
     name = "group_recall"
 
@@ -38,7 +43,12 @@ class GroupRecall(GroupMetric):
 
 
 class GroupF1(GroupMetric):
-    """The harmonic mean of group recall and precision."""
+    """The harmonic mean of group recall and precision.
+
+    Examples:
+        >>> GroupF1().compute(expected_ids=[["a", "b"], ["c"]], retrieved_ids=["b", "x"]).score
+        0.5
+    """
 
     name = "group_f1"
 
@@ -47,7 +57,12 @@ class GroupF1(GroupMetric):
 
 
 class GroupMRR(GroupMetric):
-    """The mean over the groups of 1 / the rank of the group's first hit, 0 without one."""
+    """The mean over the groups of 1 / the rank of the group's first hit, 0 without one.
+
+    Examples:
+        >>> GroupMRR().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["a", "x", "b"]).score
+        0.6666666666666666
+    """
 
     name = "group_mrr"
 
@@ -59,6 +74,10 @@ class GroupAP(GroupMetric):
     """The mean over the groups of the mean precision at the group's found passages.
 
     Within a group only its own items count as relevant; the mean is over those that were found.
+
+    Examples:
+        >>> GroupAP().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["x", "a", "y", "b"]).score
+        0.375
     """
 
     name = "group_ap"
@@ -69,7 +88,13 @@ class GroupAP(GroupMetric):
 
 
 class Complete(GroupMetric):
-    """1 if every facet was found, else 0: for questions that a part can't answer."""
+    """1 if every facet was found, else 0: for questions that a part can't answer.
+
+    Examples:
+        >>> facets = {"hop 1": ["a", "b"], "hop 2": ["c"]}
+        >>> Complete(k=2).compute(expected_ids={"facets": facets}, retrieved_ids=["b", "c"]).score
+        1.0
+    """
 
     name = "complete"
 
@@ -83,6 +108,11 @@ class FacetRecall(GroupMetric):
 
     A facet that nothing is known to supply counts among all. Without weights, subtopic recall
     (ndeval's strec): Zhai, Cohen and Lafferty, SIGIR 2003.
+
+    Examples:
+        >>> relevance = {"facets": {"x": ["a"], "y": ["b"]}, "weights": {"x": 3}}
+        >>> FacetRecall().compute(expected_ids=relevance, retrieved_ids=["a"]).score
+        0.75
     """
 
     name = "facet_recall"
@@ -111,6 +141,12 @@ class AlphaNDCG(NoveltyMetric):
     evaluation", SIGIR 2008; ties of the greedy choice by id, descending, as ndeval breaks them. The
     ideal is k long; without a cutoff, as long as what was retrieved. A ranking that beats the
     greedy ideal has 1 here, and more than 1 in ndeval.
+
+    Examples:
+        >>> facets = {"facets": {"x": ["a", "b"], "y": ["c"]}}
+        >>> alpha_ndcg = AlphaNDCG(k=2)
+        >>> round(alpha_ndcg.compute(expected_ids=facets, retrieved_ids=["a", "b", "c"]).score, 4)
+        0.8066
     """
 
     name = "alpha_ndcg"
@@ -126,6 +162,11 @@ class ERRIA(NoveltyMetric):
     Over the number of facets, and over the value of a ranking every item of which supplies every
     facet, as ndeval divides it; at rank 1 ndeval doesn't divide at all. Chapelle et al.,
     "Intent-based diversification of web search results", Information Retrieval 14(6), 2011.
+
+    Examples:
+        >>> facets = {"facets": {"x": ["a", "b"], "y": ["c"]}}
+        >>> ERRIA(k=1).compute(expected_ids=facets, retrieved_ids=["a", "b", "c"]).score
+        0.5
     """
 
     name = "err_ia"

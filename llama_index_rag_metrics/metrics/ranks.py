@@ -23,6 +23,10 @@ class MRR(BinaryMetric):
     """1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits.
 
     The granular form is LlamaIndex's and non-standard: finding more can lower it.
+
+    Examples:
+        >>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
+        0.5
     """
 
     name = "mrr"
@@ -39,6 +43,10 @@ class AveragePrecision(BinaryMetric):
     """The precision at the rank of each hit, summed and divided by R.
 
     R counts all relevant items, found or not, with a cutoff too (trec_eval map and map_cut_k).
+
+    Examples:
+        >>> AveragePrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "y"]).score
+        0.5
     """
 
     name = "ap"
@@ -48,7 +56,12 @@ class AveragePrecision(BinaryMetric):
 
 
 class RPrecision(WholeRankingMetric):
-    """The precision at rank R, R being the number of relevant passages (trec_eval Rprec)."""
+    """The precision at rank R, R being the number of relevant passages (trec_eval Rprec).
+
+    Examples:
+        >>> RPrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "b"]).score
+        0.5
+    """
 
     name = "r_precision"
 
@@ -60,6 +73,10 @@ class RBP(BinaryMetric):
     """Rank-biased precision: (1 - p) Σ p^(rank - 1) over the hits.
 
     A reader goes on to the next rank with probability p (Moffat and Zobel, TOIS 27(1), 2008).
+
+    Examples:
+        >>> round(RBP(p=0.5).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score, 4)
+        0.25
     """
 
     name = "rbp"
@@ -74,6 +91,10 @@ class BPref(WholeRankingMetric):
 
     As trec_eval's, counting all judged non-relevant items, not only retrieved ones; unjudged ones
     are skipped (Buckley and Voorhees, SIGIR 2004).
+
+    Examples:
+        >>> BPref().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "a"]).score
+        0.0
     """
 
     name = "bpref"
@@ -88,6 +109,10 @@ class InfAP(WholeRankingMetric):
     """Inferred average precision: AP expected from a pool of which only a sample was judged.
 
     As trec_eval's infAP; a negative grade is pooled and unjudged (Yilmaz and Aslam, CIKM 2006).
+
+    Examples:
+        >>> InfAP().compute(expected_ids=["a"], retrieved_ids=["a", "x"]).score
+        1.0
     """
 
     name = "infap"

@@ -36,6 +36,10 @@ class HitRate(BinaryMetric):
     """1 if a relevant passage was retrieved, else 0; granular: hits / R, the same as recall.
 
     trec_eval's success_k. `granular_hit_rate` is LlamaIndex's name for recall.
+
+    Examples:
+        >>> HitRate(k=2).compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
+        0.0
     """
 
     name = "hit_rate"
@@ -51,6 +55,10 @@ class Precision(BinaryMetric):
 
     With a cutoff, missing ranks count as non-relevant (trec_eval P_k); without, the denominator is
     what was retrieved (trec_eval set_P).
+
+    Examples:
+        >>> Precision(k=5).compute(expected_ids=["a"], retrieved_ids=["a", "b"]).score
+        0.2
     """
 
     name = "precision"
@@ -63,6 +71,10 @@ class Recall(BinaryMetric):
     """The share of the relevant passages that was retrieved: hits / R.
 
     trec_eval's recall_k and set_recall.
+
+    Examples:
+        >>> Recall().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
+        0.5
     """
 
     name = "recall"
@@ -80,6 +92,10 @@ class FScore(BinaryMetric):
     This is van Rijsbergen's beta: recall counts beta times as much as precision.
     trec_eval's set_F.x takes B² as its parameter. With a cutoff, both are taken at k, so that
     f1@k stays under 1 where R < k.
+
+    Examples:
+        >>> round(FScore().compute(expected_ids=["a", "b"], retrieved_ids=["a"]).score, 4)
+        0.6667
     """
 
     name = "f"
@@ -107,6 +123,10 @@ class Judged(JudgedItemsMetric):
     """The share of the retrieved passages that were judged (grade 0 or more); @k: within min(k, n).
 
     It shows how far to trust the other metrics where judgements have holes (ir_measures' Judged).
+
+    Examples:
+        >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "x"]).score
+        0.5
     """
 
     name = "judged"
@@ -122,6 +142,10 @@ class Accuracy(BinaryMetric):
     Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant, or
     nothing reaches min_grade, it is 0 as every metric is, though (TP + TN) / corpus size would be
     nearly 1. The confusion matrix {tp, fp, fn, tn} is in the result's metadata.
+
+    Examples:
+        >>> Accuracy(corpus_size=10).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"])
+        RetrievalMetricResult(score=0.8, metadata={'tp': 1, 'fp': 1, 'fn': 1, 'tn': 7})
     """
 
     name = "accuracy"
@@ -178,6 +202,10 @@ class Abstained(UnanswerableMetric):
 
     Other questions are left out. A question on which the retriever failed has 0: a failure doesn't
     show that it would have abstained.
+
+    Examples:
+        >>> Abstained().compute(expected_ids=[], retrieved_ids=["a"]).score
+        0.0
     """
 
     name = "abstained"
@@ -191,6 +219,10 @@ class Returned(CutMetric, UnanswerableMetric):
 
     Unbounded; less is better. Copies of a passage count once. Other questions are left out, and
     those on which the retriever failed.
+
+    Examples:
+        >>> Returned(k=5).compute(expected_ids=[], retrieved_ids=["a", "b", "a"]).score
+        2.0
     """
 
     name = "returned"

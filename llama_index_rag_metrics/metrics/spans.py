@@ -33,7 +33,15 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
 
 
 class SpanRecall(SpanMetric):
-    """The share of the labelled characters that was retrieved: |E∩T| / |E|."""
+    """The share of the labelled characters that was retrieved: |E∩T| / |E|.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
+        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
+        >>> score_rankings([wanted], [ranking], "span_recall")["span_recall"]
+        array([0.5])
+    """
 
     name = "span_recall"
 
@@ -42,7 +50,15 @@ class SpanRecall(SpanMetric):
 
 
 class SpanPrecision(SpanMetric):
-    """The share of the retrieved characters that is labelled: |E∩T| / |T|."""
+    """The share of the retrieved characters that is labelled: |E∩T| / |T|.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
+        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 250)])
+        >>> score_rankings([wanted], [ranking], "span_precision")["span_precision"]
+        array([0.25])
+    """
 
     name = "span_precision"
 
@@ -51,7 +67,15 @@ class SpanPrecision(SpanMetric):
 
 
 class SpanF1(SpanMetric):
-    """The harmonic mean of span precision and span recall: 2|E∩T| / (|E| + |T|)."""
+    """The harmonic mean of span precision and span recall: 2|E∩T| / (|E| + |T|).
+
+    Examples:
+        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
+        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 150)])
+        >>> score_rankings([wanted], [ranking], "span_f1")["span_f1"]
+        array([0.5])
+    """
 
     name = "span_f1"
 
@@ -64,6 +88,13 @@ class SpanIoU(SpanMetric):
 
     Chroma's chunking evaluation sums the lengths of the retrieved chunks instead, so that what two
     of them share counts twice.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
+        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
+        >>> score_rankings([wanted], [ranking], "span_iou")["span_iou"]
+        array([0.25])
     """
 
     name = "span_iou"

@@ -60,7 +60,7 @@ class Items:
 
     def __post_init__(self) -> None:
         if type(self.ids) in (list, tuple) and "" in self.ids:
-            raise InvalidInput("ids", self.ids, "an id of every item, a text that isn't empty")
+            raise InvalidInput("ids", self.ids, "an id of every passage, a text that isn't empty")
         for name, column in item_columns(self).items():
             if column is None:
                 continue

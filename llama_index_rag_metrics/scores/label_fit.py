@@ -168,7 +168,7 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
     are = "isn't" if len(unlike) == 1 else "aren't"
     return (
         f"{len(unlike):,} of {counted(n_credited, 'credited passage', 'credited passages')} {are} "
-        f"the labelled text itself; the lowest likeness is {score(shares[lowest], digits=2)}: "
+        f"the text of a label; the lowest likeness is {score(shares[lowest], digits=2)}: "
         f"{text} was retrieved for {label}"
     )
 

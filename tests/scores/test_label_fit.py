@@ -212,7 +212,7 @@ def test_passages_that_match_without_being_the_same() -> None:
     results = evaluate(retrieve, dataset, ["hit_rate@1"], matcher="text")
     assert results.scores.means["hit_rate@1"] == 1.0
     assert first_lines(results)[1].startswith(
-        "1 of 2 credited passages isn't the labelled text itself; the lowest likeness is 0.89"
+        "1 of 2 credited passages isn't the text of a label; the lowest likeness is 0.89"
     )
 
 
