@@ -129,7 +129,7 @@ def test_jsonl_by_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
-        ('{"query": "a"}\n\n{"quer": "b"}', 3, "a question, one text, under `query`, `question` or"),
+        ('{"query": "a"}\n\n{"quer": "b"}', 3, "a question, one text, under `query`, `question`"),
         ('{"id": "a", "query": "a"}\n{"id": "a", "query": "b"}', 2, "every query id once, got 'a'"),
         ('{"query": "a", "relevance": {"d": "high"}}', 1, "groups of ids or facets"),
         ('{"query": "a", "relevance": {"d": 1, "d": 2}}', 1, "every key once, got 'd'"),
