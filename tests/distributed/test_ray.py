@@ -190,7 +190,7 @@ def test_items_matched_by_text_and_failures_left_out(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     factory = Factory(log, fails=frozenset({4}))
-    options: Any = {"matcher": "text", "failed": "exclude", "no_relevant": "zero"}
+    options: Any = {"matcher": "text", "failed": "exclude"}
     ours = distributed.evaluate(factory, dataset, NAMES, **options)
     assert same(ours, evaluate(factory(), dataset, NAMES, **options))
 

@@ -1,4 +1,4 @@
-"""The calls of three public notebooks of LlamaIndex, in their order, with only imports changed.
+"""The calls of three public notebooks of LlamaIndex, in their order; a dataset is saved as ours is.
 
 "Retrieval Evaluation" (examples/evaluation/retrieval/retriever_eval), "Recursive Retriever + Node
 References" (examples/retrievers/recursive_retriever_nodes) and "Finetune Embeddings"
@@ -25,8 +25,11 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import IndexNode, TextNode
-from llama_index_rag_metrics import RetrievalDataset as EmbeddingQAFinetuneDataset
-from llama_index_rag_metrics import RetrieverEvaluator, generate_question_context_pairs
+from llama_index_rag_metrics import (
+    RetrievalDataset,
+    RetrieverEvaluator,
+    generate_question_context_pairs,
+)
 
 nest_asyncio.apply()
 WORDS = ["kiln", "loom", "lathe"]
@@ -41,7 +44,7 @@ class ScriptedLLM(CustomLLM):
         return LLMMetadata(model_name="scripted")
     def complete(self, prompt, formatted=False, **kwargs):
         word = re.search("kiln|loom|lathe", prompt)[0]
-        text = f"1. Describe the {word} of this workshop.\n2. What is the {word} for?"
+        text = f"1. Who needs the {word} of this workshop?\n2. What is the {word} for?"
         return CompletionResponse(text=text)
     def stream_complete(self, prompt, formatted=False, **kwargs):
         raise NotImplementedError
@@ -70,8 +73,8 @@ queries = qa_dataset.queries.values()
 print(list(queries)[2])
 """,
     """
-qa_dataset.save_json("eval_dataset.json")
-qa_dataset = EmbeddingQAFinetuneDataset.from_json("eval_dataset.json")
+qa_dataset.save("eval_dataset.json")
+qa_dataset = RetrievalDataset.load("eval_dataset.json")
 metrics = ["mrr", "hit_rate"]
 retriever_evaluator = RetrieverEvaluator.from_metric_names(metrics, retriever=retriever)
 """,
@@ -132,8 +135,8 @@ print(get_retrieval_results_df(["chunk", "base"], [results_chunk, results_base])
 
 FINETUNED = """
 made = generate_question_context_pairs(llm=llm, nodes=nodes)
-made.save_json("val_dataset.json")
-dataset = EmbeddingQAFinetuneDataset.from_json("val_dataset.json")
+made.save("val_dataset.json")
+dataset = RetrievalDataset.load("val_dataset.json")
 corpus = [TextNode(id_=id_, text=text) for id_, text in dataset.corpus.items()]
 index = VectorStoreIndex(corpus, embed_model=embed_model)
 retriever = index.as_retriever(similarity_top_k=1)
@@ -156,8 +159,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_retrieval_evaluation() -> None:
     _, generated, _, sample, whole = run_cells(PARTS, *EVALUATION)
 
-    assert printed(generated) == "Describe the loom of this workshop.\n"
-    assert "Query: Describe the kiln of this workshop." in printed(sample)
+    assert printed(generated) == "Who needs the loom of this workshop?\n"
+    assert "Query: Who needs the kiln of this workshop?" in printed(sample)
     assert "Metrics: {'mrr': 1.0, 'hit_rate': 1.0}" in printed(sample)
     assert printed(whole) == "6 1.0 1.0\n"
 
