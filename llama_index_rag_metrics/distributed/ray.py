@@ -150,6 +150,7 @@ class _Pool:
         self._members: list[_Member] = []
         self._reserved: _Member | None = None
         self._starting: set[asyncio.Task[_Built]] = set()
+        self._n_starting = 0
         self._changed = asyncio.Condition()
         self._alone = asyncio.Lock()
         self._failure = ""
@@ -239,7 +240,7 @@ class _Pool:
                 await self._wait()
 
     async def _wait(self) -> None:
-        if not self._members and not self._starting:
+        if not self._members and not self._n_starting:
             raise self._nobody()
         await self._changed.wait()
 
@@ -251,6 +252,7 @@ class _Pool:
             self._changed.notify_all()
 
     def _start_one(self) -> asyncio.Task[_Built]:
+        self._n_starting += 1
         task = asyncio.create_task(self._add())
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
@@ -260,14 +262,15 @@ class _Pool:
         actor = self._launch()
         try:
             built: _Built = await actor.built.remote()
+            self._members.append(_Member(actor, self._concurrency))
+            return built
         except self._ray.exceptions.RayError as error:
             self._failure = describe_error(getattr(error, "cause", None) or error)
             raise
         finally:
+            self._n_starting -= 1  # before who waits looks, while this task isn't done yet
             async with self._changed:
                 self._changed.notify_all()
-        self._members.append(_Member(actor, self._concurrency))
-        return built
 
     def _nobody(self) -> RagMetricsError:
         return RagMetricsError(

@@ -329,6 +329,17 @@ def test_a_factory_that_fails_is_a_clear_error(
         evaluate_there("bm25", dataset, NAMES)  # type: ignore[arg-type]
 
 
+def test_the_last_worker_is_lost_and_cannot_be_built_again(cluster: Cluster, log: Path) -> None:
+    def build() -> Any:
+        again = bool(notes(log.with_suffix(".built")))
+        return Factory(log, kills_always=frozenset({1}), broken=again)()
+
+    dataset = questions(4)
+    ours = evaluate_there(build, dataset, "mrr", concurrency=1)
+    assert "FileNotFoundError: the index isn't here" in ours.scores.failed["q1"]
+    assert "none of 1 workers is left" in ours.scores.failed["q3"]
+
+
 def test_a_journal_goes_on_here_and_there(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
 ) -> None:
