@@ -32,14 +32,19 @@ class Span(NamedTuple):
 SpanLike: TypeAlias = "Span | tuple[str, int, int]"
 
 
-def read_span(item: str, place: Any) -> Span:
+def read_span(item: str, place: Any, *, may_be_empty: bool = False) -> Span:
+    """Return the span that a place is; that of a retrieved item may hold nothing."""
+    shortest = 0 if may_be_empty else 1
     span = Span(*place) if isinstance(place, (tuple, list)) and len(place) == 3 else None
     if (
         span is None
         or not isinstance(span.source, str)
         or not all(type(edge) is int for edge in span[1:])
-        or not 0 <= span.start < span.end <= LONGEST
+        or not 0 <= span.start <= span.end - shortest
+        or span.end > LONGEST
     ):
         expected = "(document id, start, end), with the end after the start"
+        if may_be_empty:
+            expected = "(document id, start, end), with the end not before the start"
         raise InvalidInput(f"span of {item!r}", place, expected)
     return span

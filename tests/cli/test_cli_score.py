@@ -232,7 +232,7 @@ def test_a_pipe_is_read_once(folder: Path) -> None:
     process = start([*command, "--qrels", "qrels", "-m", "map", "--format", "csv"], environment())
     Path("pipe").write_text(BM25)
     out, err = process.communicate(timeout=60)
-    assert out.startswith("run,ap,")
+    assert out.startswith("run,map,")
     assert "rag-metrics: " not in err
 
 

@@ -141,7 +141,7 @@ def test_labels_by_place_need_no_ids() -> None:
     assert scored["n_relevant"].to_pylist() == [1, 1, 0]
 
 
-AFTER = r"span of .*: expected \(document id, start, end\), with the end after the start, got "
+AFTER = r"span of .*: expected \(document id, start, end\), with the end (after|not before) the start, got "
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_more_text_than_a_number_holds_is_refused() -> None:
     wanted = [Relevance.of_spans([(f"d{n}", far - 2, far)]) for n in range(3)]
     rankings = [Ranking(["a"], spans=[Span(f"d{n}", far - 1, far)]) for n in range(3)]
     assert score_rankings(wanted, rankings, "span_recall").means["span_recall"] == 0.5
-    with pytest.raises(InvalidInput, match=AFTER):
+    with pytest.raises(InvalidInput, match="from 0 on"):
         score_rankings(wanted[:1], [Ranking(["a"], spans=[Span("d0", 5, far + 1)])], "span_recall")
 
 

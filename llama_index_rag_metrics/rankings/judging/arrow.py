@@ -155,21 +155,23 @@ def _read_spans(
         if len(row_places) != len(items):
             argument = f"{column} of {hashes.row_name(frame, row)}"
             raise InvalidInput(argument, len(row_places), f"{len(items)} places, one for each id")
-        rows.append([_read_place(*pair) for pair in zip(items, row_places, strict=True)])
+        pairs = zip(items, row_places, strict=True)
+        may_be_empty = column == RETRIEVED_SPANS
+        rows.append([_read_place(item, place, may_be_empty) for item, place in pairs])
     return rows
 
 
 _SOURCE_FIELDS = ("source", "document", "document_id")
 
 
-def _read_place(item: str, place: Any) -> Span | None:
+def _read_place(item: str, place: Any, may_be_empty: bool) -> Span | None:
     if isinstance(place, Mapping):
         sources = [place[name] for name in _SOURCE_FIELDS if name in place]
         edges = [place[name] for name in ("start", "end") if name in place]
         place = (*sources, *edges)
     if place is None or (isinstance(place, tuple) and None in place):
         return None
-    return read_span(item, place)
+    return read_span(item, place, may_be_empty=may_be_empty)
 
 
 def _read_tokens(frame: pl.DataFrame) -> IntArray:
