@@ -141,7 +141,7 @@ def test_labels_by_place_need_no_ids() -> None:
     assert scored["n_relevant"].to_pylist() == [1, 1, 0]
 
 
-AFTER = r"span of .*: expected \(document id, start, end\), with the end (after|not before) the start, got "
+AFTER = r"span of .*\(document id, start, end\), with the end (after|not before) the start, got "
 
 
 @pytest.mark.parametrize(
