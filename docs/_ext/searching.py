@@ -71,7 +71,7 @@ KEYWORDS = {
     ),
     "howto/notebooks": "jupyter colab ipynb html report share",
     "howto/own-metric": (
-        "write my own custom metric contribute a metric plugin extend matcher file format"
+        "write my own custom metric contribute a metric plugin extend matcher function file format"
     ),
     "howto/ragas": (
         "ragas context precision context recall faithfulness migrate from ragas replacement"
@@ -116,7 +116,7 @@ KEYWORDS = {
         "any retriever own search http rest api elasticsearch solr haystack no llamaindex "
         "without framework"
     ),
-    "recipes": "p value wilcoxon latex plot mlflow fusion pass@k permissions filters squad junit",
+    "recipes": "p value wilcoxon latex mlflow pass@k permissions filters squad junit",
     "speed": "benchmark performance fast memory",
     "statistics": (
         "significance test p-value confidence interval sample size power how many questions "
