@@ -216,7 +216,9 @@ def metrics(
     listed: list[Any] = [names] if is_single else list(names)
     if not listed:
         raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
-    resolved = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
+    resolved: list[BaseRetrievalMetric] = []
+    for name in listed:  # no comprehension: a frame more in tracebacks of Python 3.11
+        resolved.append(metric(name) if isinstance(name, str) else _ready(name))
     own_names = [getattr(entry, "own_name", entry.metric_name) for entry in resolved]
     for name, n in Counter(own_names).items():
         if n > 1:

@@ -122,7 +122,7 @@ class Ranking(Items):
         concurrency: how many queries ran at once with this one, itself included.
         calls: the calls that make up the ranking, in order, where the question could have several:
             a session. None for the single retrieval of a plain retriever.
-        context: what finally went to the model, of a session or in a trace that shows it.
+        context: what finally went to the model, in a trace that shows it.
 
     Examples:
         >>> from llama_index_rag_metrics import read_run

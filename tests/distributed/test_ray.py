@@ -161,7 +161,7 @@ def test_stored_rankings_are_scored_in_batches_of_arrow(cluster: Cluster) -> Non
         }
     )
     rows = ray.data.from_arrow(table).repartition(3)
-    metrics = {"metrics": ["mrr", "ndcg@20"]}
+    metrics: Any = {"metrics": ["mrr", "ndcg@20"]}
     scored = rows.map_batches(score_table, fn_kwargs=metrics, batch_format="pyarrow")
     by_query = sorted(scored.take_all(), key=lambda row: int(row["query_id"][1:]))
     assert by_query == score_table(table, **metrics).to_pylist()

@@ -349,29 +349,39 @@ def query_engine() -> RetrieverQueryEngine:
     )
 
 
-async def ask_engine(query_id: str) -> Any:
-    return await query_engine().aquery(QUERIES[query_id])
+Sources = list[NodeWithScore]
 
 
-async def ask_agent_of_engines(query_id: str) -> Any:
+async def ask_engine(query_id: str) -> tuple[Any, Sources]:
+    """An answer, and what the model made it from."""
+    response = await query_engine().aquery(QUERIES[query_id])
+    return response, response.source_nodes
+
+
+async def ask_agent_of_engines(query_id: str) -> tuple[Any, Sources]:
     tool = QueryEngineTool.from_defaults(query_engine(), name="search", description="finds")
     agent = ReActAgent(tools=[tool], llm=Script(lines=steps(*SEARCHES[query_id])))
-    return await agent.run(QUERIES[query_id])
+    answer: Any = await agent.run(QUERIES[query_id])
+    outputs = [call.tool_output.raw_output for call in answer.tool_calls]
+    return answer, [node for output in outputs for node in output.source_nodes]
 
 
 @pytest.mark.parametrize("make", [ask_engine, ask_agent_of_engines])
 @pytest.mark.parametrize("name", RECORDERS)
 def test_what_went_to_the_model(
-    name: str, make: Callable[[str], Awaitable[Any]], tmp_path: Path
+    name: str, make: Callable[[str], Awaitable[tuple[Any, Sources]]], tmp_path: Path
 ) -> None:
     recording, source, package = RECORDERS[name]
     pytest.importorskip(package, reason="the exporter that is tested")
     path = tmp_path / "traces.jsonl"
     ids = {QUERIES[query_id]: query_id for query_id in SEARCHES}
+    sources: dict[str, Sources] = {}
 
     async def answer(query: str) -> Any:
-        with question(name, ids[query]):
-            return await make(ids[query])
+        query_id = ids[query]
+        with question(name, query_id):
+            made, sources[query_id] = await make(query_id)
+        return made
 
     asked = dataset().select(SEARCHES)
     with recording(path):
@@ -382,15 +392,17 @@ def test_what_went_to_the_model(
     is_cut = False
     for query_id, ranking in direct.run.items():
         read_back = run[query_id]
-        context, expected = read_back.context, ranking.context
+        context = read_back.context
+        expected: dict[str, NodeWithScore] = {}
+        for node in sources[query_id]:
+            expected.setdefault(node.node_id, node)
         assert context is not None
-        assert expected is not None
-        assert list(context.ids) == list(expected.ids)
-        assert (context.scores or []) == (expected.scores or [])
-        assert (context.texts or []) == (expected.texts or [])
+        assert list(context.ids) == list(expected)
+        assert (context.scores or []) == [node.score for node in expected.values()]
+        assert (context.texts or []) == [node.text for node in expected.values()]
         searched = [QUERIES[query_id]] if make is ask_engine else SEARCHES[query_id]
         is_cut |= any(
-            len(keyword_retriever().retrieve(search)) > len(expected.ids) for search in searched
+            len(keyword_retriever().retrieve(search)) > len(expected) for search in searched
         )
         if (
             read_back.calls and name != "llamaindex"
