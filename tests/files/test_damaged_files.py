@@ -14,12 +14,17 @@ pa = pytest.importorskip("pyarrow", reason="Arrow's files need the extra `batch`
 FLIP = """
     import random, sys
     from pathlib import Path
+    from pyarrow import feather, parquet
     from llama_index_rag_metrics import read_run, write_run
     from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
     path, step = Path(sys.argv[1]), int(sys.argv[2])
     run = {f"q{n}": [f"d{n + k}" for k in range(5)] for n in range(30)}
-    write_run(run, path)
+    parquet_path = path.with_suffix(".parquet")
+    write_run(run, parquet_path)
+    if path.suffix == ".arrow":
+        table = parquet.read_table(parquet_path)
+        feather.write_feather(table, path, compression="uncompressed")
     whole = path.read_bytes()
     rng = random.Random(step)
     for position in range(rng.randrange(step), len(whole), step):
