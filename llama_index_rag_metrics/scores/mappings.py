@@ -9,13 +9,14 @@ from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, TypeVar
-
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index_rag_metrics.metrics.metric_names import metric
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored, UnknownMetric
+
+if TYPE_CHECKING:
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 Value = TypeVar("Value")
 
