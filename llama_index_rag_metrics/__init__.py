@@ -31,7 +31,7 @@ from llama_index_rag_metrics.metrics.texts.semantic import *
 from llama_index_rag_metrics.metrics.texts.text_metric import *
 from llama_index_rag_metrics.rankings.matching.matched import match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
@@ -45,13 +45,11 @@ if TYPE_CHECKING:
         aevaluate_stages,
         evaluate_stages,
     )
-    from llama_index_rag_metrics.decisions.sweeps.configuration import Configuration
     from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
-    from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep, sweep
+    from llama_index_rag_metrics.decisions.sweeps.sweeping import sweep
     from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
     from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
-    from llama_index_rag_metrics.files.records import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
     from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
@@ -74,13 +72,11 @@ __all__ = [
     "Cache",
     "Call",
     "Comparison",
-    "Configuration",
     "EvaluationResults",
     "GateReport",
     "LabelFindings",
     "MovedLabels",
     "Pool",
-    "Qrels",
     "RagMetricsError",
     "Ranking",
     "Relevance",
@@ -96,11 +92,9 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
-    "asweep",
     "capture",
     "check_labels",
     "check_rules",
-    "combine_calls",
     "compare",
     "evaluate",
     "evaluate_stages",
@@ -139,13 +133,11 @@ _LAZY = {
     "decisions.gate.gate_report": ("GateReport",),
     "decisions.gate.rules": ("Rule",),
     "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),
-    "decisions.sweeps.configuration": ("Configuration",),
     "decisions.sweeps.sweep_result": ("Sweep",),
-    "decisions.sweeps.sweeping": ("asweep", "sweep"),
+    "decisions.sweeps.sweeping": ("sweep",),
     "evaluation.evaluator": ("RetrieverEvaluator", "aevaluate", "evaluate"),
     "evaluation.results.evaluation_results": ("EvaluationResults",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
-    "files.records": ("Qrels",),
     "files.retrieval_dataset": ("RetrievalDataset",),
     "files.runs.read_runs": ("read_qrels", "read_run"),
     "files.runs.write_runs": ("write_qrels", "write_run"),

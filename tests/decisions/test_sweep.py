@@ -22,11 +22,11 @@ from llama_index_rag_metrics import (
     Relevance,
     RetrievalDataset,
     Sweep,
-    asweep,
     evaluate,
     metric,
     sweep,
 )
+from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep
 from llama_index_rag_metrics.report.model import Row
 from llama_index_rag_metrics.report.numbers import rounded_up
 from llama_index_rag_metrics.runtime.errors import InvalidInput

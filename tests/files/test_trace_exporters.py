@@ -15,11 +15,11 @@ from llama_index_rag_metrics import (
     Call,
     RetrievalDataset,
     Run,
-    combine_calls,
     evaluate,
     read_traces,
     score_rankings,
 )
+from llama_index_rag_metrics.rankings.run import combine_calls
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 pytestmark = pytest.mark.servers

@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from llama_index_rag_metrics import Call, Ranking, Run, combine_calls
+from llama_index_rag_metrics import Call, Ranking, Run
+from llama_index_rag_metrics.rankings.run import combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CALLS = (

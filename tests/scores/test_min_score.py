@@ -22,7 +22,6 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
-    combine_calls,
     evaluate,
     match_run,
     read_run,
@@ -30,6 +29,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.rankings.run import combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 METRICS = ["recall", "ndcg@3", "mrr", "judged", "returned@2", "abstained"]

@@ -51,7 +51,8 @@ class Sessions(Sequence[SessionCall]):
         relevance: query id to what is relevant.
 
     Examples:
-        >>> from llama_index_rag_metrics import Call, combine_calls
+        >>> from llama_index_rag_metrics import Call
+        >>> from llama_index_rag_metrics.rankings.run import combine_calls
         >>> calls = [Call(["a", "x"], query="Saturn"), Call(["x"], query="rings")]
         >>> sessions = Sessions(Run({"q1": combine_calls(calls)}), {"q1": Relevance(["a", "b"])})
         >>> [(call.query, call.new_relevant, call.recall) for call in sessions]
@@ -74,7 +75,8 @@ class Sessions(Sequence[SessionCall]):
         """Every call scored as a ranking of its own; its id is the question's and its number.
 
         Examples:
-            >>> from llama_index_rag_metrics import Call, combine_calls
+            >>> from llama_index_rag_metrics import Call
+            >>> from llama_index_rag_metrics.rankings.run import combine_calls
             >>> run = Run({"q1": combine_calls([Call(["x"]), Call(["x", "a"])])})
             >>> Sessions(run, {"q1": Relevance(["a"])}).score("mrr").by_query("mrr")
             {'q1 call 1': 0.0, 'q1 call 2': 0.5}
