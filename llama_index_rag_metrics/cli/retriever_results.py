@@ -5,38 +5,28 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from llama_index_rag_metrics import (
-    EvaluationResults,
-    RetrievalDataset,
-    Scores,
-    compare,
-    evaluate,
-    write_run,
-)
+from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, evaluate, write_run
 from llama_index_rag_metrics.cli.outcome import found_scores
 from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
+from llama_index_rag_metrics.cli.systems_report import report_of
 from llama_index_rag_metrics.evaluation.asking.as_ask import (
     SourceLike,
     as_retriever,
     retrieval_depth,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.files.fields import EXAMPLE
 from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.html import write_page
-from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.terminal import print_heading, print_report
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.scores.mappings import unknown_key
-from llama_index_rag_metrics.stories.results_report import SLICES
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -122,25 +112,6 @@ def show_all(
     if html is not None:
         write_page(report_of(systems, slice_by=slice_by), html)
     print_report(report_of(systems, worst=worst, slice_by=slice_by))
-
-
-def report_of(
-    systems: Mapping[str, EvaluationResults | Scores],
-    *,
-    worst: int = 0,
-    slice_by: Sequence[str] = (),
-) -> Report:
-    """Return the report of one retriever, or of several compared with the first.
-
-    Raises:
-        InvalidInput: several have other questions.
-    """
-    alone = results_report(systems, worst=worst, slice_by=slice_by)
-    if len(systems) == 1:
-        return alone
-    compared = compare(systems, next(iter(systems))).report(full=True)
-    slices = [section for section in alone.sections if slice_by and section.heading == SLICES]
-    return replace(compared, listings=alone.listings, sections=[*compared.sections, *slices])
 
 
 def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:

@@ -72,7 +72,7 @@ def run_score(
     """
     from llama_index_rag_metrics.cli import run_files
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
-    from llama_index_rag_metrics.cli.retriever_results import report_of
+    from llama_index_rag_metrics.cli.systems_report import report_of
     from llama_index_rag_metrics.rankings.judging.judged import Selection
     from llama_index_rag_metrics.report.html import write_page
     from llama_index_rag_metrics.scores import scores_export
@@ -102,7 +102,7 @@ def run_score(
 
 
 def _print(systems: Mapping[str, Scores], output_format: Output) -> None:
-    from llama_index_rag_metrics.cli.retriever_results import report_of
+    from llama_index_rag_metrics.cli.systems_report import report_of
     from llama_index_rag_metrics.report.reportable import csv_text
     from llama_index_rag_metrics.report.terminal import print_report
     from llama_index_rag_metrics.scores import scores_export
