@@ -1,4 +1,4 @@
-"""A notebook for core 0.14.20 or earlier, with only its imports changed."""
+"""A notebook for core 0.14.20 or earlier, with its imports changed, and how it reads its dataset."""
 
 import asyncio
 import json
@@ -8,8 +8,7 @@ from pathlib import Path
 from llama_index.core.schema import TextNode
 from llama_index.retrievers.bm25 import BM25Retriever
 
-from llama_index_rag_metrics import RetrievalDataset as EmbeddingQAFinetuneDataset
-from llama_index_rag_metrics import RetrieverEvaluator
+from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator
 
 SAVED = {
     "queries": {"q1": "How is the laser cutter booked?", "q2": "When does the library close?"},
@@ -25,7 +24,7 @@ SAVED = {
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "pg_eval_dataset.json"
     path.write_text(json.dumps(SAVED))
-    dataset = EmbeddingQAFinetuneDataset.from_json(str(path))
+    dataset = RetrievalDataset.load(path)
 
 nodes = [TextNode(id_=one, text=text) for one, text in dataset.corpus.items()]
 retriever = BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=2)
