@@ -1,4 +1,4 @@
-"""A notebook for core 0.14.20 or earlier, with its imports changed, and how it reads its dataset."""
+"""A notebook for core 0.14.20 or earlier: its imports are changed, and how it reads its dataset."""
 
 import asyncio
 import json
