@@ -86,14 +86,16 @@ def test_a_run_has_the_types_that_a_name_has_not() -> None:
     ],
 )
 def test_secrets_are_refused_and_not_shown(parameter: str, value: Any) -> None:
-    for grid in ({parameter: [value]}, [{parameter: value}]):
+    grids: list[Any] = [{parameter: [value]}, [{parameter: value}]]
+    for grid in grids:
         with pytest.raises(InvalidInput, match="looks like a secret") as caught:
             grid_points(grid)
         assert "zq7" not in str(caught.value)
         assert "zq7" not in repr(vars(caught.value))
     named = grid_points({parameter: {"mine": value}})
     assert [*named] == [f"{parameter}=mine"]
-    numbers = grid_points({"max_token": [100], "api_key": [None]})
+    unset: dict[str, Any] = {"max_token": [100], "api_key": [None]}
+    numbers = grid_points(unset)
     assert [*numbers] == ["max_token=100, api_key=None"]
 
 

@@ -243,7 +243,7 @@ class Grader(MockLLM):
 
 def test_without_labels_it_says_how_the_metric_is_graded() -> None:
     unlabelled = RetrievalDataset(DATASET.queries, {}, TEXTS)
-    judge = LLMRelevancy(llm=Grader(), label="mock", k=1)
+    judge = LLMRelevancy(llm=Grader(max_tokens=None), label="mock", k=1)
     swept = sweep(Builder(), {"share": [9, 2], "top_k": [1]}, unlabelled, [judge])
     report = swept.report()
     assert report.lead == "2 configurations, 60 questions, 1 metric"

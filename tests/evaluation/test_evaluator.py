@@ -250,7 +250,7 @@ class TestSingleQuery:
     def test_refuses_arguments_that_would_be_ignored(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
         with pytest.raises(TypeError, match="agg"):
-            evaluator.evaluate("first?", ["d1"], agg="mean")  # type: ignore[call-arg]
+            evaluator.evaluate("first?", ["d1"], agg="mean")
 
     def test_an_error_of_the_retriever_comes_out_as_it_is(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(

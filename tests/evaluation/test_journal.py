@@ -167,7 +167,7 @@ def test_a_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Pa
     with pytest.raises(JournalMismatch, match="postprocessors is 'Postprocessor'"):
         ask(Scripted(SCRIPT), run="bm25, k1=1.2", node_postprocessors=stages)
     with pytest.raises(InvalidInput, match="run: expected a text"):
-        ask(Scripted(SCRIPT), run=7)
+        ask(Scripted(SCRIPT), run=7)  # type: ignore[arg-type]
 
 
 def test_only_what_is_new_or_reworded_is_asked(dataset: RetrievalDataset, path: Path) -> None:

@@ -31,7 +31,11 @@ TEXTS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "x.jsonl": ('{"query": "Why é?", "expected_ids": ["d1"]}\n', RetrievalDataset.load),
     "x.json": ('[{"query": "Why é?", "expected_ids": ["d1"]}]\n', RetrievalDataset.load),
 }
-PACKED = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+}
 each_text = pytest.mark.parametrize("name", TEXTS)
 
 

@@ -1,7 +1,7 @@
 """Labels and rankings that have no ids in common: one note says so, at every door."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ BY_TEXT = "match by text with match_run()"
 
 def notes_of_doors(
     tmp_path: Path, expected: Mapping[str, Any], retrieved: Mapping[str, Any]
-) -> list[tuple[str, ...]]:
+) -> list[Sequence[str]]:
     """What score_rankings and score_table say of the same rankings."""
     write_run(retrieved, tmp_path / "run.jsonl")
     notes = [score_rankings(expected, retrieved, "mrr").notes]

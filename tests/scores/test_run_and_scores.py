@@ -163,7 +163,7 @@ class TestScores:
         for twin in (copy.copy(SCORES), copy.deepcopy(SCORES), pickle.loads(pickle.dumps(SCORES))):
             assert twin == SCORES
             with pytest.raises(FrozenInstanceError):
-                twin.name = "x"
+                twin.name = "x"  # type: ignore[misc]
             with pytest.raises(ValueError, match="read-only"):
                 twin.column("mrr")[0] = 0.0
 

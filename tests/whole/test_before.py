@@ -275,6 +275,7 @@ def check_bounds_of_a_difference(
     widest = float(np.nanmax(np.append(scores, 0.0)))
     baseline = np.where(np.isnan(changes), np.nan, scores[0])
     confidence = verdict.rule.confidence
+    assert confidence is not None
     for bounds, half in (
         ((before["lower"], before["upper"]), 0.0),
         ((verdict.lower, verdict.upper), 0.5),
