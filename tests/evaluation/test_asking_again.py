@@ -238,7 +238,7 @@ def test_what_is_wrong_with_some_runs_says_with_which() -> None:
         asked[query] += 1
         return flaky(query) if asked[query] == 2 else [f"d{query.split()[1]}"]
 
-    results = evaluate(down_the_second_time, FEW, "mrr", repeats=3)
+    results = evaluate(down_the_second_time, FEW, "mrr", repeats=3, workers=1)
     n = len(FEW.queries)
     assert f"{n} of {3 * n} answers failed, of {n} questions" in results.scores.notes
     failed = f"run 2: retrieval failed on every question, {n} times with: ConnectionError: refused"
