@@ -164,7 +164,7 @@ def test_data_can_neither_style_nor_steer_the_terminal(
     assert "[bold]and holds markup[/bold]" in text
 
 
-def test_print_results_goes_to_standard_output(
+def test_a_report_is_printed_to_standard_output(
     good: EvaluationResults, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.print_report(good.report())
