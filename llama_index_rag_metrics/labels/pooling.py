@@ -57,9 +57,9 @@ class Pool(Reportable):
 
     Examples:
         >>> from llama_index_rag_metrics import pool
-        >>> chosen = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, {"q": {"x": 1}})
+        >>> chosen = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "yy"]}}, {"q": {"x": 1}})
         >>> [item.id for item in chosen.items], chosen.n_judged, chosen.n_unjudged
-        (['y', 'z'], 1, 2)
+        (['y', 'yy'], 1, 2)
     """
 
     items: Sequence[PoolItem]
@@ -130,9 +130,9 @@ def pool(
         InvalidInput: there are no runs, or a number is out of range.
 
     Examples:
-        >>> chosen = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, depth=2)
+        >>> chosen = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "yy"]}}, depth=2)
         >>> [(item.id, item.spread) for item in chosen.items]
-        [('y', 0.5), ('z', 0.5), ('x', 0.0)]
+        [('y', 0.5), ('yy', 0.5), ('x', 0.0)]
     """
     check_integer("depth", depth, 1)
     if n is not None:

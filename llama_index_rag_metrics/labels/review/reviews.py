@@ -353,8 +353,8 @@ def write_review_page(
     Examples:
         >>> import tempfile
         >>> from llama_index_rag_metrics import RetrievalDataset, pool
-        >>> dataset = RetrievalDataset({"q": "Who?"}, {}, {"y": "She.", "z": "He."})
-        >>> pooled = pool({"a": {"q": ["y"]}, "b": {"q": ["z"]}}, dataset=dataset)
+        >>> dataset = RetrievalDataset({"q": "Who?"}, {}, {"y": "She.", "yy": "He."})
+        >>> pooled = pool({"a": {"q": ["y"]}, "b": {"q": ["yy"]}}, dataset=dataset)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     page = write_review_page(pooled, f"{folder}/judgements.html")
         ...     page.name
