@@ -114,7 +114,7 @@ def test_the_right_page_is_first_or_second(
 
 
 def test_nothing_found_is_said(browser: Any, address: str) -> None:
-    assert pages_found(browser, address, "xylophone zeppelin") == []
+    assert pages_found(browser, address, "ζέφυρος ξυλόφωνο") == []
 
 
 def test_pages_opened_as_files_are_searched_by_sphinx(browser: Any) -> None:
