@@ -77,7 +77,7 @@ KEYWORDS = {
         "ragas context precision context recall faithfulness migrate from ragas replacement"
     ),
     "howto/ray": "cluster distributed parallel scale many machines",
-    "howto/reingestion": "ids changed reindexing re-index new chunks uuid keep labels after lost stale",
+    "howto/reingestion": "ids changed reindexing re-index new chunks uuid keep labels after stale",
     "howto/relevance": "graded relevance grades multi-hop several correct documents alternatives",
     "howto/repeats": (
         "flaky nondeterministic unstable random temperature variance several runs consistency"
