@@ -14,6 +14,9 @@ import llama_index_rag_metrics
 import llama_index_rag_metrics_pytest as plugin
 from llama_index_rag_metrics import Scores
 
+for name in llama_index_rag_metrics.__all__:  # nor does a session unload what it found loaded
+    getattr(llama_index_rag_metrics, name)
+
 pytest_plugins = ["pytester"]
 
 NAME = plugin.__name__
