@@ -84,12 +84,15 @@ async def run_evaluation(source: Source, plan: Plan) -> EvaluationResults:
         plan = replace(plan, workers=min(plan.workers, source.most_at_once))
     if source.captures and plan.node_postprocessors and source.context != "metadata":
         check_no_program(source, plan)
-    prepared = await Prepared.of(plan)
-    reader = prepared.reader(source)
-    answers = await ask_questions(source, prepared, reader, pipeline(source, plan))
-    collected = await collect(prepared, answers)
-    warn_of(collected)
-    return await score(prepared, collected, source)
+    try:
+        prepared = await Prepared.of(plan)
+        reader = prepared.reader(source)
+        answers = await ask_questions(source, prepared, reader, pipeline(source, plan))
+        collected = await collect(prepared, answers)
+        warn_of(collected)
+        return await score(prepared, collected, source)
+    finally:
+        plan.cache.close()
 
 
 def check_no_program(source: Source, plan: Plan) -> None:

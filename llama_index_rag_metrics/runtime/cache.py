@@ -209,6 +209,11 @@ class Cache:
         if self._file is None or self._failed:
             self._memory.update(values)
 
+    def close(self) -> None:
+        """Close the file, so that none of SQLite's further files is left; the next use opens it."""
+        if self._file is not None:
+            self._file.close()
+
     def _warn(self, error: Exception) -> None:
         if not self._failed:
             self._failed = True
