@@ -135,10 +135,6 @@ class JudgedRankings:
             spans=None if self.spans is None else self.spans.reranked(rank, begin),
         )
 
-    def forget_views(self) -> None:
-        """Let go of the views, which refer back here, so that memory is free at once."""
-        self._views.clear()
-
     def n_fitting(self, budget: TokenBudget) -> IntArray:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
         spent, begin = self._spent
