@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from llama_index.core.schema import NodeWithScore, TextNode
+from packaging.version import Version
 from support.intervals import difference_bounds, mean_ends
 from support.paths import SHARED
 
@@ -117,17 +119,14 @@ def tables(row: dict[str, Any]) -> dict[str, Scores]:
     }
 
 
-UNCHANGED = (
-    "n",
-    "mean",
-    "baseline_mean",
-    "difference",
-    "wins",
-    "ties",
-    "losses",
-    "detectable",
-    "outcome",
-)
+UNCHANGED = ("n", "mean", "baseline_mean", "difference", "wins", "ties", "losses", "outcome")
+
+# SciPy 1.15, the last one for Python 3.10, finds quantiles less exactly than later ones
+TOLERANCE = 1e-12 if Version(scipy.__version__) >= Version("1.16") else 1e-9
+
+
+def close_to(value: Any) -> Any:
+    return pytest.approx(value, rel=1e-12, abs=TOLERANCE)
 
 
 def groups_of(row: dict[str, Any], scores: Sequence[float | None]) -> list[list[float]]:
@@ -172,6 +171,13 @@ def same(row: Any, before: dict[str, Any], names: Sequence[str]) -> bool:
     }
 
 
+def nearly(value: float | None, before: float | None) -> bool:
+    """Whether both are missing, or equal but for what SciPy's releases differ in."""
+    if value is None or before is None:
+        return value is before
+    return bool(value == close_to(before))
+
+
 def test_comparisons_are_those_of_before() -> None:
     """Ends are those of before by the formulas of before, and today's by today's."""
     for row in stored("compare"):
@@ -186,10 +192,12 @@ def test_comparisons_are_those_of_before() -> None:
                 ((interval.low, interval.high), 0.5),
             ):
                 by_formula = ends_of_mean(groups, metric, row["confidence"], half)
-                assert ends == pytest.approx(by_formula, abs=1e-12)
+                assert ends == close_to(by_formula)
         assert len(list(comparison)) == len(row["differences"])
         for before in row["differences"]:
-            assert same(comparison[before["system"], before["metric"]], before, UNCHANGED)
+            difference = comparison[before["system"], before["metric"]]
+            assert same(difference, before, UNCHANGED)
+            assert nearly(difference.detectable, before["detectable"])
         check_differences(row, comparison)
 
 
@@ -225,7 +233,7 @@ def check_differences(row: dict[str, Any], comparison: Comparison) -> None:
                 lowest, highest = cuts(row, scored.tolist(), key[1], level, half)
                 low, high = min(low, before["difference"]), max(high, before["difference"])
                 expected = np.clip([low, high], lowest, highest)
-                assert ends == pytest.approx(expected.tolist(), abs=1e-12)
+                assert ends == close_to(expected.tolist())
 
 
 VERDICT_FIELDS = ("metric", "value", "baseline", "difference", "n")
@@ -259,7 +267,7 @@ def check_bounds_of_a_mean(row: dict[str, Any], verdict: Verdict, before: dict[s
     ):
         low, _ = ends_of_mean(groups, verdict.metric, 0.9, half)
         _, high = ends_of_mean(groups, verdict.metric, 1 - 0.1 / verdict.together, half)
-        assert bounds == pytest.approx((low, high), abs=1e-12)
+        assert bounds == close_to((low, high))
 
 
 def check_bounds_of_a_difference(
@@ -288,16 +296,17 @@ def check_bounds_of_a_difference(
             is_noise_counted=not half,
         )
         lowest, highest = cuts(row, baseline.tolist(), metric, 1 - confidence, half)
-        assert bounds[0] == pytest.approx(np.clip(low, lowest, highest), abs=1e-12)
-        if bounds[1] != before["upper"]:  # cut off
-            assert bounds[1] == pytest.approx(highest, abs=1e-12)
+        assert bounds[0] == close_to(np.clip(low, lowest, highest))
+        if bounds[1] != close_to(before["upper"]):  # cut off
+            assert bounds[1] == close_to(highest)
     groups = groups_of(row, changes.tolist())
     alike, sized = (
         difference_bounds(groups, widest, confidence, is_noise_counted=is_noise_counted)
         for is_noise_counted in (True, False)
     )
     if alike == sized:
-        assert same(verdict, before, ["needed", "decidable"])
+        assert verdict.needed == before["needed"]
+        assert nearly(verdict.decidable, before["decidable"])
 
 
 def sweep_of(row: dict[str, Any]) -> Any:
