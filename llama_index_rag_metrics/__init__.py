@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
     from llama_index_rag_metrics.decisions.sweeps.sweeping import sweep
+    from llama_index_rag_metrics.evaluation.capturing import capture, record_retrieval
+    from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
-    from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-    from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
     from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
@@ -136,8 +136,8 @@ _LAZY = {
     "decisions.sweeps.sweep_result": ("Sweep",),
     "decisions.sweeps.sweeping": ("sweep",),
     "evaluation.evaluator": ("RetrieverEvaluator", "aevaluate", "evaluate"),
-    "evaluation.results.evaluation_results": ("EvaluationResults",),
-    "evaluation.sessions.capturing": ("capture", "record_retrieval"),
+    "evaluation.evaluation_results": ("EvaluationResults",),
+    "evaluation.capturing": ("capture", "record_retrieval"),
     "files.retrieval_dataset": ("RetrievalDataset",),
     "files.runs.read_runs": ("read_qrels", "read_run"),
     "files.runs.write_runs": ("write_qrels", "write_run"),

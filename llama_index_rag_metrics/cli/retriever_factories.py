@@ -18,7 +18,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.retrieved.passages import Passages
+    from llama_index_rag_metrics.evaluation.passages import Passages
 
 T = TypeVar("T")
 
@@ -169,7 +169,7 @@ def passages_of(
     argument: str, spec: str | None, dataset: RetrievalDataset, match_on: str = "node_id"
 ) -> Passages:
     """The passages of a path, of what "package.module:factory" makes, or else of the dataset."""
-    from llama_index_rag_metrics.evaluation.retrieved.passages import Passages
+    from llama_index_rag_metrics.evaluation.passages import Passages
 
     if spec is None:
         return Passages.of(dataset, match_on)

@@ -14,11 +14,7 @@ from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, evaluat
 from llama_index_rag_metrics.cli.outcome import found_scores
 from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
 from llama_index_rag_metrics.cli.systems_report import report_of
-from llama_index_rag_metrics.evaluation.asking.as_ask import (
-    SourceLike,
-    as_retriever,
-    retrieval_depth,
-)
+from llama_index_rag_metrics.evaluation.as_ask import SourceLike, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.fields import EXAMPLE
 from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
 from llama_index_rag_metrics.rankings.run import Ranking, Run

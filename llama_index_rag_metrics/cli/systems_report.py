@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.decisions.comparison.comparison import compare
-from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
+from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.stories.results_report import SLICES
 

@@ -11,12 +11,12 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.decisions.stage_losses import OWN_STAGES
-from llama_index_rag_metrics.evaluation.asking.as_ask import Source, ask_captured, each_once
-from llama_index_rag_metrics.evaluation.asking.ask_all import Answers, postprocessor_call
-from llama_index_rag_metrics.evaluation.asking.plan import Plan, checked_postprocessor
-from llama_index_rag_metrics.evaluation.asking.question import Answer, Question
-from llama_index_rag_metrics.evaluation.asking.reading import AnswerReader
-from llama_index_rag_metrics.evaluation.retrieved.nodes import as_nodes, copied
+from llama_index_rag_metrics.evaluation.as_ask import Source, ask_captured, each_once
+from llama_index_rag_metrics.evaluation.ask_all import Answers, postprocessor_call
+from llama_index_rag_metrics.evaluation.nodes import as_nodes, copied
+from llama_index_rag_metrics.evaluation.plan import Plan, checked_postprocessor
+from llama_index_rag_metrics.evaluation.question import Answer, Question
+from llama_index_rag_metrics.evaluation.reading import AnswerReader
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.whereabouts import RETRIEVER

@@ -10,8 +10,7 @@ from typing import Any
 
 from llama_index_rag_metrics.decisions.stage_asking import Postprocessors, StageAsk, named_stages
 from llama_index_rag_metrics.decisions.stage_losses import LostPassage, StageFlow, StageLosses
-from llama_index_rag_metrics.evaluation.asking.as_ask import SourceLike, as_source, retrieval_depth
-from llama_index_rag_metrics.evaluation.asking.plan import Plan
+from llama_index_rag_metrics.evaluation.as_ask import SourceLike, as_source, retrieval_depth
 from llama_index_rag_metrics.evaluation.evaluating import (
     Prepared,
     ask_questions,
@@ -19,12 +18,13 @@ from llama_index_rag_metrics.evaluation.evaluating import (
     score,
     warn_of,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+from llama_index_rag_metrics.evaluation.evaluation_results import (
     EvaluationResults,
     curve_figures,
     ranking_metric,
     system_of,
 )
+from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve

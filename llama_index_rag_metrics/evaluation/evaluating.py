@@ -12,22 +12,6 @@ from typing import Any
 from llama_index.core import Settings
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.evaluation.asking.answers_kept import Attempt, Journal, answers_to
-from llama_index_rag_metrics.evaluation.asking.as_ask import Source
-from llama_index_rag_metrics.evaluation.asking.ask_all import Answers, ask_all, pipeline
-from llama_index_rag_metrics.evaluation.asking.plan import Plan
-from llama_index_rag_metrics.evaluation.asking.question import Ask
-from llama_index_rag_metrics.evaluation.asking.reading import WITHOUT_HISTORY, AnswerReader
-from llama_index_rag_metrics.evaluation.asking.text_scores import prepare, score_texts
-from llama_index_rag_metrics.evaluation.results.evaluation_results import (
-    Collected,
-    EvaluationResults,
-    build_results,
-    every_query_failed,
-    system_of,
-)
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import count_by_text
-from llama_index_rag_metrics.evaluation.retrieved.stock import fit_of_ids, fit_of_texts, indexed_ids
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.matched import (
@@ -46,6 +30,23 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.graders import graders_of_metrics, with_graders
 from llama_index_rag_metrics.scores.scoring.notes import Cut
 from llama_index_rag_metrics.stories.answers import with_answers
+
+from .answers_kept import Attempt, Journal, answers_to
+from .as_ask import Source
+from .ask_all import Answers, ask_all, pipeline
+from .evaluation_results import (
+    Collected,
+    EvaluationResults,
+    build_results,
+    every_query_failed,
+    system_of,
+)
+from .plan import Plan
+from .question import Ask
+from .reading import WITHOUT_HISTORY, AnswerReader
+from .run_matching import count_by_text
+from .stock import fit_of_ids, fit_of_texts, indexed_ids
+from .text_scores import prepare, score_texts
 
 _TEXTS_ALONE = (
     "the labels are texts, expected_texts, and ids are compared: nothing is scored. Match by text: "

@@ -23,24 +23,6 @@ from pydantic import (
     field_validator,
 )
 
-from llama_index_rag_metrics.evaluation.asking.as_ask import (
-    Source,
-    SourceLike,
-    as_retriever,
-    as_source,
-    retrieval_depth,
-)
-from llama_index_rag_metrics.evaluation.asking.ask_all import pipeline
-from llama_index_rag_metrics.evaluation.asking.plan import (
-    Plan,
-    check_match_on,
-    listed_postprocessors,
-)
-from llama_index_rag_metrics.evaluation.asking.question import Question
-from llama_index_rag_metrics.evaluation.asking.reading import AnswerReader
-from llama_index_rag_metrics.evaluation.asking.text_scores import Expected, compute
-from llama_index_rag_metrics.evaluation.evaluating import run_evaluation
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
@@ -56,6 +38,15 @@ from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Failed, Metrics
+
+from .as_ask import Source, SourceLike, as_retriever, as_source, retrieval_depth
+from .ask_all import pipeline
+from .evaluating import run_evaluation
+from .evaluation_results import EvaluationResults
+from .plan import Plan, check_match_on, listed_postprocessors
+from .question import Question
+from .reading import AnswerReader
+from .text_scores import Expected, compute
 
 
 async def aevaluate(

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from llama_index.core.schema import BaseNode
 
-from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
+from llama_index_rag_metrics.evaluation.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.likeness import Piece

@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli.evaluate import run_evaluate
-from llama_index_rag_metrics.evaluation.asking.plan import Plan
+from llama_index_rag_metrics.evaluation.plan import Plan
 
 SCRIPT = """
 import sys

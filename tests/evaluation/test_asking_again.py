@@ -29,7 +29,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     sweep,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 N, R = 200, 5

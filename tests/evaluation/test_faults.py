@@ -32,7 +32,7 @@ from llama_index_rag_metrics import (
     evaluate,
     generate_question_context_pairs,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import register_secret
 from llama_index_rag_metrics.runtime.progress import progress

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import llama_index_rag_metrics as package
-from llama_index_rag_metrics.evaluation.asking.plan import Plan
+from llama_index_rag_metrics.evaluation.plan import Plan
 
 DATASET = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d"]}}
 DECLARED = {field.name: field for field in fields(Plan) if field.init}

@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics import metrics as resolve
 from llama_index_rag_metrics.cli.retriever_results import depth
-from llama_index_rag_metrics.evaluation.asking.as_ask import retrieval_depth
+from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
 from llama_index_rag_metrics.metrics.base import BinaryMetric
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 

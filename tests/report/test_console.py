@@ -21,10 +21,7 @@ from llama_index_rag_metrics import (
     evaluate,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import (
-    EvaluationResults,
-    results_report,
-)
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, results_report
 from llama_index_rag_metrics.report import terminal
 from llama_index_rag_metrics.report.numbers import shown as shown_cell
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from llama_index_rag_metrics import EvaluationResults, Relevance, Run, metric, score_rankings
-from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
+from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.report.html import html_page
 
 HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop <2>": ["c"]})

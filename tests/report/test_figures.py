@@ -9,7 +9,7 @@ import pytest
 from support.reported import EVIL, baseline, comparison, other
 
 from llama_index_rag_metrics import Scores, compare
-from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
+from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.report.drawing import COLOURS, ticks
 from llama_index_rag_metrics.report.escape import render
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series

@@ -26,7 +26,7 @@ from llama_index_rag_metrics import (
     match_run,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
+from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.rankings.run import combine_calls
 from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
 from llama_index_rag_metrics.report.model import (

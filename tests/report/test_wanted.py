@@ -17,7 +17,7 @@ from llama_index_rag_metrics import (
     check_rules,
     evaluate,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report, system_of
+from llama_index_rag_metrics.evaluation.evaluation_results import results_report, system_of
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Item, QueryAnswers
 from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines

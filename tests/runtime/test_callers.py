@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import RetrieverEvaluator, aevaluate, evaluate, metrics
-from llama_index_rag_metrics.evaluation.asking.as_ask import as_retriever
+from llama_index_rag_metrics.evaluation.as_ask import as_retriever
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 
 DATASET = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["label"]}}

@@ -11,7 +11,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, Scores, compare, evaluate, score_rankings
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.report.numbers import shown
 
 TEXTS = {f"p{n}": f"Passage {n} tells of the year {1500 + n} and of a voyage." for n in range(8)}

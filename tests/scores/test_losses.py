@@ -8,7 +8,7 @@ import pytest
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
-from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
+from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.worst import losses, losses_line
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llama_index_rag_metrics.decisions.clusters import clusters_in_words
-from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+from llama_index_rag_metrics.evaluation.evaluation_results import (
     EvaluationResults,
     curve_figures,
     system_of,

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.decisions.clusters import clusters_of, join_sorted
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited

@@ -11,10 +11,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     scored_otherwise,
     scores_of,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import (
-    EvaluationResults,
-    system_of,
-)
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.model import Failure

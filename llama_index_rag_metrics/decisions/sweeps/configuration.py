@@ -9,10 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.evaluation.results.evaluation_results import (
-    EvaluationResults,
-    system_of,
-)
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.reportable import Sentence

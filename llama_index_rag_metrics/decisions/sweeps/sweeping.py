@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
-from llama_index_rag_metrics.evaluation.asking.answers_kept import Attempt, answers_to, read_answers
-from llama_index_rag_metrics.evaluation.asking.as_ask import (
+from llama_index_rag_metrics.evaluation.answers_kept import Attempt, answers_to, read_answers
+from llama_index_rag_metrics.evaluation.as_ask import (
     Source,
     SourceLike,
     SourceRetriever,
     retrieval_depth,
 )
-from llama_index_rag_metrics.evaluation.asking.ask_all import NOT_ASKED
-from llama_index_rag_metrics.evaluation.asking.plan import Plan
-from llama_index_rag_metrics.evaluation.asking.question import Answer, Context, Question
+from llama_index_rag_metrics.evaluation.ask_all import NOT_ASKED
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
+from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.question import Answer, Context, Question
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from llama_index_rag_metrics import Call, EvaluationResults, Relevance, Run, score_rankings
-from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
-from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
+from llama_index_rag_metrics.evaluation.evaluation_results import results_report
+from llama_index_rag_metrics.evaluation.judged_sessions import Sessions
 from llama_index_rag_metrics.rankings.run import combine_calls
 from llama_index_rag_metrics.report.terminal import print_report
 

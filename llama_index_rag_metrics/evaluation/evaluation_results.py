@@ -10,7 +10,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.dataset_content import PassageTexts
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
@@ -35,6 +34,8 @@ from llama_index_rag_metrics.stories.label_view import System, TextOf, metrics_o
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.worst import HardQuestions, worst_of
 
+from .judged_sessions import Sessions
+
 if TYPE_CHECKING:
     from llama_index.core.evaluation import RetrievalEvalResult
     from llama_index.core.evaluation.retrieval.metrics_base import (
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
         RetrievalMetricResult,
     )
 
-    from llama_index_rag_metrics.evaluation.asking.plan import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.runtime.usage import Usage
+
+    from .plan import Plan
 
     ListOfResults = list[RetrievalEvalResult]
 else:
@@ -199,7 +201,7 @@ def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResul
 
 
 def _scores_of(plan: Plan, collected: Collected) -> Scores:
-    from llama_index_rag_metrics.evaluation.retrieved.run_matching import score_matched
+    from .run_matching import score_matched
 
     dataset, metrics = plan.dataset, plan.metrics
     scoring = replace(plan.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
@@ -264,7 +266,7 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
-    from llama_index_rag_metrics.evaluation.asking.ask_all import NOT_ASKED
+    from .ask_all import NOT_ASKED
 
     errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
     if not errors or len(run.failed) < len(run):

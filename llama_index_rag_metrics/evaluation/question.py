@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeAlias
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.evaluation.sessions.capturing import Retrieval
 from llama_index_rag_metrics.files.conversations import HISTORY
+
+from .capturing import Retrieval
 
 Context: TypeAlias = Literal["history", "metadata"]
 """What a source is told beside the question: what was said before, or all of its metadata."""

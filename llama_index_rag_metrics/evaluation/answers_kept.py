@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from llama_index_rag_metrics.evaluation.asking.question import Context, Question
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.lines import Location
@@ -18,6 +17,8 @@ from llama_index_rag_metrics.files.runs.run_records import ranking_record, read_
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.digests import short_hash
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
+
+from .question import Context, Question
 
 _RESUMED = "{kept:,} of {all:,} answers come from {path}, of {day}; {asked}"
 _FORMAT = "llama-index-rag-metrics journal, version 1"

@@ -9,8 +9,6 @@ from pathlib import Path
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.evaluation.asking.question import Question
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import Places, places_for
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
@@ -21,6 +19,9 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scoring.batches import Failed, ScoringOptions
+
+from .question import Question
+from .run_matching import Places, places_for
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
-from llama_index_rag_metrics.evaluation.asking.ask_all import Refusals
-from llama_index_rag_metrics.evaluation.asking.plan import Plan
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
 from llama_index_rag_metrics.rankings.judging.beside import compute_arguments
@@ -25,6 +23,9 @@ from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
 from llama_index_rag_metrics.runtime.usage import Usage
+
+from .ask_all import Refusals
+from .plan import Plan
 
 
 class Expected(NamedTuple):

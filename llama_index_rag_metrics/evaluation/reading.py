@@ -8,10 +8,6 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore
 
-from llama_index_rag_metrics.evaluation.asking.plan import Plan
-from llama_index_rag_metrics.evaluation.asking.question import Answer, Context, Question
-from llama_index_rag_metrics.evaluation.retrieved.nodes import as_nodes, node_texts
-from llama_index_rag_metrics.evaluation.sessions.capturing import as_call
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.runs.run_records import plain_score
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
@@ -25,6 +21,11 @@ from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.run import Ranking, combine_calls
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+from .capturing import as_call
+from .nodes import as_nodes, node_texts
+from .plan import Plan
+from .question import Answer, Context, Question
 
 WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "

@@ -17,28 +17,6 @@ from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 
-from llama_index_rag_metrics.evaluation.asking.answers_kept import Attempt, Journal
-from llama_index_rag_metrics.evaluation.asking.as_ask import (
-    DualCall,
-    Source,
-    ask_captured,
-    overrides,
-)
-from llama_index_rag_metrics.evaluation.asking.plan import Plan
-from llama_index_rag_metrics.evaluation.asking.question import (
-    Answer,
-    AnswerFailed,
-    Ask,
-    Context,
-    Question,
-)
-from llama_index_rag_metrics.evaluation.asking.reading import AnswerReader
-from llama_index_rag_metrics.evaluation.retrieved.nodes import as_nodes
-from llama_index_rag_metrics.evaluation.sessions.capturing import (
-    CaptureEvents,
-    CaptureSpans,
-    listening,
-)
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.numbers import counted, whole_seconds
 from llama_index_rag_metrics.runtime.errors import (
@@ -51,6 +29,14 @@ from llama_index_rag_metrics.runtime.masking import describe_error, mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.retries import http_status, refuses_key
 from llama_index_rag_metrics.runtime.sync import as_exception, within
+
+from .answers_kept import Attempt, Journal
+from .as_ask import DualCall, Source, ask_captured, overrides
+from .capturing import CaptureEvents, CaptureSpans, listening
+from .nodes import as_nodes
+from .plan import Plan
+from .question import Answer, AnswerFailed, Ask, Context, Question
+from .reading import AnswerReader
 
 NOT_ASKED = "not asked: "
 """The beginning of the error of a question that came after a run was given up."""

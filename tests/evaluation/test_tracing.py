@@ -53,7 +53,7 @@ def test_each_question_is_a_span_around_its_retrieval(traced: Any) -> None:
 
 
 def test_nobody_pays_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    from llama_index_rag_metrics.evaluation.asking import ask_all as tracing
+    from llama_index_rag_metrics.evaluation import ask_all as tracing
 
     def fail(*_: Any) -> None:
         raise AssertionError("a span that nobody sees")

@@ -26,7 +26,6 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
 
-from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
 from llama_index_rag_metrics.files.runs.run_records import plain_score
 from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls, item_columns
@@ -34,6 +33,8 @@ from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput, capture_damaged
 from llama_index_rag_metrics.runtime.masking import describe_error
+
+from .nodes import RetrieverOutput, as_nodes, copied
 
 TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to."""

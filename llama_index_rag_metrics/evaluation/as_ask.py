@@ -23,14 +23,15 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.workflow import StartEvent, Workflow
 from pydantic import BaseModel
 
-from llama_index_rag_metrics.evaluation.asking.question import Answer, Ask, Context, Question
-from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes
-from llama_index_rag_metrics.evaluation.sessions.capturing import Retrieval, capture
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.run import WRITTEN, has_order
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer, unawaited
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
+
+from .capturing import Retrieval, capture
+from .nodes import RetrieverOutput, as_nodes
+from .question import Answer, Ask, Context, Question
 
 SourceLike: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"

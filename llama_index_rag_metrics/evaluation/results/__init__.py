@@ -1,1 +1,0 @@
-"""The results of an evaluation, their curves and their report."""

@@ -1,1 +1,0 @@
-"""What was retrieved: nodes, what they stand for, where they lie; scored by each matcher."""
