@@ -22,7 +22,7 @@ import typer
 from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.help import Command, Docstring, Group, epilog, read_rows, styled
 from llama_index_rag_metrics.runtime.atomic_files import is_stream
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingKey, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -222,7 +222,7 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
         return error.worded("")
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return error.worded("set ") if isinstance(error, MissingKey) else str(error)
+    return str(error)
 
 
 def check_files(files: Mapping[str, Path | None], read: Iterable[Path | None] = ()) -> None:

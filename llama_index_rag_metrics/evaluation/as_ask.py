@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.run import WRITTEN, has_order
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer, unawaited
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
 
@@ -509,7 +509,7 @@ def _refusal(source: Any) -> InvalidInput:
             "return ''.join([part async for part in agent(question)])."
         )
         return InvalidInput("retriever", "an asynchronous generator", _EXPECTED, remedy)
-    remedy = unawaited(source)
+    remedy = ""
     if isinstance(source, RetrievalDataset):
         remedy = "The retriever comes first: evaluate(retriever, dataset)."
     elif isinstance(source, (Mapping, list, tuple)):

@@ -31,7 +31,7 @@ from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls, item_columns
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.errors import InvalidInput, capture_damaged
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .nodes import RetrieverOutput, as_nodes, copied
@@ -105,7 +105,9 @@ class CapturedSession:
     def check(self) -> None:
         if self.faults:
             first = self.faults[0]
-            raise capture_damaged(len(self.faults), describe_error(first)) from first
+            sentence = "{} events of retrievals couldn't be recorded; the first: {}"
+            events = sentence.format(len(self.faults), describe_error(first))
+            raise RagMetricsError(events) from first
 
 
 def node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:

@@ -18,12 +18,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    ScorerFailed,
-    generation_failed,
-    no_questions,
-)
+from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed
 from llama_index_rag_metrics.runtime.llms import without_reasoning
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
 from llama_index_rag_metrics.runtime.models import model_of_settings
@@ -190,7 +185,9 @@ async def _complete(llm: LLM, prompt: str) -> str:
 
 
 def _failed(failures: Mapping[str, str], n_asked: int) -> ScorerFailed:
-    return generation_failed(*next(iter(failures.items())), len(failures), n_asked)
+    node_id, error = next(iter(failures.items()))
+    reason = f"{len(failures)} of {n_asked} nodes failed; the first is {node_id!r}: {error}"
+    return ScorerFailed("generating questions failed", reason)
 
 
 _NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
@@ -243,7 +240,7 @@ def _dataset(
     for line in refused:
         logger.info("generate_question_context_pairs: not a question, from node %s", line)
     if not queries:
-        raise no_questions(n, refused)
+        raise _no_questions(n, refused)
     empty, all_nodes = len(corpus) - n, f"{len(corpus):,} nodes"
     failed = [f"{node_id!r} ({error})" for node_id, error in failures.items()]
     sentences = {
@@ -256,6 +253,17 @@ def _dataset(
     for note in notes:
         logger.warning("generate_question_context_pairs: %s", note)
     return RetrievalDataset(queries, grouped(relevant), corpus, notes=notes)
+
+
+def _no_questions(n: int, refused: Sequence[str]) -> ScorerFailed:
+    reason = "none of the nodes has any text. Pass nodes with text."
+    if n:
+        answers = join_first(refused) or "they are empty"
+        reason = (
+            f"no line of the answers for {n} nodes ends in a question mark: {answers}. Ask for "
+            "that in qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+        )
+    return ScorerFailed("generate_question_context_pairs", reason)
 
 
 def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:

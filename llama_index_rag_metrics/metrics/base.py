@@ -40,12 +40,7 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    not_judged,
-    unknown_parameter,
-    without_relevant,
-)
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.runtime.masking import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
@@ -235,7 +230,8 @@ class RankingMetric(NamedMetric):
                 for place in retrieved_spans
             ]
         if expected_ids is None and self.needs_relevance:
-            raise not_judged()
+            remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
+            raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
         judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
         self._check_value(judged, expected_ids)
         score = float(self.score_queries(judged)[0])
@@ -257,7 +253,8 @@ class RankingMetric(NamedMetric):
                 expected = "nothing relevant: this metric is of questions without an answer"
                 raise InvalidInput("expected_ids", expected_ids, expected)
         elif self.needs_relevance and not is_answerable:
-            raise without_relevant()
+            remedy = "A dataset's means leave such questions out and count them."
+            raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
         has_value = self.has_value(judged)
         if has_value is not None and not has_value[0]:
             expected = f"ids by which {self.metric_name} has a value"
@@ -427,9 +424,8 @@ def _explain(
         remedy = f"Write {caller}({field}=...)."
         return InvalidInput(parameter, None, remedy=remedy, sentence=f"{name} needs {field}.")
     if problem["type"] == "extra_forbidden":
-        return unknown_parameter(
-            parameter, get_close_matches(field, fields, 3, 0.5) or list(fields)
-        )
+        near = get_close_matches(field, fields, 3, 0.5) or list(fields)
+        return UnknownMetric(parameter, near, kind="metric parameter")
     if problem["msg"].startswith("Input should be "):
         sentence = f"{name}: {field} must be {expected}, got {shorten(value)}."
         return InvalidInput(parameter, value, sentence=sentence)

@@ -13,13 +13,7 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    RagMetricsError,
-    UnknownMetric,
-    duplicate_metric,
-    unknown_parameter,
-)
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
 
 from . import gains, groups, ranks, sets, spans
 from . import texts as text_metrics
@@ -92,7 +86,8 @@ class MetricEntry:
         for name in parameters:
             if name not in self.parameters:
                 near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
-                raise unknown_parameter(f"{self.name}({name})", near or list(self.parameters))
+                near = near or list(self.parameters)
+                raise UnknownMetric(f"{self.name}({name})", near, kind="metric parameter")
         return self.metric_class(**{**self.preset, **parameters})
 
 
@@ -120,7 +115,7 @@ class MetricTable(dict[str, MetricEntry]):
                 raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
             entry = self.get(name)
             if entry is not None and _identity(entry.metric_class) != _identity(metric_class):
-                raise duplicate_metric(name)
+                raise _duplicate(name)
         for name, preset in presets.items():
             self[name] = MetricEntry(name, metric_class, dict(preset))
         return metric_class
@@ -222,8 +217,13 @@ def metrics(
     own_names = [getattr(entry, "own_name", entry.metric_name) for entry in resolved]
     for name, n in Counter(own_names).items():
         if n > 1:
-            raise duplicate_metric(name)
+            raise _duplicate(name)
     return resolved
+
+
+def _duplicate(name: str) -> InvalidInput:
+    remedy = "Drop one, or give it other parameters: they are part of the name."
+    return InvalidInput("metrics", name, "each name once", remedy)
 
 
 def _ready(value: object) -> BaseRetrievalMetric:

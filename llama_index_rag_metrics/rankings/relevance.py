@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
-from llama_index_rag_metrics.runtime.errors import InvalidInput, id_remedy
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
 
 RelevanceLike: TypeAlias = (
@@ -322,9 +322,7 @@ class Relevance(list[str]):
 
 def _read_grades(judgements: object) -> dict[str, float]:
     if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
-        remedy = id_remedy(judgements)
-        if isinstance(judgements, str):
-            remedy = "Write one id as ['id']."
+        remedy = "Write one id as ['id']; the id of a node is node.node_id."
         expected = "a list of ids or a mapping from id to grade"
         raise InvalidInput("expected_ids", judgements, expected, remedy)
     if isinstance(judgements, Mapping):
@@ -338,8 +336,11 @@ def _read_id(item: Any) -> Any:
     if item == "":
         raise InvalidInput("expected_ids", item, "an id, a text that isn't empty")
     if isinstance(item, tuple) or not isinstance(item, Hashable):
-        remedy = "For groups, use Relevance.groups(...); for grades, {id: grade}."
-        raise InvalidInput("expected_ids", item, "an id", id_remedy(item) or remedy)
+        remedy = (
+            "For groups, use Relevance.groups(...); for grades, {id: grade}; for nodes, "
+            "node.node_id of each."
+        )
+        raise InvalidInput("expected_ids", item, "an id", remedy)
     if item is None:
         raise InvalidInput("expected_ids", item, "an id", "Leave out passages without an id.")
     return item

@@ -19,12 +19,7 @@ from filelock import FileLock, Timeout
 from typing_extensions import Self
 
 from llama_index_rag_metrics.runtime.atomic_files import naming_errors, open_private
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    JournalMismatch,
-    journal_busy,
-    journal_damaged,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 
 T = TypeVar("T")
 
@@ -84,7 +79,7 @@ class JsonLinesJournal(Generic[T]):
         *lines, torn = self._file.read().split(b"\n")
         if not lines:
             if not _to_line(header).startswith(torn):
-                raise journal_damaged(str(self.path), 1)
+                raise _damaged(self.path, 1)
             self._file.truncate(0)
             self.write(header)
             return []
@@ -115,16 +110,16 @@ def _row(path: Path, number: int, line: bytes, parse: Callable[[dict[str, Any]],
     try:
         return parse(json.loads(line))
     except UNREADABLE as error:
-        raise journal_damaged(str(path), number) from error
+        raise _damaged(path, number) from error
 
 
 def _check_header(path: Path, line: bytes, header: Mapping[str, str]) -> None:
     try:
         first_line = json.loads(line)
     except UNREADABLE as error:
-        raise journal_damaged(str(path), 1) from error
+        raise _damaged(path, 1) from error
     if not isinstance(first_line, dict) or not isinstance(first_line.get("format"), str):
-        raise journal_damaged(str(path), 1)
+        raise _damaged(path, 1)
     aspects = {**first_line, **header}
     differing = {
         aspect: (first_line.get(aspect, ""), header.get(aspect, ""))
@@ -132,7 +127,20 @@ def _check_header(path: Path, line: bytes, header: Mapping[str, str]) -> None:
         if first_line.get(aspect) != header.get(aspect)
     }
     if differing:
-        raise JournalMismatch(str(path), differing)
+        aspects = "; ".join(
+            f"{aspect} is {now!r}, but the journal has {then!r}"
+            for aspect, (then, now) in differing.items()
+        )
+        remedy = "Give this run a journal of its own."
+        raise JournalMismatch(f"journal '{path}' is of another run: {aspects}. {remedy}")
+
+
+def _damaged(path: Path, line: int) -> FileFormatError:
+    expected, remedy = "an answer as a journal has it", "Delete the line"
+    if line == 1:
+        expected, remedy = "the first line of a journal written by this package", "Move it away"
+    sentence = f"{path}, line {line}: expected {expected}. {remedy}, or take another journal."
+    return FileFormatError(str(path), line, sentence=sentence)
 
 
 def _locked(path: Path) -> FileLock:
@@ -153,7 +161,8 @@ def _locked(path: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout as error:
-        raise journal_busy(str(path)) from error
+        sentence = f"journal '{path}' is in use by another run: wait, or use another path."
+        raise JournalMismatch(sentence) from error
     return lock
 
 

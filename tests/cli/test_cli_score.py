@@ -190,7 +190,7 @@ REFUSALS = [
      "got 'q01'. Query ids compare exactly."),
     (["bm25.run", "bm25.run"], "RUN: expected each run once, got 'bm25.run'."),
     (["bm25.run", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
-    (["bm25.run", "-m", "mrr", "-m", "rr"], "--metric: two metrics are called 'mrr'"),
+    (["bm25.run", "-m", "mrr", "-m", "rr"], "--metric: expected each name once, got 'mrr'"),
     (["bm25.run", "-o", "x.txt"], "--output: expected a file that ends in .parquet or .csv or"),
     (["bm25.run", "-o", "no/x.csv"], "--output: expected a file in a folder that exists"),
     (["."], ". isn't a run: it is a folder."),

@@ -124,7 +124,7 @@ def test_labels_that_match_nothing_are_a_note_and_no_warning(folder: Path) -> No
         (["-r", "bm25", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
         (["-r", "bm25", "-m", "ndcg(mod=linear)"], "unknown metric parameter"),
         (["-r", "bm25", "-m", "ndcg@0"], "greater than 0"),
-        (["-r", "bm25", "-m", "mrr", "-m", "recip_rank"], "two metrics are called 'mrr'"),
+        (["-r", "bm25", "-m", "mrr", "-m", "recip_rank"], "each name once, got 'mrr'"),
         (["-r", "bm26"], "bm25, lsa or package.module:factory, got 'bm26'"),
         (["-r", "bm25", "-r", "bm25"], "each retriever once"),
         (["-r", "no_such_module:f"], "No module named 'no_such_module'"),

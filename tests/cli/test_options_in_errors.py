@@ -55,7 +55,7 @@ def test_options_are_named(arguments: tuple[str, ...], said: str) -> None:
     [
         ("llm_relevancy", "Set Settings.llm in the module of --retriever."),
         ("embedding_similarity", "Set Settings.embed_model in the module of --retriever."),
-        ("cohere_rerank_relevancy", "needs an API key: set CO_API_KEY or COHERE_API_KEY."),
+        ("cohere_rerank_relevancy", "needs an API key: set CO_API_KEY or COHERE_API_KEY,"),
     ],
 )
 def test_what_a_metric_lacks(metric: str, said: str) -> None:

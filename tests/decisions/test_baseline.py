@@ -78,7 +78,7 @@ class TestOtherQueries:
             check_rules(Scores(["c", "d"], {"mrr": [1, 1]}), "mrr >= baseline", baseline=before)
         assert str(caught.value) == (
             "the baseline has other questions: 2 missing now (a, b); 1 new (d). Accept these "
-            "results as the baseline (rag-metrics gate --accept, or pytest --rag-accept)."
+            "results: rag-metrics gate --accept, or pytest --rag-accept."
         )
 
     def test_another_question_under_the_same_id_is_another_query(self) -> None:

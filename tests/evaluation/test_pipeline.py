@@ -236,7 +236,7 @@ class TestNothingIsLost:
         assert left_out.scores.by_query("hit_rate") == {"q": 1.0}
 
     def test_a_metric_twice_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="two metrics are called 'hit_rate@5'"):
+        with pytest.raises(ValueError, match="each name once, got 'hit_rate@5'"):
             RetrieverEvaluator(metrics=[HitRate(k=5), HitRate(k=5)], retriever=Scripted({}))
 
     def test_labels_of_the_corpus_fit_though_nothing_was_found(

@@ -112,7 +112,9 @@ def test_failure_can_end_the_run() -> None:
             raise RuntimeError("no quota")
         return two(prompt)
 
-    with pytest.raises(ScorerFailed, match="it failed on node 'n1': RuntimeError: no quota"):
+    with pytest.raises(
+        ScorerFailed, match="the first is 'n1': RuntimeError: no quota"
+    ):
         generate_question_context_pairs(
             nodes(3), ScriptedLLM(answer), PROMPT, on_failure="fail", workers=1
         )
@@ -122,7 +124,7 @@ def test_when_every_node_fails_there_is_no_dataset() -> None:
     def answer(_: str) -> str:
         raise RuntimeError("bad key")
 
-    with pytest.raises(ScorerFailed, match="3 of 3 nodes failed; the first is node 'n0'"):
+    with pytest.raises(ScorerFailed, match="3 of 3 nodes failed; the first is 'n0'"):
         generate_question_context_pairs(nodes(3), ScriptedLLM(answer), retry_limit=1, workers=1)
 
 
@@ -213,7 +215,7 @@ def test_a_prompt_template_works() -> None:
 def test_no_question_at_all_is_an_error_that_shows_the_answers() -> None:
     with pytest.raises(ScorerFailed) as caught:
         generate_question_context_pairs(nodes(7), ScriptedLLM("On {}.".format), PROMPT)
-    assert "no questions in the LLM's answers for 7 nodes" in str(caught.value)
+    assert "no line of the answers for 7 nodes" in str(caught.value)
     assert "'n0': 'On 2 about text 0.'" in str(caught.value)
     assert "and 2 more" in str(caught.value)
     assert "qa_generate_prompt_tmpl" in str(caught.value)
@@ -221,7 +223,7 @@ def test_no_question_at_all_is_an_error_that_shows_the_answers() -> None:
 
 @pytest.mark.parametrize(
     ("some", "wording"),
-    [(nodes(1), "They are empty."), ([TextNode(text=" ")], "none of the nodes has any text")],
+    [(nodes(1), "they are empty"), ([TextNode(text=" ")], "none of the nodes has any text")],
 )
 def test_no_answer_or_no_text_is_an_error(some: list[TextNode], wording: str) -> None:
     with pytest.raises(ScorerFailed, match=wording):

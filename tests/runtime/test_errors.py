@@ -51,7 +51,7 @@ ONE_OF_EACH = [
     MissingKey("cohere_rerank_relevancy", ["CO_API_KEY"]),
     ScorerFailed("reranker", "timeout", "request-1"),
     RetrievalFailed("q1", "timeout"),
-    JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
+    JournalMismatch("journal 'run.jsonl' is of another run"),
     GateFailed("a table"),
 ]
 
@@ -114,28 +114,27 @@ def test_a_long_value_is_shortened() -> None:
 MESSAGES: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: MRR().compute("", None, ["a"]),
-        "expected_ids is None: the question has no labels, and this metric needs relevance. Pass "
-        "the relevant ids, a {id: grade} mapping or a Relevance.",
+        "expected_ids: expected the labels of the question, got None. Pass the relevant ids, a "
+        "{id: grade} mapping or a Relevance.",
     ),
     (
         lambda: MRR().compute("", {"a": 0}, ["a"]),
-        "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), so the "
-        "metric has no value. Score a dataset instead: it leaves such questions out of the means "
-        "and counts them (no_relevant='exclude').",
+        "expected_ids: expected a grade above 0, got {'a': 0}. A dataset's means leave such "
+        "questions out and count them.",
     ),
     (
         lambda: MRR().compute("", ["a"], None),
-        "retrieved_ids is None: pass what was retrieved; an empty list is fine, scored 0.",
+        "retrieved_ids: expected ids, [] where nothing was retrieved, got None.",
     ),
     (
         lambda: MRR().compute("", ["1"], [1]),  # type: ignore[list-item]
-        "expected_ids and retrieved_ids mix ids of different types (int, str); ids compare "
-        "exactly, so these can never match. Convert one side, e.g. with str().",
+        "expected_ids: expected ids of the type of retrieved_ids, got 'int, str'. Ids compare "
+        "exactly; convert one side, e.g. with str().",
     ),
     (
         lambda: MRR().compute("", "a", ["a"]),
         "expected_ids: expected a list of ids or a mapping from id to grade, got 'a'. "
-        "Write one id as ['id'].",
+        "Write one id as ['id']; the id of a node is node.node_id.",
     ),
     (
         lambda: MRR().compute("", ["a"], "a"),
@@ -172,8 +171,8 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     (lambda: metric("accuracy"), "accuracy needs corpus_size. Write accuracy(corpus_size=...)."),
     (
         lambda: metrics(["mrr", "mrr"]),
-        "two metrics are called 'mrr', and one would overwrite the other. Drop one, or give it "
-        "other parameters: they are part of the name.",
+        "metrics: expected each name once, got 'mrr'. Drop one, or give it other parameters: "
+        "they are part of the name.",
     ),
     (
         lambda: metrics([Precision]),  # type: ignore[list-item]

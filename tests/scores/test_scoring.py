@@ -318,9 +318,9 @@ class TestIds:
                 ["a"],
                 r"expected_ids: expected a list of ids or a map.* Write one id as \['id'\]",
             ),
-            ([TextNode(id_="a")], ["a"], "expected_ids: expected an id, .* Give node.node_id of"),
-            (["a"], [TextNode(id_="a")], "retrieved_ids: expected a list .* Give node.node_id of"),
-            (["a"], [NodeWithScore(node=TextNode(id_="a"))], "Give node.node_id of each node."),
+            ([TextNode(id_="a")], ["a"], "expected_ids: expected an id, .* node.node_id of"),
+            (["a"], [TextNode(id_="a")], "retrieved_ids: expected a list .* is node.node_id"),
+            (["a"], [NodeWithScore(node=TextNode(id_="a"))], "node.node_id"),
         ],
     )
     def test_what_is_no_list_of_ids(

@@ -14,7 +14,7 @@ from llama_index_rag_metrics.decisions.clusters import clusters_of, join_sorted
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.differences import widest_apart
@@ -35,7 +35,7 @@ def scores_of(results: Results, argument: str = "results") -> Scores:
     if isinstance(results, EvaluationResults):
         return results.scores
     expected = "the results of an evaluation, or Scores"
-    raise InvalidInput(argument, results, expected, unawaited(results))
+    raise InvalidInput(argument, results, expected)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
-from llama_index_rag_metrics.runtime.errors import InvalidInput, baseline_mismatch
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import read_json
 
@@ -62,7 +63,10 @@ def check_same_questions(before: Scores, now: Scores) -> None:
     }
     listed = {reason: sorted(map(str, ids)) for reason, ids in differences.items() if ids}
     if listed:
-        raise baseline_mismatch(listed)
+        parts = [f"{len(ids)} {reason} ({join_first(ids)})" for reason, ids in listed.items()]
+        sentence = f"the baseline has other questions: {'; '.join(parts)}."
+        remedy = "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
+        raise InvalidInput("baseline", "", sentence=sentence, remedy=remedy)
 
 
 def _unequal(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:

@@ -25,7 +25,7 @@ from llama_index_rag_metrics.metrics.base import NamedMetric, unknown_argument
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.runtime.cache import Cache
-from llama_index_rag_metrics.runtime.errors import InvalidInput, no_retrieval
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import run_sync
 from llama_index_rag_metrics.runtime.usage import Usage
 
@@ -189,7 +189,7 @@ class TextMetric(NamedMetric):
         if aggregation not in _AGGREGATIONS:
             raise InvalidInput("agg", aggregation, "'max', 'mean' or 'median'")
         if texts is None:
-            raise no_retrieval("retrieved_texts")
+            raise InvalidInput("retrieved_texts", None, "texts, [] where nothing was retrieved")
         if not has_order(texts):
             raise InvalidInput("retrieved_texts", texts, "a list of texts")
         counting = list(texts)[: self.k]

@@ -16,12 +16,7 @@ from llama_index_rag_metrics.rankings.run import Ranking, has_order
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    id_remedy,
-    mixed_id_types,
-    no_retrieval,
-)
+from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
 from .judged import JudgedRankings, grades_best_first
@@ -139,7 +134,7 @@ def judge_one(
 ) -> JudgedRankings:
     """Judge a batch of one, remembering the last few: the metrics of one query share the work."""
     if ranking is None:
-        raise no_retrieval("retrieved_ids")
+        raise InvalidInput("retrieved_ids", None, "ids, [] where nothing was retrieved")
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
     judgements = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
     columns = {TOKENS: tokens, SPANS: spans}
@@ -207,7 +202,7 @@ def _read_both(
     try:
         return set(ranking), judgements, groups
     except TypeError as error:
-        remedy = next(filter(None, map(id_remedy, ranking)), "")
+        remedy = "The id of a node is node.node_id."
         raise InvalidInput("retrieved_ids", ranking, "a list of ids", remedy) from error
 
 

@@ -134,7 +134,7 @@ class TestOneQuery:
 class TestKeys:
     def test_no_key_is_an_error_before_anything_is_sent(self, server: CohereServer) -> None:
         scorer = of(server, api_key=None)
-        message = "needs an API key: pass api_key=..., or set CO_API_KEY or COHERE_API_KEY"
+        message = "needs an API key: set CO_API_KEY or COHERE_API_KEY, or pass api_key"
         with pytest.raises(MissingKey, match=message):
             scorer.compute(QUERY, retrieved_texts=TEXTS)
         retriever = Scripted({QUERY: nodes(*TEXTS)})
