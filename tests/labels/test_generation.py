@@ -112,9 +112,7 @@ def test_failure_can_end_the_run() -> None:
             raise RuntimeError("no quota")
         return two(prompt)
 
-    with pytest.raises(
-        ScorerFailed, match="the first is 'n1': RuntimeError: no quota"
-    ):
+    with pytest.raises(ScorerFailed, match="the first is 'n1': RuntimeError: no quota"):
         generate_question_context_pairs(
             nodes(3), ScriptedLLM(answer), PROMPT, on_failure="fail", workers=1
         )
