@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -11,15 +11,6 @@ from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.evaluation.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.locating import (
-    Finder,
-    Label,
-    Located,
-    judged,
-    labels_by_id,
-    labels_of,
-)
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
     NOT_VALID,
     LabelCheck,
@@ -33,21 +24,17 @@ from llama_index_rag_metrics.report.numbers import counted, questions, whole_per
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.masking import join_first
 
-ErrorKind: TypeAlias = Literal["lost", "moved", "split", "changed", "contradicting"]
-Kind: TypeAlias = ErrorKind | Literal["repeated"]
-Level: TypeAlias = Literal["error", "warning"]
+from .finding import Finder, Found, Label, judged, labels_of
+
+Kind: TypeAlias = Literal["lost", "moved", "split", "changed", "contradicting", "repeated"]
 
 
 class KindEntry(NamedTuple):
     """A kind of finding: an error makes scores wrong, a warning may."""
 
-    level: Level
+    level: Literal["error", "warning"]
     meaning: str
     advice: str
-
-    @property
-    def title(self) -> str:
-        return self.meaning.capitalize()
 
 
 KINDS: Mapping[Kind, KindEntry] = {
@@ -58,32 +45,47 @@ KINDS: Mapping[Kind, KindEntry] = {
     "contradicting": KindEntry("error", "contradicting questions", "keep one, with both labels"),
     "repeated": KindEntry("warning", "duplicate questions", "keep one"),
 }
+_SENTENCES = {
+    "unknown": "{id!r} is gone, and its text isn't known",
+    "lost": "{id!r} is gone, and no passage has its text",
+    "changed": "the text of {id!r} was edited: {percent} of it are in {where}",
+    "elsewhere": "the text of {id!r} is at another place of its document, in {where}",
+    "moved": "the text of {id!r} is now under {where}",
+    "split": "the text of {id!r} is spread over {where}",
+    "contradicting": "the same question as {twin!r}, but only one expects {labels}",
+    "repeated": "the same question as {twin!r}, with the same labels",
+}
+_NO_TEXT = (
+    "the dataset has no text of {unknown:,} of {named:,} labelled passages: whether these changed "
+    "can't be told. Keep the corpus in the dataset."
+)
+_FIELDS = ("kind", "level", "id", "query_ids", "others", "score", "text")
+_MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding(Sentence):
-    """What is wrong, or may be, with passage `id`, or with questions alone.
+    """What is wrong, or may be, with passage `id`, or with questions alone, whose id is "".
 
     `others` are where the text is now, or disputed labels; `score`, in [0, 1], is the share of the
     text that is left.
     """
 
     kind: Kind
-    id: str = ""
-    query_ids: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    id: str
+    query_ids: tuple[str, ...]
+    others: tuple[str, ...]
+    text: str
     score: float | None = None
-    text: str = ""
     old_text: str = ""
     new_text: str = ""
 
     @property
-    def level(self) -> Level:
+    def level(self) -> Literal["error", "warning"]:
         return KINDS[self.kind].level
 
     def __str__(self) -> str:
-        about = ", ".join([*self.query_ids, *filter(None, [self.id])])
-        return f"{about}: {self.text or KINDS[self.kind].meaning}"
+        return f"{', '.join(filter(None, [*self.query_ids, self.id]))}: {self.text}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,9 +114,9 @@ class LabelFindings(Reportable):
     counts: Mapping[Kind, tuple[int, int]]
     n_labels: int
     n_passages: int
-    notes: Sequence[str] = ()
-    questions: Mapping[str, str] | None = None
-    name: str = ""
+    notes: Sequence[str]
+    questions: Mapping[str, str]
+    name: str
 
     @property
     def errors(self) -> list[Finding]:
@@ -131,20 +133,6 @@ class LabelFindings(Reportable):
     def report(self, *, full: bool = False) -> m.Report:
         """One table of all kinds, and examples of each."""
         return _report(self, _MOST_ON_PAGE if full else _MOST_SHOWN)
-
-
-def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
-    first: dict[str, str] = {}
-    for query_id, question in dataset.queries.items():
-        earlier = first.setdefault(letters(question), query_id)
-        if earlier == query_id or not letters(question):
-            continue
-        labels = (set(judged(dataset, twin) or ()) for twin in (query_id, earlier))
-        apart = sorted(set.symmetric_difference(*labels))
-        kind: Kind = "contradicting" if apart else "repeated"
-        remark = f"but only one expects {join_first(apart)}" if apart else "with the same labels"
-        sentence = f"the same question as {earlier!r}, {remark}"
-        yield Finding(kind, "", (query_id, earlier), tuple(apart), text=sentence)
 
 
 def check_labels(
@@ -182,129 +170,150 @@ def check_labels(
     """
     labels = labels_of(dataset)
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
-    relevant = [label for label in labels_by_id(labels).values() if label.relevant_to]
-    finder = Finder(passages, relevant)
-    findings = [*_drifted(relevant, finder), *_repeats(dataset)]
+    queries: defaultdict[Label, list[str]] = defaultdict(list)
+    for (query_id, item), label in labels.items():
+        relevance = judged(dataset, query_id)
+        if relevance is not None and relevance.grades[item] > 0:
+            queries[label].append(query_id)
+    finder = Finder(passages, queries)
+    findings = [*_drifted(queries, finder), *_repeats(dataset)]
     findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
     n = Counter(finding.kind for finding in findings)
-    about: dict[Kind, int] = dict.fromkeys(KINDS, len(relevant))
-    about["contradicting"] = about["repeated"] = len(dataset.queries)
-    counts = {kind: (n[kind], about[kind]) for kind in KINDS}
-    n_labels = sum(len(label.relevant_to) for label in relevant)
-    notes = _notes(relevant, passages, match_on)
-    sizes = (n_labels, len(passages.texts))
-    return LabelFindings(findings, counts, *sizes, notes, dataset.queries, dataset.name)
+    of = dict.fromkeys(KINDS, len({label.id for label in queries}))
+    of["contradicting"] = of["repeated"] = len(dataset.queries)
+    return LabelFindings(
+        findings,
+        {kind: (n[kind], of[kind]) for kind in KINDS},
+        sum(map(len, queries.values())),
+        len(passages.texts),
+        _notes(queries, passages, match_on),
+        dataset.queries,
+        dataset.name,
+    )
 
 
-def _drifted(labels: list[Label], finder: Finder) -> Iterator[Finding]:
-    passages = finder.passages
-    for label in labels:
-        located = finder.find(label)
-        others = tuple(piece.id for piece in located.pieces)
-        # a label that names no passage, but a place or a text, may still find it
-        is_found = label.by_place and located.fate in ("moved", "split")
-        is_elsewhere = located.by == "text" and label.place is not None
-        if is_found and is_elsewhere and any(item in passages.places for item in others):
-            is_found = False
-        if located.fate == "kept" or is_found:
+def _drifted(queries: Mapping[Label, Sequence[str]], finder: Finder) -> Iterator[Finding]:
+    texts = finder.passages.texts
+    for label, query_ids in queries.items():
+        found = finder.find(label)
+        if found.fate == "kept" or _is_fine(label, found, finder.passages):
             continue
-        sentence = _sentence(label, located, join_first([*map(repr, others)]))
-        today = next((passages.texts[item] for item in others if item in passages.texts), "")
-        found = located.score, sentence, label.text or "", today
-        yield Finding(located.fate, label.id, label.relevant_to, others, *found)
+        others = tuple(piece.id for piece in found.pieces)
+        template: str = found.fate
+        if found.fate == "lost" and not label.texts:
+            template = "unknown"
+        elif found.fate in ("moved", "split") and not label.has_id:
+            template = "elsewhere"
+        where, percent = join_first([*map(repr, others)]), whole_percent(found.score)
+        sentence = _SENTENCES[template].format(id=label.id, where=where, percent=percent)
+        today = texts[others[0]] if others else ""
+        about = label.id, tuple(query_ids), others, sentence, found.score
+        yield Finding(found.fate, *about, label.text, today)
 
 
-def _sentence(label: Label, located: Located, where: str) -> str:
-    if located.fate == "lost":
-        known = "no passage has its text" if label.texts else "its text isn't known"
-        return f"{label.id!r} is gone, and {known}"
-    text = f"the text of {label.id!r}"
-    if located.fate == "changed":
-        return f"{text} was edited: {whole_percent(located.score or 0.0)} of it are in {where}"
-    if label.by_place:
-        return f"{text} is at another place of its document, in {where}"
-    return f"{text} is {'spread over' if located.fate == 'split' else 'now under'} {where}"
+def _is_fine(label: Label, found: Found, passages: Passages) -> bool:
+    """Whether a label that names no passage, but a place or a text, is found as it is."""
+    if label.has_id or found.fate not in ("moved", "split"):
+        return False
+    knows_places = any(piece.id in passages.places for piece in found.pieces)
+    return label.place is None or found.by == "place" or not knows_places
 
 
-def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[str]:
+def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for query_id, question in dataset.queries.items():
+        twin = first.setdefault(letters(question), query_id)
+        if twin == query_id or not letters(question):
+            continue
+        disputed = {*(judged(dataset, query_id) or ())} ^ {*(judged(dataset, twin) or ())}
+        kind: Kind = "contradicting" if disputed else "repeated"
+        labels = join_first(sorted(disputed)) if disputed else ""
+        sentence = _SENTENCES[kind].format(twin=twin, labels=labels)
+        yield Finding(kind, "", (query_id, twin), tuple(sorted(disputed)), sentence)
+
+
+def _notes(labels: Iterable[Label], passages: Passages, match_on: MatchOn) -> list[str]:
     notes = []
-    named = [label for label in labels if not label.by_place]
+    named = [label for label in labels if label.has_id]
     check = LabelCheck((label.id for label in named), match_on)
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
-    if check.fits_otherwise and (note := check.note()):
+    note = check.note() if check.fits_otherwise else None
+    if note:
         notes.append(note.removeprefix(f"{NOT_VALID}: "))
-    if unknown := sum(1 for label in named if not label.texts):
-        notes.append(
-            f"the dataset has no text of {unknown:,} of {len(named):,} labelled passages: whether "
-            "these changed can't be told. Keep the corpus in the dataset."
-        )
+    unknown = sum(1 for label in named if not label.texts)
+    if unknown:
+        notes.append(_NO_TEXT.format(unknown=unknown, named=len(named)))
     return notes
 
 
-_ERRORS, _FINE = m.Cell("errors", "outcome", "alarm"), m.Cell("fine", "outcome", "best")
-_MOST_SHOWN, _MOST_ON_PAGE = 5, 200
-_FIELDS = ("kind", "level", "id", "query_ids", "others", "score", "text")
-
-
 def _report(findings: LabelFindings, most: int) -> m.Report:
-    asked = findings.questions or {}
-    remarks = [
-        (first, asked.get(first, ""), _remarks(finding))
-        for finding in findings.findings
-        for first in finding.query_ids[:1]
-    ]
-    by_kind = grouped(zip((finding.kind for finding in findings.findings), remarks, strict=True))
-    outcome = m.Cell("warnings", "outcome", "open") if len(findings) else _FINE
+    remarks: defaultdict[Kind, list[tuple[str, str, list[str]]]] = defaultdict(list)
+    for finding in findings.findings:
+        query_id = finding.query_ids[0]
+        entry = query_id, findings.questions.get(query_id, ""), _remarks(finding)
+        remarks[finding.kind].append(entry)
+    listings = []
+    for kind, (_, meaning, _) in KINDS.items():
+        listings.append(m.Listing.of(meaning.capitalize(), remarks[kind], most))
+    outcome = m.Cell("warnings", "outcome", "open")
+    if findings.errors:
+        outcome = m.Cell("errors", "outcome", "alarm")
+    elif not findings.findings:
+        outcome = m.Cell("fine", "outcome", "best")
     head = ("found", "of", "level", "what to do")
-    table = m.Table("", head, [_kind_rows(findings)], first="")
+    table = m.Table("", head, [[_row(kind, findings) for kind in KINDS]], first="")
+    n_labels = counted(findings.n_labels, "label", "labels")
     return m.Report(
         title=f"Labels of {findings.name}" if findings.name else "Labels",
-        lead=f"{questions(len(asked))}, {counted(findings.n_labels, 'label', 'labels')}",
-        outcome=_ERRORS if findings.errors else outcome,
+        lead=f"{questions(len(findings.questions))}, {n_labels}",
+        outcome=outcome,
         decision=[_decision(findings)],
         sections=[m.Section("Labels", [table])],
-        listings=[
-            m.Listing.of(entry.title, by_kind.get(kind, ()), most) for kind, entry in KINDS.items()
-        ],
+        listings=listings,
         notes=list(findings.notes),
         records=m.Records.of_fields(findings.findings, _FIELDS),
     )
 
 
 def _decision(findings: LabelFindings) -> m.Statement:
-    n_errors, n_labels = len(findings.errors), findings.n_labels
+    n_errors, n_labels, n_all = len(findings.errors), findings.n_labels, len(findings)
     if n_errors:
-        errors = counted(n_errors, "error makes", "errors make")
         # errors come in the order of kinds
         ((kind, n),) = Counter(finding.kind for finding in findings.errors).most_common(1)
-        most = "" if n == n_errors else f"{n:,} of them "
-        text = f"{errors} scores wrong, {most}{KINDS[kind].meaning}: {KINDS[kind].advice}."
-        return m.Statement(text, "alarm", evidence=f"{KINDS[kind].title}: {n:,}")
+        errors = counted(n_errors, "error makes", "errors make")
+        meaning = KINDS[kind].meaning if n == n_errors else f"{n:,} of them {KINDS[kind].meaning}"
+        text = f"{errors} scores wrong, {meaning}: {KINDS[kind].advice}."
+        evidence = f"{KINDS[kind].meaning.capitalize()}: {n:,}"
+        return m.Statement(text, "alarm", evidence=evidence)
     if not n_labels:
         return m.Statement("Nothing was checked: there are no labels.", "open")
-    more = f"; {counted(len(findings), 'warning', 'warnings')}" if len(findings) else ""
-    still = "The label still matches" if n_labels == 1 else f"All {n_labels:,} labels still match"
-    return m.Statement(f"{still}{more}.", "open" if more else "best")
+    match = "The label still matches" if n_labels == 1 else f"All {n_labels:,} labels still match"
+    if n_all:
+        return m.Statement(f"{match}; {counted(n_all, 'warning', 'warnings')}.", "open")
+    return m.Statement(f"{match}.", "best")
 
 
-def _kind_rows(findings: LabelFindings) -> list[m.Row]:
-    rows = []
-    for kind, (level, meaning, advice) in KINDS.items():
-        n, n_checked = findings.counts[kind]
-        tone: m.Tone = "quiet" if not n else "alarm" if level == "error" else "open"
-        counts = [m.Cell(n, "count", tone), m.Cell(n_checked, "count", "quiet")]
-        texts = [m.Cell(level if n else "", tone=tone), m.Cell(advice if n else "", tone="quiet")]
-        rows.append(m.Row(meaning, [*counts, *texts]))
-    return rows
+def _row(kind: Kind, findings: LabelFindings) -> m.Row:
+    level, meaning, advice = KINDS[kind]
+    n, n_checked = findings.counts[kind]
+    checked = m.Cell(n_checked, "count", "quiet")
+    if not n:
+        nothing = m.Cell("", tone="quiet")
+        return m.Row(meaning, [m.Cell(0, "count", "quiet"), checked, nothing, nothing])
+    tone: m.Tone = "alarm" if level == "error" else "open"
+    cells = [m.Cell(n, "count", tone), checked, m.Cell(level, tone=tone)]
+    return m.Row(meaning, [*cells, m.Cell(advice, tone="quiet")])
 
 
 def _remarks(finding: Finding) -> list[str]:
-    others = counted(len(finding.query_ids) - 1, "more question", "more questions")
-    is_of_several = len(finding.query_ids) > 1 and finding.id
-    remarks = [f"{finding.text} (also a label of {others})" if is_of_several else finding.text]
+    remarks = [finding.text]
+    n_more = len(finding.query_ids) - 1
+    if n_more and finding.id:
+        others = counted(n_more, "more question", "more questions")
+        remarks = [f"{finding.text} (also a label of {others})"]
     if finding.kind == "lost" and finding.old_text:
         remarks.append(f"before: “{excerpt(finding.old_text)}”")
     elif finding.kind == "changed" and finding.old_text and finding.new_text:
-        was, now = difference(finding.old_text, finding.new_text)
-        remarks += [f"before: “{was}”", f"now: “{now}”"]
+        before, now = difference(finding.old_text, finding.new_text)
+        remarks += [f"before: “{before}”", f"now: “{now}”"]
     return remarks

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from llama_index.core.schema import BaseNode
 
 from llama_index_rag_metrics.evaluation.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.likeness import Piece
-from llama_index_rag_metrics.labels.locating import (
-    By,
-    Fate,
-    Finder,
-    Located,
-    answers_in,
-    judged,
-    labels_by_id,
-    labels_of,
-)
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import excerpt
@@ -30,31 +18,43 @@ from llama_index_rag_metrics.report.numbers import counted, questions, whole_per
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_share
 
+from .finding import By, Fate, Finder, Piece, judged, labels_of
+
+_MEANINGS: Mapping[Fate, str] = {
+    "kept": "the same id and text",
+    "moved": "whole in one node",
+    "split": "over several, a group",
+    "changed": "its text was edited",
+    "lost": "text not found, label dropped",
+}
+_TONES: Mapping[Fate, m.Tone] = {"changed": "open", "lost": "alarm"}
+_FOUND_BY: tuple[By, ...] = ("id", "place", "text")
+_MOST_SHOWN, _MOST_ON_PAGE = 5, 500
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Move(Sentence):
     """What became of one label: `pieces` are the new ids, `others` nodes with too small a share.
 
-    `score` is the share of its text, or of the answer in it, that the new nodes hold together, in
-    [0, 1]; None if its text isn't known.
+    `score` is the share of its text that the new nodes hold together, in [0, 1].
     """
 
     query_id: str
     item: str
     grade: float
     fate: Fate
-    pieces: tuple[Piece, ...] = ()
-    others: tuple[Piece, ...] = ()
-    score: float | None = 0.0
-    by: By = ""
-    old_text: str = ""
+    pieces: tuple[Piece, ...]
+    others: tuple[Piece, ...]
+    score: float
+    by: By
+    old_text: str  # "" if it isn't known
 
     def __str__(self) -> str:
         remark = ", ".join(map(str, self.pieces))
         if self.fate == "lost":
-            remark = "its text isn't known"
-            if self.score is not None:
-                remark = f"{whole_percent(self.score)} of its text is left"
+            remark = f"{whole_percent(self.score)} of its text is left"
+            if not self.old_text:
+                remark = "its text isn't known"
         return f"{self.item!r} is {self.fate}: {remark}"
 
 
@@ -85,8 +85,7 @@ class MovedLabels(Reportable):
     @property
     def counts(self) -> dict[Fate, int]:
         """How many labels are kept, moved, split, changed and lost."""
-        counts = Counter(move.fate for move in self.moves)
-        return {fate: counts[fate] for fate in get_args(Fate)}
+        return {fate: len(self.of(fate)) for fate in get_args(Fate)}
 
     def of(self, *fates: Fate) -> list[Move]:
         """The labels with these fates."""
@@ -94,7 +93,7 @@ class MovedLabels(Reportable):
 
     def report(self, *, full: bool = False) -> m.Report:
         """A table of what became of the labels, and those to check."""
-        return _moves_report(self, _MOST_ON_PAGE if full else _MOST_SHOWN)
+        return _report(self, _MOST_ON_PAGE if full else _MOST_SHOWN)
 
 
 def move_labels(
@@ -107,13 +106,12 @@ def move_labels(
     """Move labels to new nodes, after documents were split or ingested again.
 
     A label goes to every node that holds at least `threshold` of its text: by its place in the
-    document where that is known and the texts agree there, or else by its text. Where the dataset
-    knows which part of a passage answers the question, by the place of its label
-    (`Relevance.with_spans`) or its expected texts, that part decides. Where none holds
+    document where that is known and the texts agree there, or else by its text. Where none holds
     that much, it goes to several that do together. Several new ids of one label become a group of
-    alternatives, any of which meets the need: so metrics of groups score as `matcher="span"` does.
-    Grades are kept; of several labels in one node, the best grade counts. Lost labels are dropped,
-    and listed.
+    alternatives, any of which meets the need. Where the dataset knows which part of a passage
+    answers the question, by the place of its label (`Relevance.with_spans`) or by one of the
+    expected texts, that part decides. Grades are kept; of several labels in one node, the best
+    grade counts. Lost labels are dropped, and listed.
 
     Args:
         dataset: the labels. Places are from `Relevance.of_spans`, `old_nodes`, or the metadata
@@ -121,8 +119,7 @@ def move_labels(
             corpus, its expected texts, or `old_nodes`.
         new_nodes: what can be retrieved now; as `check_labels` takes it.
         old_nodes: the labelled nodes, if the dataset doesn't have them.
-        threshold: the share of a label's text from which a node holds it, as of `SpanMatcher`, in
-            (0, 1].
+        threshold: the share of a label's text from which a node holds it, in (0, 1].
 
     Raises:
         InvalidInput: `new_nodes` is of another kind, or the threshold is out of range.
@@ -138,80 +135,70 @@ def move_labels(
     """
     check_share("threshold", threshold)
     passages = Passages.of(new_nodes)
-    labels = labels_of(dataset, tuple(old_nodes))
-    by_id = labels_by_id(labels)
-    finder = Finder(passages, by_id.values(), threshold)
-    by_label = {label_id: finder.find(label) for label_id, label in by_id.items()}
-    moves = []
-    for (query_id, item), label in labels.items():
-        located = by_label[label.id]
-        answers = answers_in(label, dataset, query_id) if located.fate != "kept" else ()
-        found = [finder.find(replace(label, answer=answer)) for answer in answers]
-        located = _together([each for each in found if each.fate != "lost"], len(found)) or located
-        enough = tuple(piece for piece in located.pieces if (piece.share or 0.0) >= threshold)
-        pieces = enough or located.pieces
-        others = tuple(piece for piece in located.pieces if piece not in pieces)
-        became = located.fate, pieces, others, located.score, located.by
-        moves.append(Move(query_id, item, label.queries[query_id], *became, label.text or ""))
+    labels = labels_of(dataset, old_nodes)
+    finder = Finder(passages, labels.values(), threshold)
+    by_query: defaultdict[str, list[Move]] = defaultdict(list)
+    relevance: dict[str, Relevance] = {}
+    for query_id in dataset.queries:
+        old = judged(dataset, query_id)
+        if old is None:
+            continue
+        for item, grade in old.grades.items():
+            label = labels[query_id, item]
+            found = finder.find(label)
+            pieces = tuple(piece for piece in found.pieces if piece.share >= threshold)
+            pieces = pieces or found.pieces
+            others = tuple(piece for piece in found.pieces if piece not in pieces)
+            outcome = found.fate, pieces, others, found.score, found.by
+            by_query[query_id].append(Move(query_id, item, grade, *outcome, label.text))
+        relevance[query_id] = _relabelled(old, by_query[query_id])
+    moves = [move for of_query in by_query.values() for move in of_query]
     notes = _notes(moves)
-    return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
+    moved = RetrievalDataset(
+        dataset.queries,
+        relevance,
+        passages.texts,
+        dataset.metadata,
+        name=dataset.name,
+        document_metadata=_stored_places(passages),
+        notes=[*dataset.notes, *notes],
+    )
+    return MovedLabels(moved, moves, notes)
 
 
-def _together(found: Sequence[Located], n: int) -> Located | None:
-    """What became of a passage with several answers, of which these are left; None for none."""
-    if not found or len(found) == n == 1:
-        return found[0] if found else None
-    shares: dict[str, float] = {}
-    for piece in (piece for each in found for piece in each.pieces):
-        shares[piece.id] = max(piece.share or 0.0, shares.get(piece.id, 0.0))
-    pieces = tuple(Piece(*item) for item in sorted(shares.items(), key=lambda item: -item[1]))
-    score = sum(each.score or 0.0 for each in found) / n
-    fate: Fate = "moved" if len(pieces) == 1 else "split"
-    if len(found) < n or any(each.fate == "changed" for each in found):
-        fate = "changed"
-    return Located(fate, score, pieces, found[0].by)
+def _stored_places(passages: Passages) -> dict[str, dict[str, Any]]:
+    """The places of nodes, as `SpanMatcher` and the next move read them."""
+    metadata: dict[str, dict[str, Any]] = {}
+    for passage_id in passages.texts:
+        place = passages.places.get(passage_id)
+        metadata[passage_id] = {}
+        if place is not None and place.source != passage_id:
+            ends = {"start_char_idx": place.start, "end_char_idx": place.end}
+            metadata[passage_id] = {"ref_doc_id": place.source, **ends}
+    return metadata
 
 
-def _relabelled(
-    dataset: RetrievalDataset, moves: Sequence[Move], passages: Passages, notes: Sequence[str]
-) -> RetrievalDataset:
-    by_query = grouped((move.query_id, move) for move in moves)
-    relevance = {
-        query_id: _new_relevance(old, by_query.get(query_id, ()))
-        for query_id in dataset.queries
-        if (old := judged(dataset, query_id)) is not None
-    }
-    # the place of a node, as `SpanMatcher` and the next move read it
-    metadata: dict[str, dict[str, Any]] = {
-        key: {"ref_doc_id": place.source, "start_char_idx": place.start, "end_char_idx": place.end}
-        if (place := passages.places.get(key)) is not None and place.source != key
-        else {}
-        for key in passages.texts
-    }
-    about: dict[str, Any] = {"name": dataset.name}
-    about |= {"document_metadata": metadata, "notes": [*dataset.notes, *notes]}
-    labels = dataset.queries, relevance, passages.texts, dataset.metadata
-    return RetrievalDataset(*labels, **about)
-
-
-def _new_relevance(old: Relevance, moves: Sequence[Move]) -> Relevance:
-    pieces = {move.item: [piece.id for piece in move.pieces] for move in moves}
+def _relabelled(old: Relevance, moves: Sequence[Move]) -> Relevance:
+    new_ids: dict[str, list[str]] = {}
     grades: dict[str, float] = {}
     for move in moves:
-        for item in pieces[move.item]:
-            grades[item] = max(move.grade, grades.get(item, move.grade))
+        new_ids[move.item] = [piece.id for piece in move.pieces]
+        for new_id in new_ids[move.item]:
+            grades[new_id] = max(move.grade, grades.get(new_id, move.grade))
     needs = old.alternatives or [(item,) for item in old]
-    groups = [list(dict.fromkeys(new for item in need for new in pieces[item])) for need in needs]
+    groups: list[list[str]] = []
+    for need in needs:
+        groups.append(list(dict.fromkeys(new_id for item in need for new_id in new_ids[item])))
     if old.facet_names is not None:
-        # a facet that nothing met before stays
-        kept = [place for place, ids in enumerate(groups) if ids or not needs[place]]
-        facets = {old.facet_names[place]: groups[place] for place in kept}
+        facets = dict(zip(old.facet_names, groups, strict=True))
         weights = dict(zip(old.facet_names, old.weights or (), strict=True))
-        weights = {name: weights[name] for name in facets}
+        for name, need in zip(old.facet_names, needs, strict=True):
+            if need and not facets[name]:  # one that nothing met before stays
+                del facets[name], weights[name]
         return Relevance.facets(facets, weights=weights, grades=grades)
-    groups = [ids for ids in groups if ids]
-    is_plain = old.alternatives is None and all(len(ids) == 1 for ids in groups)
-    if not groups or (is_plain and len({ids[0] for ids in groups}) == len(groups)):
+    groups = [group for group in groups if group]
+    single = {group[0] for group in groups if len(group) == 1}
+    if not groups or (old.alternatives is None and len(single) == len(groups)):
         return Relevance(grades)
     return Relevance.groups(groups, grades)
 
@@ -219,88 +206,79 @@ def _new_relevance(old: Relevance, moves: Sequence[Move]) -> Relevance:
 def _notes(moves: Sequence[Move]) -> list[str]:
     fates = Counter(move.fate for move in moves)
     lost = {move.query_id for move in moves if move.fate == "lost"}
-    unsure = sum(1 for move in moves if move.score is None)
-    n, of = questions(len(lost)), counted(len(moves), "label", "labels")
-    notes = {
-        f"{fates['lost']:,} of {of} lost, of {n}: the text is gone": lost,
-        f"{unsure:,} of {of} can't be followed: the text isn't known": unsure,
-        f"{fates['changed']:,} of {of} moved to a text that was edited since": fates["changed"],
-    }
-    return [note for note, is_true in notes.items() if is_true]
+    labels = counted(len(moves), "label", "labels")
+    notes = []
+    if lost:
+        notes.append(
+            f"{fates['lost']:,} of {labels} lost, of {questions(len(lost))}: no text found"
+        )
+    if fates["changed"]:
+        notes.append(f"{fates['changed']:,} of {labels} moved to a text that was edited since")
+    return notes
 
 
-_MEANINGS: Mapping[Fate, str] = {
-    "kept": "the same id and text",
-    "moved": "whole in one node",
-    "split": "over several, a group",
-    "changed": "its text was edited",
-    "lost": "text not found, label dropped",
-}
-_TONES: Mapping[Fate, m.Tone] = {"changed": "open", "lost": "alarm"}
-_FOUND_BY: tuple[By, ...] = ("id", "place", "text")
-_FIELDS = ("query_id", "item", "grade", "fate", "new_ids", "shares", "others", "score", "by")
-_MOST_SHOWN, _MOST_ON_PAGE = 5, 500
-
-
-def _moves_report(moved: MovedLabels, most: int) -> m.Report:
-    moves, queries, n_lost = moved.moves, moved.dataset.queries, moved.counts["lost"]
-    name = f" of {moved.dataset.name}" if moved.dataset.name else ""
-    outcome = "labels are lost" if n_lost else "all labels are there"
+def _report(moved: MovedLabels, most: int) -> m.Report:
+    moves, lost = moved.moves, moved.of("lost")
+    remarks: defaultdict[Fate, list[tuple[str, str, list[str]]]] = defaultdict(list)
+    for move in moves:
+        lines = [str(move)]
+        if move.fate == "lost" and move.old_text:
+            lines.append(f"before: “{excerpt(move.old_text)}”")
+        entry = move.query_id, moved.dataset.queries[move.query_id], lines
+        remarks[move.fate].append(entry)
     head = ("labels", *(f"by {by}" for by in _FOUND_BY), "text left")
     rows = [_row(fate, moved.of(fate), len(moves)) for fate in _MEANINGS]
+    listings = [
+        m.Listing.of("Lost", remarks["lost"], most),
+        m.Listing.of("Changed", remarks["changed"], most),
+        m.Listing.of("Split", remarks["split"], most, on_request=True),
+    ]
     nodes = counted(len(moved.dataset.corpus), "node", "nodes")
-    fates: tuple[Fate, ...] = ("lost", "changed", "split")
-    remarks = [(move.query_id, queries[move.query_id], _remarks(move)) for move in moves]
-    by_fate = grouped(zip((move.fate for move in moves), remarks, strict=True))
+    outcome = m.Cell("all labels are there", "outcome", "best")
+    if lost:
+        outcome = m.Cell("labels are lost", "outcome", "alarm")
     return m.Report(
-        title=f"Labels moved{name}",
+        title=f"Labels moved of {moved.dataset.name}" if moved.dataset.name else "Labels moved",
         lead=f"{counted(len(moves), 'label', 'labels')}, {nodes}",
-        outcome=m.Cell(outcome, "outcome", "alarm" if n_lost else "best"),
-        decision=[_decision(moved)],
+        outcome=outcome,
+        decision=[_decision(moved, lost)],
         sections=[m.Section("Labels", [m.Table("", head, [rows], first="label")])],
-        listings=[
-            m.Listing.of(fate.capitalize(), by_fate.get(fate, ()), most, on_request=fate == "split")
-            for fate in fates
-        ],
+        listings=listings,
         notes=list(moved.notes),
-        records=m.Records.of([_record(move) for move in moves], _FIELDS),
+        records=_records(moves),
     )
 
 
-def _remarks(move: Move) -> list[str]:
-    said = f"before: “{excerpt(move.old_text)}”"
-    return [str(move), said] if move.fate == "lost" and move.old_text else [str(move)]
+def _records(moves: Sequence[Move]) -> m.Records:
+    columns: dict[str, list[Any]] = {}
+    for name in ("query_id", "item", "grade", "fate", "score", "by"):
+        columns[name] = [getattr(move, name) for move in moves]
+    columns["new_ids"] = [[piece.id for piece in move.pieces] for move in moves]
+    columns["shares"] = [[piece.share for piece in move.pieces] for move in moves]
+    columns["others"] = [[piece.id for piece in move.others] for move in moves]
+    return m.Records(columns)
 
 
-def _record(move: Move) -> dict[str, Any]:
-    new_ids, shares = zip(*move.pieces, strict=True) if move.pieces else ((), ())
-    others = [piece.id for piece in move.others]
-    return {**asdict(move), "new_ids": [*new_ids], "shares": [*shares], "others": others}
-
-
-def _decision(moved: MovedLabels) -> m.Statement:
+def _decision(moved: MovedLabels, lost: Sequence[Move]) -> m.Statement:
+    n_changed = moved.counts["changed"]
+    if lost:
+        text = f"{counted(len(lost), 'label is', 'labels are')} lost: label these questions anew."
+        return m.Statement(text, "alarm", evidence=f"Lost: {len(lost):,}")
+    if n_changed:
+        edited = counted(n_changed, "text was", "texts were")
+        text = f"Every label has a new place; {edited} edited: look at them again."
+        return m.Statement(text, "open", evidence=f"Changed: {n_changed:,}")
     if not moved.moves:
         return m.Statement("Nothing was moved: there are no labels.", "open")
-    lost, changed = moved.of("lost"), moved.of("changed")
-    if not lost:
-        edited = counted(len(changed), "text was", "texts were")
-        more = f"; {edited} edited: look at them again" if changed else ""
-        listing = f"Changed: {len(changed):,}" if changed else "Labels"
-        text = f"Every label has a new place{more}."
-        return m.Statement(text, "open" if changed else "best", evidence=listing)
-    empty = {move.query_id for move in lost if not moved.dataset.relevance.get(move.query_id)}
-    more = f"; {counted(len(empty), 'question has', 'questions have')} none left" if empty else ""
-    text = f"{counted(len(lost), 'label is', 'labels are')} lost{more}: label these questions anew."
-    return m.Statement(text, "alarm", evidence=f"Lost: {len(lost):,}")
+    return m.Statement("Every label has a new place.", "best", evidence="Labels")
 
 
 def _row(fate: Fate, moves: Sequence[Move], n: int) -> m.Row:
     tone = _TONES.get(fate, "normal") if moves else "quiet"
-    known = [move.score for move in moves if move.score is not None]
-    found_by = [move.by for move in moves]
-    cells = [
-        m.Cell((len(moves), n), "share", tone),
-        *(m.Cell(found_by.count(by), "count", "quiet") for by in _FOUND_BY),
-        m.Cell(whole_percent(sum(known) / len(known)) if known else None, tone="quiet"),
-    ]
-    return m.Row(f"{fate}: {_MEANINGS[fate]}", cells)
+    found_by = Counter(move.by for move in moves)
+    left = None
+    if moves:
+        left = whole_percent(sum(move.score for move in moves) / len(moves))
+    counts = [m.Cell(found_by[by], "count", "quiet") for by in _FOUND_BY]
+    share = m.Cell((len(moves), n), "share", tone)
+    return m.Row(f"{fate}: {_MEANINGS[fate]}", [share, *counts, m.Cell(left, tone="quiet")])
