@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from llama_index.core.schema import BaseNode
 
-from llama_index_rag_metrics.evaluation.retrieved.passages import Passages
+from llama_index_rag_metrics.evaluation.passages import Passages
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.containment import gram_hashes
 from llama_index_rag_metrics.rankings.matching.matched import Expected
