@@ -45,7 +45,7 @@ print_scores(
 )
 
 # (overview or heat) and keys: the two chunks before the comma overlap, and one of them is enough.
-both_parts = Relevance.groups([["overview", "heat"], ["keys"]])
+both_parts = Relevance(groups=[["overview", "heat"], ["keys"]])
 found_by = {"twice": [["overview", "heat", "fees"]], "both": [["heat", "keys", "fees"]]}
 
 advice = {

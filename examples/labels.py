@@ -29,8 +29,8 @@ def place(passage: str) -> tuple[str, int, int]:
 dataset = RetrievalDataset(
     {"q1": "How hot does the stoneware kiln get?", "q2": "What does a firing cost?"},
     {
-        "q1": Relevance.of_spans([place("Stoneware is fired at 1,240 degrees for ten hours")]),
-        "q2": Relevance.of_spans([place("A firing costs four euros a kilogram")]),
+        "q1": Relevance(spans=[place("Stoneware is fired at 1,240 degrees for ten hours")]),
+        "q2": Relevance(spans=[place("A firing costs four euros a kilogram")]),
     },
     {"handbook": TEXT},
     name="handbook",

@@ -21,7 +21,7 @@ evaluator = RetrieverEvaluator.from_metric_names(
 
 binary = ["kiln-heat"]
 graded = Relevance({"kiln-keys": 3, "kiln-heat": 1, "laser": 0})
-groups = Relevance.groups([["kiln-heat", "glaze"], ["laser"]])
+groups = Relevance(groups=[["kiln-heat", "glaze"], ["laser"]])
 
 for query, expected in (
     ("How hot does the stoneware kiln get?", binary),

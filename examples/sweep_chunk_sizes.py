@@ -28,7 +28,7 @@ documents = [Document(doc_id=topic, text=text) for topic, text in handbooks.item
 dataset = RetrievalDataset(
     passages.queries,
     {
-        query_id: Relevance.of_spans(spans[passage] for passage in relevance)
+        query_id: Relevance(spans=(spans[passage] for passage in relevance))
         for query_id, relevance in passages.relevance.items()
     },
     corpus=handbooks,

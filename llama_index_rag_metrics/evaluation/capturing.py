@@ -27,8 +27,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.files.runs.run_records import plain_score
-from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls, item_columns
+from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError

@@ -251,7 +251,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         ranking = reader.read(question, answer)
         for note in reader.notes:
             warn_caller(UserWarning(note))
-        relevance = None if expected_ids is None else Relevance.of(expected_ids)
+        relevance = None if expected_ids is None else Relevance(expected_ids)
         by_id = ranking, Expected(query, relevance, expected_texts)
         matched = by_id
         if self.matcher is not None:

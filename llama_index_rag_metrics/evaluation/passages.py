@@ -22,8 +22,7 @@ from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.dataset_reading import read_corpus
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_id
-from llama_index_rag_metrics.rankings.matching.places import NodePlaces
-from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.span import NodePlaces, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.sync import synchronous
 

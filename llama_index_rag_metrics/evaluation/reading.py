@@ -17,9 +17,8 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import (
     item_ids,
     names_of,
 )
-from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.run import Ranking, combine_calls
-from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.span import Span, node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .capturing import as_call

@@ -20,10 +20,9 @@ from llama_index_rag_metrics.rankings.matching.matched import (
     MatcherLike,
     match_run,
 )
-from llama_index_rag_metrics.rankings.matching.places import node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.span import Span, node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import ScoringOptions

@@ -43,7 +43,7 @@ def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, R
             continue
         place = f"relevance[{query_id!r}]"
         try:
-            judged[query_id] = Relevance.of(judgements)
+            judged[query_id] = Relevance(judgements)
         except InvalidInput as error:
             if error.argument != "expected_ids":
                 place = f"{place}, {error.argument}"

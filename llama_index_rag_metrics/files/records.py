@@ -223,7 +223,7 @@ def _labelled(
     if spans is None:
         return relevance
     places = zip(ids, (read_span(span, location) for span in spans), strict=True)
-    return relevance.with_spans({item: span for item, span in places if span is not None})
+    return Relevance(relevance, spans={item: span for item, span in places if span is not None})
 
 
 def _spans_alone(
@@ -236,7 +236,7 @@ def _spans_alone(
         numbers = []
     expected = "a place for each judgement, and every place once"
     with location.expecting(expected, InvalidInput):
-        return Relevance.of_spans(present, numbers)
+        return Relevance(spans=present, grades=numbers)
 
 
 def read_relevance(value: object, location: Location) -> Relevance:
@@ -261,13 +261,13 @@ def _relevance_object(value: Mapping[Any, Any], location: Location) -> Relevance
         weights = value.get("weights")
         is_right = weights is None or isinstance(weights, Mapping)
         location.check(is_right, "weights, {facet: weight}", weights)
-        return Relevance.facets(facets, weights=weights, **_grades_beside(value, location))
+        return Relevance(facets=facets, weights=weights, **_grades_beside(value, location))
     if isinstance(value.get("groups"), list):
         groups = [_read_ids(ids, location) for ids in value["groups"]]
-        return Relevance.groups(groups, **_grades_beside(value, location))
+        return Relevance(groups=groups, **_grades_beside(value, location))
     if isinstance(value.get("spans"), Mapping):
         judged = read_relevance(value.get("judgements", list(value["spans"])), location)
-        return judged.with_spans(value["spans"])
+        return Relevance(judged, spans=value["spans"])
     return Relevance({read_id(item, location): grade for item, grade in value.items()})
 
 
@@ -275,7 +275,7 @@ def _relevance_list(value: Iterable[Any], location: Location) -> Relevance:
     items = list(value)
     refuse_pairs(items)
     if items and all(isinstance(item, _COLLECTIONS) for item in items):
-        return Relevance.groups([_read_ids(ids, location) for ids in items])
+        return Relevance(groups=[_read_ids(ids, location) for ids in items])
     return Relevance(_read_ids(items, location))
 
 

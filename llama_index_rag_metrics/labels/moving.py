@@ -109,12 +109,12 @@ def move_labels(
     document where that is known and the texts agree there, or else by its text. Where none holds
     that much, it goes to several that do together. Several new ids of one label become a group of
     alternatives, any of which meets the need. Where the dataset knows which part of a passage
-    answers the question, by the place of its label (`Relevance.with_spans`) or by one of the
+    answers the question, by the place of its label (`Relevance(ids, spans=...)`) or by one of the
     expected texts, that part decides. Grades are kept; of several labels in one node, the best
     grade counts. Lost labels are dropped, and listed.
 
     Args:
-        dataset: the labels. Places are from `Relevance.of_spans`, `old_nodes`, or the metadata
+        dataset: the labels. Places are from `Relevance(spans=...)`, `old_nodes`, or the metadata
             "ref_doc_id", "start_char_idx" and "end_char_idx" of its documents; texts from its
             corpus, its expected texts, or `old_nodes`.
         new_nodes: what can be retrieved now; as `check_labels` takes it.
@@ -195,12 +195,12 @@ def _relabelled(old: Relevance, moves: Sequence[Move]) -> Relevance:
         for name, need in zip(old.facet_names, needs, strict=True):
             if need and not facets[name]:  # one that nothing met before stays
                 del facets[name], weights[name]
-        return Relevance.facets(facets, weights=weights, grades=grades)
+        return Relevance(facets=facets, weights=weights, grades=grades)
     groups = [group for group in groups if group]
     single = {group[0] for group in groups if len(group) == 1}
     if not groups or (old.alternatives is None and len(single) == len(groups)):
         return Relevance(grades)
-    return Relevance.groups(groups, grades)
+    return Relevance(grades, groups=groups)
 
 
 def _notes(moves: Sequence[Move]) -> list[str]:

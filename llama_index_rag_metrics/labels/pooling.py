@@ -144,7 +144,7 @@ def pool(
     n_judged = 0
     labels: dict[str, set[str]] = {}
     for query_id in dict.fromkeys(query_id for run in systems for query_id in run):
-        grades = Relevance.of(labelled.get(query_id, ())).grades
+        grades = Relevance(labelled.get(query_id, ())).grades
         labels[query_id] = {item for item, grade in grades.items() if grade >= 0}
         for item in _union(query_id, systems, depth):
             if item.id in labels[query_id]:

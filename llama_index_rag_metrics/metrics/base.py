@@ -366,7 +366,7 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
 
     Examples:
         >>> from llama_index_rag_metrics import GroupRecall, Relevance
-        >>> GroupRecall().compute("", Relevance.groups([["a1", "a2"], ["b"]]), ["a2", "c"]).score
+        >>> GroupRecall().compute("", Relevance(groups=[["a1", "a2"], ["b"]]), ["a2", "c"]).score
         0.5
     """
 

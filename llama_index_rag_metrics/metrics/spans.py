@@ -23,7 +23,7 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
         coverage = judged.coverage(self.cutoff, self.min_grade)
         if coverage is None:
             expected = "the places of what was expected and retrieved"
-            remedy = "Give Relevance.of_spans(...), and rankings with spans."
+            remedy = "Give Relevance(spans=...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
         return self.score(*coverage)
 
@@ -37,7 +37,7 @@ class SpanRecall(SpanMetric):
 
     Examples:
         >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> wanted = Relevance(spans=[("moons.txt", 0, 100)])
         >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
         >>> score_rankings([wanted], [ranking], "span_recall")["span_recall"]
         array([0.5])
@@ -54,7 +54,7 @@ class SpanPrecision(SpanMetric):
 
     Examples:
         >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> wanted = Relevance(spans=[("moons.txt", 0, 100)])
         >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 250)])
         >>> score_rankings([wanted], [ranking], "span_precision")["span_precision"]
         array([0.25])
@@ -71,7 +71,7 @@ class SpanF1(SpanMetric):
 
     Examples:
         >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> wanted = Relevance(spans=[("moons.txt", 0, 100)])
         >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 150)])
         >>> score_rankings([wanted], [ranking], "span_f1")["span_f1"]
         array([0.5])
@@ -91,7 +91,7 @@ class SpanIoU(SpanMetric):
 
     Examples:
         >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> wanted = Relevance(spans=[("moons.txt", 0, 100)])
         >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
         >>> score_rankings([wanted], [ranking], "span_iou")["span_iou"]
         array([0.25])

@@ -9,9 +9,10 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
-from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
+
+from .span import Span, SpanLike, read_span, span_id
 
 RelevanceLike: TypeAlias = (
     "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"
@@ -29,265 +30,140 @@ class Relevance(list[str]):
     """What is relevant to one query: binary, graded, groups of alternatives, or named facets.
 
     As a list it holds the ids with a grade above 0, each once, in the order given. It can't be
-    changed, so that metrics and reports may share it.
+    changed, so that metrics and reports may share it; all arguments can be read as attributes.
 
     Args:
-        judgements: relevant ids (grade 1 each), or a mapping from id to grade. Grades are finite;
-            0 means judged and not relevant, a negative grade means pooled but unjudged.
-
-    Attributes:
-        grades: every judgement, id to grade, read-only; ids with grade 0 or less included.
-        alternatives: the groups of ids given to `Relevance.groups` or `Relevance.facets`, or None.
-        facet_names: the name of each group, or None where the groups have none.
-        weights: how much each group counts in `facet_recall`, or None without groups.
-        spans: id to its place in a document, for the span metrics, or None where none is known.
+        grades: relevant ids (grade 1 each), or a mapping from id to grade. Grades are finite; 0
+            means judged and not relevant, negative means pooled but unjudged. A list of lists is
+            `groups`; what `to_plain` made is read, too.
+        groups: alternatives, (a1 or a2) and b: each group is one need, met by any of its ids, whose
+            grades are above 0, 1 by default. An id may be in several groups. The attribute is
+            `alternatives`, of facets, too.
+        facets: several things that are needed at once, such as the hops of a question: name to the
+            ids that supply it. One without ids counts as missed. The attribute is `facet_names`.
+        weights: facet name to how much it counts in `facet_recall`, above 0; 1 by default.
+        spans: id to its place, (document id, start, end) in characters, for the span metrics. Or
+            places alone, that get ids such as "moons.txt[100:200]"; `grades` then has one number
+            for each.
 
     Raises:
-        InvalidInput: an id or a grade can't be used.
+        InvalidInput: an id, a grade, a group, a weight or a span can't be used.
 
     Examples:
         >>> Relevance({"d1": 3, "d2": 1, "d7": 0})
         Relevance({'d1': 3.0, 'd2': 1.0, 'd7': 0.0})
         >>> list(Relevance({"d1": 3, "d2": 1, "d7": 0}))
         ['d1', 'd2']
-        >>> Relevance(["d1", "d2", "d1"])
-        Relevance(['d1', 'd2'])
-        >>> Relevance.groups([["a1", "a2"], ["b"]])
-        Relevance.groups([['a1', 'a2'], ['b']])
-        >>> Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 2})
-        Relevance.facets({'hop 1': ['a', 'b'], 'hop 2': ['c']}, weights={'hop 2': 2.0})
+        >>> Relevance(groups=[["a1", "a2"], ["b"]])
+        Relevance(groups=[['a1', 'a2'], ['b']])
+        >>> Relevance(facets={"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 2})
+        Relevance(facets={'hop 1': ['a', 'b'], 'hop 2': ['c']}, weights={'hop 2': 2.0})
+        >>> Relevance(spans=[("moons.txt", 100, 200)]).spans["moons.txt[100:200]"]
+        Span(source='moons.txt', start=100, end=200)
     """
 
-    __slots__ = ("_alternatives", "_facet_names", "_grades", "_spans", "_weights")
-    _grades: dict[str, float]
-    _alternatives: Groups | None
-    _facet_names: tuple[str, ...] | None
-    _weights: tuple[float, ...] | None
-    _spans: dict[str, Span] | None
+    __slots__ = ("alternatives", "facet_names", "grades", "spans", "weights")
+    grades: Mapping[str, float]
+    alternatives: Groups | None
+    facet_names: tuple[str, ...] | None
+    weights: tuple[float, ...] | None
+    spans: Mapping[str, Span] | None
 
-    def __init__(self, judgements: Iterable[str] | Mapping[str, float] = ()) -> None:
-        if hasattr(self, "_grades"):
-            self._refuse()
-        if isinstance(judgements, Relevance):
-            for slot in Relevance.__slots__:
-                setattr(self, slot, getattr(judgements, slot))
-        else:
-            self._grades = _read_grades(judgements)
-            self._alternatives = self._facet_names = self._weights = self._spans = None
-        super().__init__(item for item, grade in self._grades.items() if grade > 0)
-
-    @classmethod
-    def groups(
-        cls, groups: Iterable[Iterable[str]], grades: Mapping[str, float] | None = None
-    ) -> Relevance:
-        """Alternatives: (a1 or a2) and b. Each group is one need, met by any of its ids.
-
-        Metrics without groups see the grade of every id. An id may be in several groups.
-
-        Args:
-            groups: one iterable of ids for each group; an empty group is an error.
-            grades: id to grade; above 0 for the ids of groups, 1 by default. Further ids are judged
-                and belong to no group.
-
-        Raises:
-            InvalidInput: a group is empty or isn't a collection of ids, or the grade of one of its
-                ids isn't above 0.
-        """
-        alternatives = tuple(_read_group(group) for group in groups)
-        if () in alternatives:
-            raise InvalidInput("group", [], "at least one id", "Leave an empty group out.")
-        return cls._of_alternatives(alternatives, grades)
-
-    @classmethod
-    def _of_alternatives(
-        cls, alternatives: Groups, grades: Mapping[str, float] | None
-    ) -> Relevance:
-        members = dict.fromkeys(chain.from_iterable(alternatives), 1.0)
-        relevance = cls({**members, **_read_grades(grades or {})})
-        for item in members:
-            grade = relevance._grades[item]
-            if grade <= 0:
-                expected = "a number above 0, since it is in a group"
-                raise InvalidInput(f"grade of {item!r}", grade, expected)
-        relevance._alternatives = alternatives
-        relevance._weights = (1.0,) * len(alternatives)
-        return relevance
-
-    @classmethod
-    def facets(
-        cls,
-        facets: Mapping[str, Iterable[str]],
+    def __init__(
+        self,
+        grades: Any = (),
         *,
+        groups: Iterable[Iterable[str]] | None = None,
+        facets: Mapping[str, Iterable[str]] | None = None,
         weights: Mapping[str, float] | None = None,
-        grades: Mapping[str, float] | None = None,
-    ) -> Relevance:
-        """Several things that are needed at once: subtopics, facts, the hops of a question.
+        spans: Mapping[str, SpanLike] | Iterable[SpanLike] | None = None,
+    ) -> None:
+        if hasattr(self, "grades"):
+            self._refuse()
+        if spans is not None and not isinstance(spans, Mapping):
+            grades, spans = _place(spans, grades)
+        parts = {"groups": groups, "facets": facets, "weights": weights, "spans": spans}
+        arguments: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
+        if arguments.keys() == {"spans"} and grades == ():
+            grades = list(arguments["spans"])
+        if isinstance(grades, Relevance) and not arguments:
+            for slot in Relevance.__slots__:
+                super().__setattr__(slot, getattr(grades, slot))
+            super().__init__(grades)
+        else:
+            self._fill(**(_to_arguments(grades) | arguments))
 
-        Each facet is a group of ids that each supply it; an id may supply several facets.
-
-        Args:
-            facets: facet name to the ids that supply it. A facet without ids is needed, and nothing
-                is known to supply it: it counts as missed.
-            weights: facet name to how much it counts in `facet_recall`, above 0; 1 by default.
-            grades: as of `groups`.
-
-        Raises:
-            InvalidInput: a facet isn't a collection of ids, or a weight names no facet or isn't
-                above 0.
-        """
-        if not isinstance(facets, Mapping):
-            raise InvalidInput("facets", facets, "a mapping from facet name to ids")
-        relevance = cls._of_alternatives(tuple(map(_read_group, facets.values())), grades)
-        by_name = dict.fromkeys(facets, 1.0)
-        for name, weight in (weights or {}).items():
-            if name not in facets:
-                expected = f"facets to be weighted, which are {', '.join(map(repr, facets))}"
-                raise InvalidInput("weights", name, expected)
-            if not isinstance(weight, Real) or not 0 < weight <= HIGHEST_GRADE:
-                raise InvalidInput(f"weight of facet {name!r}", weight, "a finite number above 0")
-            by_name[name] = float(weight)
-        relevance._facet_names, relevance._weights = tuple(facets), tuple(by_name.values())
-        return relevance
-
-    @classmethod
-    def of_spans(
-        cls, spans: Iterable[SpanLike], grades: Iterable[float] | None = None
-    ) -> Relevance:
-        """Passages by their places: the parts of documents that should be in the context.
-
-        Each gets an id that says where it is, such as "moons.txt[100:200]".
-
-        Args:
-            spans: (document id, start, end), in characters; they may overlap. One that is given
-                twice is one passage.
-            grades: one for each span; 1 by default.
-
-        Raises:
-            InvalidInput: a span can't be used, there isn't one grade for each span, or one that is
-                given twice has two grades.
-
-        Examples:
-            >>> Relevance.of_spans([("moons.txt", 100, 200)]).spans["moons.txt[100:200]"]
-            Span(source='moons.txt', start=100, end=200)
-        """
-        places = [read_span(f"passage {n}", place) for n, place in enumerate(spans, 1)]
-        numbers = [1.0] * len(places) if grades is None else list(grades)
-        if len(numbers) != len(places):
-            raise InvalidInput("grades", len(numbers), f"one for each of the {len(places)} spans")
-        ids = [f"{span.source}[{span.start}:{span.end}]" for span in places]
-        judged: dict[str, float] = {}
-        for item, grade in zip(ids, numbers, strict=True):
-            if judged.setdefault(item, grade) != grade:
-                grades_of_item = (judged[item], grade)
-                remedy = "It is given twice."
-                raise InvalidInput(f"grades of {item!r}", grades_of_item, "one grade", remedy)
-        return cls(judged).with_spans(dict(zip(ids, places, strict=True)))
-
-    def with_spans(self, spans: Mapping[str, SpanLike]) -> Relevance:
-        """The same relevance, with the places of its ids.
-
-        Args:
-            spans: id to (document id, start, end), in characters; ids that aren't judged are left
-                out.
-
-        Raises:
-            InvalidInput: a span isn't (document id, start, end).
-        """
-        placed = Relevance(self)
-        places = {item: read_span(item, span) for item, span in spans.items()}
-        placed._spans = {item: places[item] for item in self._grades if item in places}
-        return placed
-
-    @classmethod
-    def of(cls, judgements: RelevanceLike) -> Relevance:
-        """Any accepted form of relevance, as a Relevance: the inverse of `to_plain`.
-
-        >>> Relevance.of([["a1", "a2"], ["b"]]).alternatives
-        (('a1', 'a2'), ('b',))
-
-        Raises:
-            InvalidInput: an id or a grade can't be used, or the value is no form of relevance.
-        """
-        if isinstance(judgements, Relevance):
-            return judgements
-        if isinstance(judgements, Mapping):
-            plain: Mapping[str, Any] = judgements
-            if isinstance(plain.get("facets"), Mapping):
-                return cls.facets(**plain)
-            if isinstance(plain.get("groups"), list):
-                return cls.groups(**plain)
-            if isinstance(plain.get("spans"), Mapping):
-                return cls.of(plain["judgements"]).with_spans(plain["spans"])
-            return cls(plain)
-        if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
-            return cls(judgements)
-        items: list[Any] = list(judgements)
-        refuse_pairs(items)
-        if items and all(isinstance(item, (list, tuple, set, frozenset)) for item in items):
-            return cls.groups(items)
-        return cls(items)
-
-    @property
-    def grades(self) -> Mapping[str, float]:
-        return MappingProxyType(self._grades)
-
-    @property
-    def alternatives(self) -> Groups | None:
-        return self._alternatives
-
-    @property
-    def facet_names(self) -> tuple[str, ...] | None:
-        return self._facet_names
-
-    @property
-    def weights(self) -> tuple[float, ...] | None:
-        return self._weights
-
-    @property
-    def spans(self) -> Mapping[str, Span] | None:
-        return None if self._spans is None else MappingProxyType(self._spans)
-
-    @property
-    def is_graded(self) -> bool:
-        """Whether any judgement differs from grade 1."""
-        return any(grade != 1 for grade in self._grades.values())
+    def _fill(
+        self,
+        grades: Any = (),
+        groups: Iterable[Any] | None = None,
+        facets: Any = None,
+        weights: Mapping[str, float] | None = None,
+        spans: Mapping[str, Any] | None = None,
+    ) -> None:
+        grade_of = _read_grades(grades)
+        alternatives = names = weight_of_each = places = None
+        if facets is not None:
+            if not isinstance(facets, Mapping):
+                raise InvalidInput("facets", facets, "a mapping from facet name to ids")
+            names, groups = tuple(facets), facets.values()
+        if groups is not None:
+            alternatives = tuple(map(_read_group, groups))
+            if names is None and () in alternatives:
+                raise InvalidInput("group", [], "at least one id", "Leave an empty group out.")
+            grade_of = _with_members(grade_of, alternatives)
+            weight_of_each = (1.0,) * len(alternatives)
+        if names is not None or weights:
+            weight_of_each = _read_weights(names or (), weights or {})
+        if spans is not None:
+            spans = {item: read_span(item, span) for item, span in spans.items()}
+            places = MappingProxyType({item: spans[item] for item in grade_of if item in spans})
+        write = super().__setattr__
+        write("grades", MappingProxyType(grade_of))
+        write("alternatives", alternatives)
+        write("facet_names", names)
+        write("weights", weight_of_each)
+        write("spans", places)
+        super().__init__(item for item, grade in grade_of.items() if grade > 0)
 
     def to_plain(self) -> Plain:
-        """The shortest JSON form that holds all of it: `Relevance.of` reads it back.
+        """The shortest JSON form that holds all of it: `Relevance(...)` reads it back.
 
         A list of ids, {id: grade}, a list of groups, {"groups": them, "grades": {id: grade}} where
         grades differ from 1, or {"facets": {name: ids}}, with "weights" and "grades" where they do;
         with spans, {"judgements": one of these, "spans": {id: span}}.
         """
-        if self._spans is not None:
-            spans = {item: list(span) for item, span in self._spans.items()}
-            return {"judgements": self._without_spans().to_plain(), "spans": spans}
-        if self._alternatives is None:
-            return dict(self._grades) if self.is_graded else list(self)
-        groups = [list(group) for group in self._alternatives]
-        plain: dict[str, Any] = {"groups": groups}
-        if self._facet_names is not None:
-            names = self._facet_names
-            plain = {"facets": dict(zip(names, groups, strict=True))}
-            weights = zip(names, self._weights or (), strict=True)
-            weighted = {name: weight for name, weight in weights if weight != 1}
-            if weighted:
-                plain["weights"] = weighted
-        elif not self.is_graded:
-            return groups
-        if self.is_graded:
-            plain["grades"] = dict(self._grades)
-        return plain
+        arguments = self._to_arguments()
+        spans = arguments.pop("spans", None)
+        plain: Any = arguments
+        if len(arguments) == 1 and "facets" not in arguments:
+            (plain,) = arguments.values()
+        return plain if spans is None else {"judgements": plain, "spans": spans}
 
-    def _without_spans(self) -> Relevance:
-        bare = Relevance(self)
-        bare._spans = None
-        return bare
+    def _to_arguments(self) -> dict[str, Any]:
+        """The arguments that make the same relevance, as JSON holds them, grades last."""
+        arguments: dict[str, Any] = {}
+        is_graded = any(grade != 1 for grade in self.grades.values())
+        groups = list(map(list, self.alternatives or ()))
+        if self.facet_names is not None:
+            arguments["facets"] = dict(zip(self.facet_names, groups, strict=True))
+            weights = zip(self.facet_names, self.weights or (), strict=True)
+            if weighted := {name: weight for name, weight in weights if weight != 1}:
+                arguments["weights"] = weighted
+        elif self.alternatives is not None:
+            arguments["groups"] = groups
+        if is_graded:
+            arguments["grades"] = dict(self.grades)
+        elif self.alternatives is None:
+            arguments["grades"] = list(self)
+        if self.spans is not None:
+            arguments["spans"] = {item: list(span) for item, span in self.spans.items()}
+        return arguments
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Relevance):
-            return self.__reduce__() == other.__reduce__()
-        return list.__eq__(self, other)
+        if not isinstance(other, Relevance):
+            return list.__eq__(self, other)
+        return all(getattr(self, slot) == getattr(other, slot) for slot in Relevance.__slots__)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -295,29 +171,51 @@ class Relevance(list[str]):
     __hash__ = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._spans is not None or self._facet_names is not None:
-            return Relevance.of, (self.to_plain(),)
-        if self._alternatives is None:
-            return Relevance, (self._grades,)
-        return Relevance.groups, (self._alternatives, self._grades if self.is_graded else None)
+        return Relevance, (self.to_plain(),)
 
     def __repr__(self) -> str:
-        if self._spans is not None:
-            spans = {item: tuple(span) for item, span in self._spans.items()}
-            return f"{self._without_spans()!r}.with_spans({spans!r})"
-        plain = self.to_plain()
-        if self._alternatives is None:
-            return f"Relevance({plain!r})"
-        parts = plain if isinstance(plain, dict) else {"groups": plain}
-        (kind, groups), *options = parts.items()
-        arguments = "".join(f", {name}={value!r}" for name, value in options)
-        return f"Relevance.{kind}({groups!r}{arguments})"
+        arguments = self._to_arguments()
+        parts = [repr(arguments.pop("grades"))] if "grades" in arguments else []
+        parts += [f"{name}={value!r}" for name, value in arguments.items()]
+        return f"Relevance({', '.join(parts)})"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a Relevance can't be changed: build a new one from .grades")
 
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    __setattr__ = __delattr__ = __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+
+def _to_arguments(labels: Any) -> dict[str, Any]:
+    """The arguments that one form of relevance stands for."""
+    if isinstance(labels, Relevance):
+        return {**labels._to_arguments(), "grades": labels.grades}
+    if isinstance(labels, Mapping):
+        if isinstance(labels.get("facets"), Mapping) or isinstance(labels.get("groups"), list):
+            return dict(labels)
+        if isinstance(labels.get("spans"), Mapping):
+            return {**_to_arguments(labels["judgements"]), "spans": labels["spans"]}
+    elif not isinstance(labels, (str, bytes)) and isinstance(labels, Iterable):
+        labels = list(labels)
+        refuse_pairs(labels)
+        if labels and all(isinstance(item, (list, tuple, set, frozenset)) for item in labels):
+            return {"groups": labels}
+    return {"grades": labels}
+
+
+def _place(spans: Iterable[SpanLike], grades: Any) -> tuple[dict[str, float], dict[str, SpanLike]]:
+    """Grades and places of passages that are known by their places alone."""
+    places = [read_span(f"passage {n}", place) for n, place in enumerate(spans, 1)]
+    numbers = [1.0] * len(places) if grades in ((), None) else list(grades)
+    if len(numbers) != len(places):
+        raise InvalidInput("grades", len(numbers), f"one for each of the {len(places)} spans")
+    ids = list(map(span_id, places))
+    judged: dict[str, float] = {}
+    for item, grade in zip(ids, numbers, strict=True):
+        if judged.setdefault(item, grade) != grade:
+            differing = judged[item], grade
+            raise InvalidInput(f"grades of {item!r}", differing, "one grade", "It is given twice.")
+    return judged, dict(zip(ids, places, strict=True))
 
 
 def _read_grades(judgements: object) -> dict[str, float]:
@@ -333,16 +231,16 @@ def _read_grades(judgements: object) -> dict[str, float]:
 def _read_id(item: Any) -> Any:
     if type(item) is str and item:
         return item
-    if item == "":
+    if item is None:
+        raise InvalidInput("expected_ids", item, "an id", "Leave out passages without an id.")
+    if isinstance(item, str) and not item:
         raise InvalidInput("expected_ids", item, "an id, a text that isn't empty")
     if isinstance(item, tuple) or not isinstance(item, Hashable):
         remedy = (
-            "For groups, use Relevance.groups(...); for grades, {id: grade}; for nodes, "
+            "For groups, use Relevance(groups=...); for grades, {id: grade}; for nodes, "
             "node.node_id of each."
         )
         raise InvalidInput("expected_ids", item, "an id", remedy)
-    if item is None:
-        raise InvalidInput("expected_ids", item, "an id", "Leave out passages without an id.")
     return item
 
 
@@ -370,3 +268,22 @@ def _read_group(group: object) -> tuple[str, ...]:
     if isinstance(group, (str, bytes)) or not isinstance(group, Iterable):
         raise InvalidInput("group", group, "a collection of ids", "Write one id as ['id'].")
     return tuple(dict.fromkeys(map(_read_id, group)))
+
+
+def _with_members(grades: Mapping[str, float], groups: Groups) -> dict[str, float]:
+    members = dict.fromkeys(chain.from_iterable(groups), 1.0)
+    for item in members:
+        if grades.get(item, 1) <= 0:
+            expected = "a number above 0, since it is in a group"
+            raise InvalidInput(f"grade of {item!r}", grades[item], expected)
+    return {**members, **grades}
+
+
+def _read_weights(names: tuple[str, ...], weights: Mapping[str, float]) -> tuple[float, ...]:
+    for name, weight in weights.items():
+        if name not in names:
+            expected = f"facets to be weighted, which are {', '.join(map(repr, names))}"
+            raise InvalidInput("weights", name, expected)
+        if not isinstance(weight, Real) or not 0 < weight <= HIGHEST_GRADE:
+            raise InvalidInput(f"weight of facet {name!r}", weight, "a finite number above 0")
+    return tuple(float(weights.get(name, 1.0)) for name in names)

@@ -1,10 +1,14 @@
-"""Span: a part of a text, by its characters."""
+"""Span: a part of a text, by its characters; and which part of its document a node is."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import BaseNode
 
 LONGEST = 2**40
 """Characters of a document: keeps a place in it, together with a document's number, in 64 bits."""
@@ -20,7 +24,7 @@ class Span(NamedTuple):
 
     Examples:
         >>> from llama_index_rag_metrics import Relevance, Span
-        >>> [*Relevance.of_spans([Span("handbook", 120, 180)]).spans.values()]
+        >>> [*Relevance(spans=[Span("handbook", 120, 180)]).spans.values()]
         [Span(source='handbook', start=120, end=180)]
     """
 
@@ -32,19 +36,53 @@ class Span(NamedTuple):
 SpanLike: TypeAlias = "Span | tuple[str, int, int]"
 
 
+def span_id(span: Span) -> str:
+    """The id of a passage that is known by its place alone."""
+    return f"{span.source}[{span.start}:{span.end}]"
+
+
 def read_span(item: str, place: Any, *, may_be_empty: bool = False) -> Span:
     """Return the span that a place is; that of a retrieved item may hold nothing."""
-    shortest = 0 if may_be_empty else 1
-    span = Span(*place) if isinstance(place, (tuple, list)) and len(place) == 3 else None
-    if (
-        span is None
-        or not isinstance(span.source, str)
-        or not all(type(edge) is int for edge in span[1:])
-        or not 0 <= span.start <= span.end - shortest
-        or span.end > LONGEST
-    ):
-        expected = "(document id, start, end), with the end after the start"
-        if may_be_empty:
-            expected = "(document id, start, end), with the end not before the start"
-        raise InvalidInput(f"span of {item!r}", place, expected)
-    return span
+    expected = "(document id, start, end), with the end after the start"
+    shortest = 1
+    if may_be_empty:
+        expected = "(document id, start, end), with the end not before the start"
+        shortest = 0
+    if isinstance(place, (tuple, list)) and len(place) == 3:
+        source, start, end = place
+        has_types = isinstance(source, str) and type(start) is int and type(end) is int
+        if has_types and 0 <= start <= end - shortest and end <= LONGEST:
+            return Span(source, start, end)
+    raise InvalidInput(f"span of {item!r}", place, expected)
+
+
+def node_span(node: BaseNode) -> Span | None:
+    """The place of a node, None where it doesn't know it. A document is all of itself."""
+    source = (node.parent_node or node.source_node) if node.relationships else None
+    if source is None:
+        length = len(node.get_content())
+        return Span(node.node_id, 0, length) if length else None
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    if start is None or end is None or not 0 <= start < end:
+        return None
+    return Span(source.node_id, start, end)
+
+
+class NodePlaces:
+    """The places of nodes, also of such as were cut from other nodes."""
+
+    def __init__(self, nodes: Iterable[BaseNode] = ()) -> None:
+        placed = ((node.node_id, node_span(node)) for node in nodes)
+        self.spans = {item: span for item, span in placed if span is not None}
+
+    def of_id(self, item: str) -> Span | None:
+        """The place of a node in the document that it comes from in the end."""
+        span = self.spans.get(item)
+        sources: set[str] = set()
+        while span is not None and span.source in self.spans:
+            outer = self.spans[span.source]
+            sources.add(span.source)
+            if outer.source in sources:
+                break
+            span = Span(outer.source, outer.start + span.start, outer.start + span.end)
+        return span

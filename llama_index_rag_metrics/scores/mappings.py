@@ -146,7 +146,7 @@ def label_digests(relevance: Mapping[str, RelevanceLike]) -> LazyMapping[str]:
 
 def label_digest(labels: RelevanceLike) -> str:
     """A short digest of a query's labels."""
-    judged = Relevance.of(labels)
+    judged = Relevance(labels)
     grades = sorted((str(item), float(grade)) for item, grade in judged.grades.items())
     groups = sorted(sorted(map(str, group)) for group in judged.alternatives or ())
     encoded = json.dumps([grades, groups], separators=(",", ":"))

@@ -294,7 +294,7 @@ def test_a_notebook_shows_stages_and_escapes() -> None:
 
 def test_a_group_that_is_still_met_is_no_loss() -> None:
     dataset = RetrievalDataset(
-        {"q": "one"}, {"q": Relevance.groups([["a", "c"]])}, {item: item for item in "abc"}
+        {"q": "one"}, {"q": Relevance(groups=[["a", "c"]])}, {item: item for item in "abc"}
     )
     drop = Postprocessor(
         function=lambda nodes: [each for each in nodes if each.node.node_id != "a"]

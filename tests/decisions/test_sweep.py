@@ -354,7 +354,7 @@ def test_an_index_and_chunks_that_one_set_of_labels_judges() -> None:
     """Spans: what the chunks are doesn't matter, as a look at the whole document shows."""
     document = Document(doc_id="book", text=" ".join(f"word{number}" for number in range(300)))
     start = document.text.index("word100")
-    wanted = Relevance.of_spans([("book", start, start + 70)])
+    wanted = Relevance(spans=[("book", start, start + 70)])
     dataset = RetrievalDataset({"q": "word100"}, {"q": wanted}, {"book": document.text})
 
     def build(chunk_size: int) -> VectorStoreIndex:

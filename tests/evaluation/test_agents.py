@@ -173,7 +173,7 @@ def test_reports_say_by_which_call_an_agent_had_found_each_hop() -> None:
     questions = RetrievalDataset(
         queries={question: question for question in script},
         relevance={
-            question: Relevance.facets({"hop 1": [start], "hop 2": [end]})
+            question: Relevance(facets={"hop 1": [start], "hop 2": [end]})
             for question, (start, end) in hops.items()
         },
     )

@@ -20,7 +20,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 TEXT = " ".join(f"Sentence number {n} tells of the moon number {n}." for n in range(60))
 WANTED = TEXT[300:420]
 DATASET = RetrievalDataset(
-    {"q": "which moon?"}, {"q": Relevance.of_spans([("moons", 300, 420)])}, corpus={"moons": TEXT}
+    {"q": "which moon?"}, {"q": Relevance(spans=[("moons", 300, 420)])}, corpus={"moons": TEXT}
 )
 NAMES = ["span_recall", "span_precision", "span_f1", "span_iou", "span_recall@1"]
 
@@ -76,7 +76,7 @@ def test_nodes_cut_from_nodes() -> None:
     wanted = [leaf for leaf in leaves if TEXT.find(leaf.get_content()) > len(TEXT) // 2][:2]
     start = TEXT.find(wanted[0].get_content())
     end = TEXT.find(wanted[1].get_content()) + len(wanted[1].get_content())
-    labels = Relevance.of_spans([("moons", start, end)])
+    labels = Relevance(spans=[("moons", start, end)])
     by_text = RetrievalDataset({"q": "?"}, {"q": labels}, corpus={"moons": TEXT})
     searched = evaluate(lambda query: wanted, by_text, NAMES[:1])
     # the blank between the two chunks belongs to neither
@@ -112,9 +112,9 @@ def test_formats_hold_places_and_facets(tmp_path: Path, name: str) -> None:
     dataset = RetrievalDataset(
         {"a": "?", "b": "?", "c": "?"},
         {
-            "a": Relevance.of_spans([("d", 0, 9), ("d", 5, 12)], [2, 1]),
-            "b": Relevance.facets({"x": ["d1", "d2"], "y": ["d2"]}, weights={"y": 2}),
-            "c": Relevance.facets({"x": ["d1"]}).with_spans({"d1": ("d", 3, 4)}),
+            "a": Relevance(spans=[("d", 0, 9), ("d", 5, 12)], grades=[2, 1]),
+            "b": Relevance(facets={"x": ["d1", "d2"], "y": ["d2"]}, weights={"y": 2}),
+            "c": Relevance(facets={"x": ["d1"]}, spans={"d1": ("d", 3, 4)}),
         },
     )
     path = tmp_path / name
@@ -126,7 +126,7 @@ def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
     """A node of a document with a title holds one line more than the document's text."""
     text = "Enceladus has geysers. " * 3 + "Triton is cold."
     start = text.index("Triton")
-    label = Relevance.of_spans([("moons", start, len(text))])
+    label = Relevance(spans=[("moons", start, len(text))])
     dataset = RetrievalDataset(
         {"q": "Triton"}, {"q": label}, {"moons": text}, titles={"moons": "M"}
     )
@@ -142,7 +142,7 @@ def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
 
 
 def test_of_a_document_that_was_cut_only_what_was_retrieved_counts() -> None:
-    label = Relevance.of_spans([("moons", 100, 200)])
+    label = Relevance(spans=[("moons", 100, 200)])
     dataset = RetrievalDataset({"q": "?"}, {"q": label}, {"moons": TEXT})
     names = ["span_recall", "span_precision"]
     # of characters 100 to 199 those from 138 on; another text is nowhere; an id is all of it

@@ -63,7 +63,7 @@ def test_a_plain_retriever_has_no_sessions() -> None:
 
 
 def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
-    relevance = {query_id: Relevance.facets({"planet": ["a"]}) for query_id in ("q1", "q2")}
+    relevance = {query_id: Relevance(facets={"planet": ["a"]}) for query_id in ("q1", "q2")}
     once, again = (
         Run({query_id: combine_calls([Call([item])]) for query_id in relevance}) for item in "ax"
     )

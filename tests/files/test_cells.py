@@ -120,7 +120,7 @@ def test_texts(tmp_path: Path, table: Table, name: str, text: str, texts: list[s
         ('["d1", "d2"]', Relevance(["d1", "d2"])),
         ("[1, 2]", Relevance(["1", "2"])),
         ('{"d1": 2, "d2": 0.5}', Relevance({"d1": 2, "d2": 0.5})),
-        ('[["a", "b"], ["c"]]', Relevance.groups([["a", "b"], ["c"]])),
+        ('[["a", "b"], ["c"]]', Relevance(groups=[["a", "b"], ["c"]])),
         ("[]", Relevance([])),
         *((text, Relevance([text])) for text in [*ONE, "{{}}", "{['a']}"]),
         *((json.dumps([text]), Relevance([text])) for text in SEVERAL),

@@ -35,7 +35,7 @@ def test_relevance_in_every_form_becomes_relevance() -> None:
     assert relevance == {
         "a": Relevance(["d"]),
         "b": Relevance({"d": 0.5}),
-        "c": Relevance.groups([["d", "e"]]),
+        "c": Relevance(groups=[["d", "e"]]),
         "d": Relevance(["d"]),
     }
     assert relevance["c"].alternatives == (("d", "e"),)
@@ -262,8 +262,8 @@ def test_pandas_with_numpy_values_and_other_names() -> None:
     )
     dataset = RetrievalDataset.load(frame, corpus=corpus, name="autorag")
     assert dataset.relevance == {
-        "1": Relevance.groups([["d1", "d2"]]),
-        "2": Relevance.groups([["d3"], ["d4"]]),
+        "1": Relevance(groups=[["d1", "d2"]]),
+        "2": Relevance(groups=[["d3"], ["d4"]]),
     }
     assert dataset.metadata == {"1": {"year": 1957}}
     assert dataset.corpus == {"d1": "one", "d2": "two"}

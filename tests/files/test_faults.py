@@ -106,8 +106,8 @@ def test_files_that_are_no_text(tmp_path: Path, start: bytes, said: str) -> None
 ROWS: list[tuple[dict[str, Any], Relevance]] = [
     ({"expected_ids": ["a", "b"], "grades": [3, 1]}, Relevance({"a": 3, "b": 1})),
     ({"expected_ids": ["a", "b"], "scores": [3, 1]}, Relevance({"a": 3, "b": 1})),
-    ({"retrieval_gt": [["a"], ["b", "c"]]}, Relevance.groups([["a"], ["b", "c"]])),
-    ({"expected_spans": [["h", 1, 5]], "grades": [2]}, Relevance.of_spans([("h", 1, 5)], [2])),
+    ({"retrieval_gt": [["a"], ["b", "c"]]}, Relevance(groups=[["a"], ["b", "c"]])),
+    ({"expected_spans": [["h", 1, 5]], "grades": [2]}, Relevance(spans=[("h", 1, 5)], grades=[2])),
 ]
 
 

@@ -29,7 +29,9 @@ GRADES = st.floats(-4, 4, allow_nan=False) | st.integers(-2, 5)
 RELEVANCE = (
     st.dictionaries(IDS, GRADES, max_size=4).map(Relevance)
     | st.lists(IDS, max_size=4).map(Relevance)
-    | st.lists(st.lists(IDS, min_size=1, max_size=3), min_size=1, max_size=3).map(Relevance.groups)
+    | st.lists(st.lists(IDS, min_size=1, max_size=3), min_size=1, max_size=3).map(
+        lambda groups: Relevance(groups=groups)
+    )
 )
 PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 METADATA = st.dictionaries(st.text(max_size=5), PLAIN | st.lists(PLAIN, max_size=2), max_size=3)
@@ -119,7 +121,7 @@ def test_jsonl_by_hand(tmp_path: Path) -> None:
     assert dataset.relevance == {
         "q1": Relevance(["d1", "2"]),
         "x": Relevance({"d1": 2}),
-        "q4": Relevance.groups([["a", "b"], ["c"]]),
+        "q4": Relevance(groups=[["a", "b"], ["c"]]),
     }
     assert dataset.metadata == {"x": {"lang": "en", "n": 1}}
     assert dataset.expected_texts == {"q4": ["t"]}

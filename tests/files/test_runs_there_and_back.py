@@ -146,13 +146,13 @@ def test_qrels_there_and_back(folder: Path, form: str, qrels: dict[str, dict[str
 
 
 def test_labels_that_a_format_cannot_hold(tmp_path: Path) -> None:
-    fraction, grouped, nothing = {"d": 0.5}, Relevance.groups([["a", "b"], ["c"]]), Relevance([])
+    fraction, grouped, nothing = {"d": 0.5}, Relevance(groups=[["a", "b"], ["c"]]), Relevance([])
     for name, judged in (
         ("a.trec", fraction),
         ("a.trec", grouped),
         ("a.trec", nothing),
         ("a.parquet", grouped),
-        ("a.parquet", Relevance.facets({"x": ["a"]})),
+        ("a.parquet", Relevance(facets={"x": ["a"]})),
     ):
         with pytest.raises(InvalidInput):
             write_qrels({"q": judged}, tmp_path / name)
@@ -165,7 +165,7 @@ def test_labels_that_a_format_cannot_hold(tmp_path: Path) -> None:
         ("a.parquet", nothing),
     ):
         write_qrels({"q": judged}, tmp_path / name)
-        assert read_qrels(tmp_path / name) == {"q": Relevance.of(judged)}
+        assert read_qrels(tmp_path / name) == {"q": Relevance(judged)}
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "json", "arrow"])

@@ -87,7 +87,7 @@ def test_what_is_no_corpus(corpus: Any) -> None:
 
 PAIRS = [("d1", 2), ("d2", 0.5)]
 LABELLED: list[Callable[[Any], object]] = [
-    Relevance.of,
+    Relevance,
     lambda pairs: RetrievalDataset({"q1": "why?"}, {"q1": pairs}),
     lambda pairs: RetrievalDataset.load([{"query": "why?", "expected_ids": pairs}]),
     lambda pairs: RetrievalDataset.load({"queries": {"q1": "why?"}, "relevance": {"q1": pairs}}),
@@ -104,8 +104,6 @@ def test_grades_in_pairs(label: Callable[[Any], object], pairs: Any) -> None:
 
 
 def test_pairs_elsewhere() -> None:
-    with pytest.raises(InvalidInput, match=r"for grades, {id: grade}"):
-        Relevance([("d1", 2)])  # type: ignore[list-item]
     with pytest.raises(InvalidInput, match=r"such as {'q1': \['d1'\]}"):
         RetrievalDataset({"q1": "why?"}, [("q1", "d1")])  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=r"such as {'q1': 'Why\?'}"):

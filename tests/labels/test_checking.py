@@ -159,7 +159,7 @@ class TestDrift:
         places = [("moons.txt", start, start + len(MOONS["triton"]))]
         dataset = RetrievalDataset(
             {"q": "Which moon orbits the wrong way round?"},
-            {"q": Relevance.of_spans(places)},
+            {"q": Relevance(spans=places)},
             {"moons.txt": document},
         )
 

@@ -134,7 +134,7 @@ class TestAnswers:
 
     def test_by_the_place_of_the_label(self) -> None:
         place = ("t", TRITON.index("Its"), len(TRITON))
-        relevance = Relevance(["t"]).with_spans({"t": place})
+        relevance = Relevance(["t"], spans={"t": place})
         moved = move_labels(moons(relevance), self.HALVES)
         assert moved.dataset.relevance == {"q": ["b"]}
 
@@ -184,17 +184,17 @@ class TestRelevance:
         assert together.dataset.relevance["q"].alternatives == (("n",), ("n",))
 
     def test_a_facet_that_nothing_supplied_stays(self) -> None:
-        facets = Relevance.facets({"where": ["t"], "what": []})
+        facets = Relevance(facets={"where": ["t"], "what": []})
         moved = move_labels(moons(facets), {"n1": TRITON, "n2": IO})
-        assert moved.dataset.relevance["q"] == Relevance.facets({"where": ["n1"], "what": []})
+        assert moved.dataset.relevance["q"] == Relevance(facets={"where": ["n1"], "what": []})
 
     def test_facets_stay_facets(self) -> None:
-        facets = Relevance.facets({"where": ["t"], "what": ["t", "i"]}, weights={"what": 2})
+        facets = Relevance(facets={"where": ["t"], "what": ["t", "i"]}, weights={"what": 2})
 
         moved = move_labels(moons(facets), {"n1": TRITON, "n2": IO})
 
-        assert moved.dataset.relevance["q"] == Relevance.facets(
-            {"where": ["n1"], "what": ["n1", "n2"]}, weights={"what": 2}
+        assert moved.dataset.relevance["q"] == Relevance(
+            facets={"where": ["n1"], "what": ["n1", "n2"]}, weights={"what": 2}
         )
 
     def test_unjudged_questions_stay_unjudged(self) -> None:
@@ -236,7 +236,7 @@ class TestPlaces:
     def test_a_copy_of_the_text_elsewhere_isnt_labelled(self) -> None:
         nodes = pieces(self.DOCUMENT)
         last = len(self.DOCUMENT) - len(IO)
-        relevance = Relevance.of_spans([("d", last, len(self.DOCUMENT))])
+        relevance = Relevance(spans=[("d", last, len(self.DOCUMENT))])
         dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})
 
         moved = move_labels(dataset, nodes)
@@ -249,7 +249,7 @@ class TestPlaces:
         above = "Somebody wrote a new first paragraph. "
         nodes = pieces(above + self.DOCUMENT)
         last = len(self.DOCUMENT) - len(IO)
-        relevance = Relevance.of_spans([("d", last, len(self.DOCUMENT))])
+        relevance = Relevance(spans=[("d", last, len(self.DOCUMENT))])
         dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})
 
         moved = move_labels(dataset, nodes)
@@ -284,9 +284,11 @@ def spans_dataset() -> RetrievalDataset:
     with (SPANS / "questions.csv").open(newline="") as file:
         for n, row in enumerate(csv.DictReader(file)):
             questions[f"q{n}"] = row["question"]
-            relevance[f"q{n}"] = Relevance.of_spans(
-                (row["corpus_id"], reference["start_index"], reference["end_index"])
-                for reference in json.loads(row["references"])
+            relevance[f"q{n}"] = Relevance(
+                spans=(
+                    (row["corpus_id"], reference["start_index"], reference["end_index"])
+                    for reference in json.loads(row["references"])
+                )
             )
     return RetrievalDataset(questions, relevance, corpus)
 
@@ -311,7 +313,7 @@ def test_scores_by_new_ids_are_those_of_the_span_matcher(edited: bool) -> None:
     moved = move_labels(dataset, nodes)
     retriever = bm25(nodes, 10)
 
-    placed = {key: Relevance(labels).with_spans(spans) for key, labels in dataset.relevance.items()}
+    placed = {key: Relevance(labels, spans=spans) for key, labels in dataset.relevance.items()}
     by_place = evaluate(
         retriever, RetrievalDataset(dataset.queries, placed), metrics=BY_NODE, matcher="span"
     )

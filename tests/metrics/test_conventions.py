@@ -71,7 +71,7 @@ def test_alone_to_the_last_bit_as_in_the_batch(case: Case, batch: Scores) -> Non
 def test_on_the_stock_evaluator(case: Case) -> None:
     evaluator = RetrieverEvaluator(metrics=metrics(case.values), retriever=Returning(case))
     is_plain = isinstance(case.expected, list) and isinstance(case.expected[0], str)
-    expected: Any = case.expected if is_plain else Relevance.of(case.expected)
+    expected: Any = case.expected if is_plain else Relevance(case.expected)
     result = evaluator.evaluate("a question", expected_ids=expected)
     assert result.metric_vals_dict == case.values
 

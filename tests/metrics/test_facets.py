@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 pytestmark = pytest.mark.peers
 
-HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 3})
+HOPS = Relevance(facets={"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 3})
 
 
 def score(name: str, ranking: list[str], relevance: Relevance = HOPS) -> float:
@@ -53,8 +53,8 @@ def test_by_hand(name: str, ranking: list[str], value: float) -> None:
 
 @pytest.mark.parametrize("ranking", [["b", "c"], ["b", "a", "c"], ["a", "x"], []])
 def test_the_ideal_ranking_has_nothing_below_min_grade(ranking: list[str]) -> None:
-    graded = Relevance.facets({"x": ["a", "b"], "y": ["c"]}, grades={"a": 1, "b": 3, "c": 2})
-    without_a = Relevance.facets({"x": ["b"], "y": ["c"]})
+    graded = Relevance(facets={"x": ["a", "b"], "y": ["c"]}, grades={"a": 1, "b": 3, "c": 2})
+    without_a = Relevance(facets={"x": ["b"], "y": ["c"]})
     for cutoff in ("", "@3"):
         strict = score(f"alpha_ndcg(min_grade=2){cutoff}", ranking, graded)
         assert strict == score(f"alpha_ndcg{cutoff}", ranking, without_a)
@@ -73,7 +73,7 @@ def test_without_facets_every_relevant_item_is_one() -> None:
     [
         copy.deepcopy(HOPS),
         pickle.loads(pickle.dumps(HOPS)),
-        Relevance.of(json.loads(json.dumps(HOPS.to_plain()))),
+        Relevance(json.loads(json.dumps(HOPS.to_plain()))),
         Relevance(HOPS),
         eval(repr(HOPS)),
     ],
@@ -85,8 +85,8 @@ def test_names_and_weights_stay(again: Relevance) -> None:
 
 
 def test_weights_and_names_tell_facets_apart() -> None:
-    assert Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}) != HOPS
-    assert Relevance.groups([["a", "b"], ["c"]]) != HOPS
+    assert Relevance(facets={"hop 1": ["a", "b"], "hop 2": ["c"]}) != HOPS
+    assert Relevance(groups=[["a", "b"], ["c"]]) != HOPS
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_weights_and_names_tell_facets_apart() -> None:
 )
 def test_what_is_refused(facets: Any, weights: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        Relevance.facets(facets, weights=weights)
+        Relevance(facets=facets, weights=weights)
 
 
-NEEDED = Relevance.facets({"hop 1": ["a"], "hop 2": []}, weights={"hop 2": 3}, grades={"b": 0})
+NEEDED = Relevance(facets={"hop 1": ["a"], "hop 2": []}, weights={"hop 2": 3}, grades={"b": 0})
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_nothing_supplies_counts_as_missed(name: str, score: float) -> None
 
 
 def test_what_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
-    again = [Relevance.of(NEEDED.to_plain()), pickle.loads(pickle.dumps(NEEDED)), Relevance(NEEDED)]
+    again = [Relevance(NEEDED.to_plain()), pickle.loads(pickle.dumps(NEEDED)), Relevance(NEEDED)]
     assert again == [NEEDED] * 3
     assert eval(repr(NEEDED)) == NEEDED
     assert NEEDED.alternatives == (("a",), ())
@@ -136,7 +136,7 @@ def test_what_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
     assert [[item.id for item in need] for need in answers.wanted] == [["a"], ["hop 2"]]
     assert any("'hop 2' not found" in remark for remark in answers.remarks)
     results.to_html(tmp_path / "page.html")
-    nothing = score_rankings({"q": Relevance.facets({"hop": []})}, {"q": ["b"]}, ["facet_recall"])
+    nothing = score_rankings({"q": Relevance(facets={"hop": []})}, {"q": ["b"]}, ["facet_recall"])
     assert list(nothing.excluded) == ["q"]
 
 
@@ -181,7 +181,7 @@ def test_equal_to_ndeval(alpha: float) -> None:
                     facets.setdefault(facet, []).append(document)
                     qrels.append((topic, facet, document, 1))
         if facets:
-            relevance[topic] = Relevance.facets(facets)
+            relevance[topic] = Relevance(facets=facets)
             pool = [*documents, "x1", "x2", "x3"]
             rankings[topic] = rng.sample(pool, rng.randint(1, len(pool)))
     theirs = {

@@ -86,7 +86,7 @@ def _large_batch(n_queries: int, depth: int) -> list[Query]:
         if number % 3:
             relevance = Relevance(dict(zip(judged, grades, strict=True)))
         else:
-            relevance = Relevance.groups(np.array_split(judged, depth // 5))
+            relevance = Relevance(groups=np.array_split(judged, depth // 5))
         rng.shuffle(ranking)
         batch.append(Query(relevance, ranking))
     return batch
@@ -150,9 +150,9 @@ def regrouped(relevance: Relevance, groups: Sequence[Sequence[str]]) -> Relevanc
     """Other members of the same groups or facets, whose weights stay."""
     names, weights = relevance.facet_names, relevance.weights
     if names is None or weights is None:
-        return Relevance.groups(groups)
+        return Relevance(groups=groups)
     members = dict(zip(names, groups, strict=True))
-    return Relevance.facets(members, weights=dict(zip(names, weights, strict=True)))
+    return Relevance(facets=members, weights=dict(zip(names, weights, strict=True)))
 
 
 @given(drawn=chosen(), query=queries(), seed=st.integers())

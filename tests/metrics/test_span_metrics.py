@@ -83,7 +83,7 @@ def test_alone_and_in_a_batch() -> None:
     for _ in range(40):
         starts = rng.integers(0, 900, 8).tolist()
         spans = [Span(f"d{number % 3}", start, start + 60) for number, start in enumerate(starts)]
-        batch.append((Relevance.of_spans(spans[:3]), Ranking(list("abcde"), spans=spans[3:])))
+        batch.append((Relevance(spans=spans[:3]), Ranking(list("abcde"), spans=spans[3:])))
     relevance, rankings = map(list, zip(*batch, strict=True))
     together = score_rankings(relevance, rankings, SPAN_NAMES)
     for number, (judged, ranking) in enumerate(batch):
@@ -93,7 +93,9 @@ def test_alone_and_in_a_batch() -> None:
         ]
 
 
-PLACED = Relevance({"p": 2, "q": 0}).with_spans({"p": ("moons.txt", 3, 9), "other": ("x", 0, 1)})
+PLACED = Relevance(
+    Relevance({"p": 2, "q": 0}), spans={"p": ("moons.txt", 3, 9), "other": ("x", 0, 1)}
+)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ PLACED = Relevance({"p": 2, "q": 0}).with_spans({"p": ("moons.txt", 3, 9), "othe
     [
         copy.deepcopy(PLACED),
         pickle.loads(pickle.dumps(PLACED)),
-        Relevance.of(json.loads(json.dumps(PLACED.to_plain()))),
+        Relevance(json.loads(json.dumps(PLACED.to_plain()))),
         Relevance(PLACED),
         eval(repr(PLACED)),
     ],
@@ -114,26 +116,26 @@ def test_places_stay(again: Relevance) -> None:
 
 
 def test_facets_with_places() -> None:
-    hops = Relevance.facets({"hop 1": ["p"]}).with_spans({"p": ("moons.txt", 3, 9)})
-    assert Relevance.of(hops.to_plain()) == hops
+    hops = Relevance(facets={"hop 1": ["p"]}, spans={"p": ("moons.txt", 3, 9)})
+    assert Relevance(hops.to_plain()) == hops
     assert hops.facet_names == ("hop 1",)
 
 
 def test_what_is_missing_is_said() -> None:
     with pytest.raises(InvalidInput, match="the spans of what was retrieved"):
         score_rankings([PLACED], [["a"]], "span_recall")
-    with pytest.raises(InvalidInput, match=r"Relevance\.of_spans"):
+    with pytest.raises(InvalidInput, match=r"Relevance\(spans="):
         score_rankings([["p"]], [Ranking(["a"], spans=[Span("m", 0, 1)])], "span_recall")
     with pytest.raises(InvalidInput, match="places of what was expected"):
         metric("span_recall").compute("", ["p"], ["a"])
     with pytest.raises(InvalidInput, match="grades"):
-        Relevance.of_spans([("m", 0, 1)], [1, 2])
+        Relevance(spans=[("m", 0, 1)], grades=[1, 2])
     with pytest.raises(InvalidInput, match=r"grades of 'm\[0:1\]': expected one grade"):
-        Relevance.of_spans([("m", 0, 1), ("m", 0, 1)], [1, 2])
+        Relevance(spans=[("m", 0, 1), ("m", 0, 1)], grades=[1, 2])
     with pytest.raises(InvalidInput, match="passage 1"):
-        Relevance.of_spans([("m", 5, 5)])
+        Relevance(spans=[("m", 5, 5)])
 
 
 def test_a_place_given_twice_is_one_passage() -> None:
-    twice = Relevance.of_spans([("m", 0, 5), ("n", 0, 5), ("m", 0, 5)], grades=[2, 1, 2])
-    assert twice == Relevance.of_spans([("m", 0, 5), ("n", 0, 5)], grades=[2, 1])
+    twice = Relevance(spans=[("m", 0, 5), ("n", 0, 5), ("m", 0, 5)], grades=[2, 1, 2])
+    assert twice == Relevance(spans=[("m", 0, 5), ("n", 0, 5)], grades=[2, 1])

@@ -109,7 +109,7 @@ def test_rows_with_and_without_grades() -> None:
 
 def test_groups() -> None:
     frame = pl.DataFrame({"retrieved_ids": [["a", "b"]], "expected_ids": [[["b", "c"], ["d"]]]})
-    theirs = judge([Relevance.groups([["b", "c"], ["d"]])], [["a", "b"]])
+    theirs = judge([Relevance(groups=[["b", "c"], ["d"]])], [["a", "b"]])
     assert_same_bits(judge_table(frame), theirs)
 
 

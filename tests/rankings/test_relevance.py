@@ -27,7 +27,6 @@ def test_as_a_list_it_holds_what_has_a_grade_above_zero() -> None:
     assert isinstance(relevance, list)
     assert list(relevance) == ["d1", "d2"]
     assert dict(relevance.grades) == GRADED
-    assert relevance.is_graded
     assert relevance.alternatives is None
 
 
@@ -35,11 +34,10 @@ def test_ids_have_grade_one_each_and_count_once() -> None:
     relevance = Relevance(["b", "a", "b"])
     assert list(relevance) == ["b", "a"]
     assert dict(relevance.grades) == {"b": 1, "a": 1}
-    assert not relevance.is_graded
 
 
 def test_groups() -> None:
-    relevance = Relevance.groups([["a1", "a2", "a1"], ["b", "a2"]])
+    relevance = Relevance(groups=[["a1", "a2", "a1"], ["b", "a2"]])
     assert list(relevance) == ["a1", "a2", "b"]
     assert relevance.alternatives == (("a1", "a2"), ("b", "a2"))
     assert set(relevance.grades.values()) == {1}
@@ -53,25 +51,24 @@ def test_groups() -> None:
         (iter(["a", "b"]), Relevance(["a", "b"])),
         (np.array(["a", "b"]), Relevance(["a", "b"])),
         ({"a": 2}, Relevance({"a": 2})),
-        ([["a", "b"], ["c"]], Relevance.groups([["a", "b"], ["c"]])),
-        ([("a", "b"), {"c"}], Relevance.groups([["a", "b"], ["c"]])),
+        ([["a", "b"], ["c"]], Relevance(groups=[["a", "b"], ["c"]])),
+        ([("a", "b"), {"c"}], Relevance(groups=[["a", "b"], ["c"]])),
         ([], Relevance()),
-        (Relevance.groups([["a"]]), Relevance.groups([["a"]])),
+        (Relevance(groups=[["a"]]), Relevance(groups=[["a"]])),
     ],
 )
 def test_every_accepted_form(form: Any, same: Relevance) -> None:
-    assert Relevance.of(form) == same
+    assert Relevance(form) == same
 
 
 @pytest.mark.parametrize("form", [3, 0.5, None, "d1", b"d1"])
 def test_other_forms_are_refused(form: Any) -> None:
     with pytest.raises(InvalidInput, match="expected_ids: expected a list of ids or a mapping"):
-        Relevance.of(form)
+        Relevance(form)
 
 
 def test_a_relevance_stays_what_it_is() -> None:
-    grouped = Relevance.groups([["a", "b"]])
-    assert Relevance.of(grouped) is grouped
+    grouped = Relevance(groups=[["a", "b"]])
     assert Relevance(grouped) == grouped
 
 
@@ -125,7 +122,7 @@ def test_equality_sees_grades_and_groups() -> None:
     assert Relevance({"a": 1}) != Relevance({"a": 2})
     assert not Relevance({"a": 1}) == Relevance({"a": 2})  # noqa: SIM201
     assert Relevance({"a": 1, "b": 0}) != Relevance({"a": 1})
-    assert Relevance.groups([["a", "b"]]) != Relevance(["a", "b"])
+    assert Relevance(groups=[["a", "b"]]) != Relevance(["a", "b"])
     assert Relevance({"a": 3}) == ["a"]
     assert Relevance({"a": 3}) != ["b"]
 
@@ -145,7 +142,7 @@ def test_copies_pickle_and_plain_forms_hold_all_of_it(query: Query) -> None:
         assert other == relevance
         assert list(other) == list(relevance)
         assert list(other.grades.items()) == list(relevance.grades.items())
-    assert Relevance.of(json.loads(json.dumps(relevance.to_plain()))) == relevance
+    assert Relevance(json.loads(json.dumps(relevance.to_plain()))) == relevance
 
 
 @pytest.mark.parametrize(
@@ -153,7 +150,7 @@ def test_copies_pickle_and_plain_forms_hold_all_of_it(query: Query) -> None:
     [
         (Relevance(["a", "b"]), ["a", "b"]),
         (Relevance({"a": 1, "b": 0}), {"a": 1, "b": 0}),
-        (Relevance.groups([["a"], ["b"]]), [["a"], ["b"]]),
+        (Relevance(groups=[["a"], ["b"]]), [["a"], ["b"]]),
         (Relevance(), []),
     ],
 )
@@ -186,14 +183,14 @@ def test_any_real_number_is_a_grade(grade: Any) -> None:
         (5, "a list of ids or a mapping"),
         (["a", None], "an id, got None"),
         ({None: 1}, "an id, got None"),
-        (["a", ["b"]], r"an id, got \['b'\]. For groups, use Relevance.groups"),
-        ([np.array(["a"]), np.array(["b"])], "For groups, use Relevance.groups"),
+        (["a", ["b"]], r"an id, got \['b'\]. For groups, use Relevance"),
+        ([np.array(["a"]), np.array(["b"])], "For groups, use Relevance"),
         ([("a", ["b"])], r"an id, got \['b'\]"),
     ],
 )
 def test_what_is_no_relevance(form: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        Relevance.of(form) if isinstance(form, (list, dict)) else Relevance(form)
+        Relevance(form)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +205,7 @@ def test_what_is_no_relevance(form: Any, words: str) -> None:
 )
 def test_what_is_no_group(groups: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        Relevance.groups(groups)
+        Relevance(groups=groups)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +224,7 @@ def test_a_list_of_lists_is_groups_for_compute() -> None:
 
 
 def test_groups_are_binary_under_a_stricter_grade() -> None:
-    relevance: Mapping[str, float] | Relevance = Relevance.groups([["a"], ["b"]])
+    relevance: Mapping[str, float] | Relevance = Relevance(groups=[["a"], ["b"]])
     assert GroupRecall(min_grade=2).compute("", relevance, ["a"]).score == 0
     # at any threshold up to 1, the first of two groups
     assert GroupRecall(min_grade=0.5).compute("", relevance, ["a"]).score == 0.5
@@ -245,7 +242,7 @@ def test_a_fractional_grade_is_not_relevant_by_default() -> None:
 
 
 class TestGradedGroups:
-    GRADED = Relevance.groups([["a1", "a2"], ["b"]], grades={"a1": 3, "c": 0})
+    GRADED = Relevance(groups=[["a1", "a2"], ["b"]], grades={"a1": 3, "c": 0})
 
     def test_ids_keep_their_grades(self) -> None:
         assert dict(self.GRADED.grades) == {"a1": 3, "a2": 1, "b": 1, "c": 0}
@@ -256,15 +253,15 @@ class TestGradedGroups:
         "relevance",
         [
             GRADED,
-            Relevance.facets({"x": ["a"], "y": ["b"]}, weights={"y": 2}, grades={"a": 2, "n": 0}),
+            Relevance(facets={"x": ["a"], "y": ["b"]}, weights={"y": 2}, grades={"a": 2, "n": 0}),
         ],
     )
     def test_every_way_out_and_back(self, relevance: Relevance) -> None:
         plain = json.loads(json.dumps(relevance.to_plain()))
-        assert Relevance.of(plain) == relevance
+        assert Relevance(plain) == relevance
         assert pickle.loads(pickle.dumps(relevance)) == relevance
         assert eval(repr(relevance)) == relevance
-        assert relevance != Relevance.groups(relevance.alternatives or ())
+        assert relevance != Relevance(groups=relevance.alternatives or ())
 
     def test_metrics_see_grades_and_groups(self) -> None:
         # the gains of ranks 1 and 2 are 1 and 3; the ideal has 3 and 1
@@ -275,4 +272,4 @@ class TestGradedGroups:
 
     def test_what_is_in_a_group_is_relevant(self) -> None:
         with pytest.raises(InvalidInput, match=r"grade of 'a'.*above 0"):
-            Relevance.groups([["a"]], grades={"a": 0})
+            Relevance(groups=[["a"]], grades={"a": 0})

@@ -24,7 +24,7 @@ def test_as_if_only_these_had_been_retrieved(
 ) -> None:
     relevance = [Relevance(data.draw(GRADES)) for _ in rankings]
     if data.draw(st.booleans()):
-        relevance[0] = Relevance.groups([["a", "b"], ["b", "c"]])
+        relevance[0] = Relevance(groups=[["a", "b"], ["b", "c"]])
     shortened = [
         [item for item in ranking[:most] if not judged or judgements.grades.get(item, -1) >= 0]
         for ranking, judgements in zip(rankings, relevance, strict=True)

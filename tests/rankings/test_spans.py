@@ -31,7 +31,7 @@ from llama_index_rag_metrics import (
     evaluate,
     match_run,
 )
-from llama_index_rag_metrics.rankings.matching.places import NodePlaces, node_span
+from llama_index_rag_metrics.rankings.span import NodePlaces, node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 SENTENCES = [
@@ -80,7 +80,7 @@ class TestNodes:
 
 class TestMatching:
     def match(self, wanted: Span, retrieved: list[Span | None]) -> list[list[str]]:
-        labels = Relevance(["w"]).with_spans({"w": wanted})
+        labels = Relevance(["w"], spans={"w": wanted})
         dataset = RetrievalDataset({"q": "?"}, {"q": labels})
         ids = [f"n{number}" for number in range(len(retrieved))]
         return match_run(Run({"q": Ranking(ids, spans=retrieved)}), dataset, "span").stands_for["q"]
@@ -116,7 +116,7 @@ class TestEvaluator:
         chunks = self.chunks()
         middle = node_span(chunks[1].node)
         spans = {"p1": ("moons", middle.start + 5, middle.start + 50), "p2": ("shelf", 0, 9)}  # type: ignore[union-attr]
-        labels = Relevance(["p1", "p2"]).with_spans(spans)
+        labels = Relevance(["p1", "p2"], spans=spans)
         dataset = RetrievalDataset({"q": "?"}, {"q": labels})
         results = evaluate(Scripted({"?": chunks}), dataset, ["mrr", "recall"], matcher="span")
         assert results.scores.means == {"mrr": 0.5, "recall": 0.5}
@@ -144,7 +144,7 @@ class TestEvaluator:
     def test_spans_survive_the_journal(self, tmp_path: Path) -> None:
         retriever = Scripted({"?": [*self.chunks(), node("x", document="moons")]})
         spans = {"p1": ("moons", 0, 40), "p2": ("moons", 300, 340)}
-        dataset = RetrievalDataset({"q": "?"}, {"q": Relevance(list(spans)).with_spans(spans)})
+        dataset = RetrievalDataset({"q": "?"}, {"q": Relevance(list(spans), spans=spans)})
         first, again = (
             evaluate(
                 retriever, dataset, ["ndcg"], matcher="span", journal=tmp_path / "journal.jsonl"

@@ -240,7 +240,7 @@ class TestMatched:
         chunk = node("c1")
         chunk.node.start_char_idx, chunk.node.end_char_idx = 0, 50  # type: ignore[attr-defined]
         chunk.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
-        labels = Relevance(["geysers"]).with_spans({"geysers": ("moons.txt", 10, 40)})
+        labels = Relevance(["geysers"], spans={"geysers": ("moons.txt", 10, 40)})
         dataset = RetrievalDataset({"q": "geysers?"}, {"q": labels})
         results = evaluate(Scripted({"geysers?": [chunk]}), dataset, ["mrr"], matcher="span")
         assert self.below(shown(results, width=120), "q geysers?") == [

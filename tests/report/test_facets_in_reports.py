@@ -8,8 +8,8 @@ from llama_index_rag_metrics import EvaluationResults, Relevance, Run, metric, s
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.report.html import html_page
 
-HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop <2>": ["c"]})
-ONE = Relevance.facets({"hop 1": ["a"]})
+HOPS = Relevance(facets={"hop 1": ["a", "b"], "hop <2>": ["c"]})
+ONE = Relevance(facets={"hop 1": ["a"]})
 
 
 def results(rankings: dict[str, list[str]], name: str = "bm25") -> EvaluationResults:
@@ -37,7 +37,7 @@ def test_one_query_alone() -> None:
     computed = metric("facet_recall@2").compute("", HOPS, ["b", "x", "c"])
     assert computed.metadata == {"found": ["hop 1"], "missed": ["hop <2>"]}
     assert metric("facet_recall").compute("", HOPS, ["b", "c"]).metadata["missed"] == []
-    assert metric("complete").compute("", Relevance.groups([["a"]]), ["a"]).metadata == {}
+    assert metric("complete").compute("", Relevance(groups=[["a"]]), ["a"]).metadata == {}
 
 
 def test_markdown_and_page_say_it() -> None:

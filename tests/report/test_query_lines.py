@@ -201,7 +201,7 @@ def test_hits_are_green_in_a_terminal() -> None:
 
 
 def test_any_alternative_meets_a_need() -> None:
-    groups = Relevance.groups([["a", "b"], ["c"]])
+    groups = Relevance(groups=[["a", "b"], ["c"]])
     run = Run({"q": ["x", "b", "a"]})
     met = {"c": "never retrieved", "a or b": "rank 2"}
     assert where(run, "group_recall@5", groups) == met
@@ -211,7 +211,7 @@ def test_any_alternative_meets_a_need() -> None:
 
 
 def test_a_metric_of_spans_finds_what_overlaps() -> None:
-    wanted = Relevance.of_spans([("book", 0, 100), ("book", 300, 400)])
+    wanted = Relevance(spans=[("book", 0, 100), ("book", 300, 400)])
     ranking = Ranking(["n1", "n2"], spans=[Span("other", 0, 100), Span("book", 90, 200)])
     by_place = where(Run({"q": ranking}), "span_recall@5", wanted)
     # [90, 200) overlaps [0, 100), and nothing overlaps [300, 400)
@@ -295,7 +295,7 @@ def test_pickled_results_keep_the_texts_of_relevant_passages_alone() -> None:
 def test_the_text_of_a_place_is_cut_out_of_its_document() -> None:
     chunk = TextNode(text="one two", start_char_idx=0, end_char_idx=7)
     chunk.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
-    wanted = Relevance.of_spans([("book", 4, 13)])
+    wanted = Relevance(spans=[("book", 4, 13)])
     dataset = RetrievalDataset({"q": "x?"}, {"q": wanted}, {"book": "one two three"})
     script = Scripted({"x?": [NodeWithScore(node=chunk, score=1.0)]})
     found = evaluate(script, dataset, ["span_recall@5"])

@@ -89,7 +89,7 @@ def test_an_item_that_counts_for_the_metric_is_a_hit() -> None:
 
 
 def test_groups_are_met_once_where_the_metric_has_groups() -> None:
-    labels = Relevance.groups([["a1", "a2"], ["b"]])
+    labels = Relevance(groups=[["a1", "a2"], ["b"]])
     assert told(["a1", "b"], labels, "group_recall@5") == [
         "a1 [1] or a2 [1]: rank 1",
         "b [1]: rank 2",
@@ -99,18 +99,18 @@ def test_groups_are_met_once_where_the_metric_has_groups() -> None:
 
 
 def test_a_member_of_too_low_a_grade_meets_no_group() -> None:
-    labels = Relevance.groups([["a1", "a2"]], {"a1": 1, "a2": 3})
+    labels = Relevance({"a1": 1, "a2": 3}, groups=[["a1", "a2"]])
     ranking = ["a1", *(f"x{n}" for n in range(8)), "a2"]
     metric = "group_recall(min_grade=2)@5"
     assert told(ranking, labels, metric) == ["a2 [3]: rank 10, below the cutoff 5"]
-    assert told(["a1"], Relevance.groups([["a1"]]), metric) == [
+    assert told(["a1"], Relevance(groups=[["a1"]]), metric) == [
         "group 1: no relevant passage meets it"
     ]
 
 
 def test_a_facet_without_passages_is_named() -> None:
     # facet_recall is 2/3
-    labels = Relevance.facets({"x": ["a"], "y": [], "z": ["a"]})
+    labels = Relevance(facets={"x": ["a"], "y": [], "z": ["a"]})
     one = system(["a", "b"], labels, "facet_recall@5")
     story = query_answers("q", [one], "facet_recall@5")
     assert lines(story) == ["y: no relevant passage meets it", "a [1]: rank 1", "a [1]: rank 1"]
@@ -121,7 +121,7 @@ def test_a_facet_without_passages_is_named() -> None:
 
 @pytest.mark.parametrize("metrics", [["recall@5", "span_recall"], ["span_recall", "recall@5"]])
 def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> None:
-    labels = Relevance.of_spans([("doc", 100, 200), ("doc", 500, 600)])
+    labels = Relevance(spans=[("doc", 100, 200), ("doc", 500, 600)])
     # c1 overlaps the first; no id is that of a label
     spans = [Span("doc", 50, 220), Span("doc", 800, 900)]
     live = system(Ranking(["c1", "c2"], spans=spans), labels, *metrics)
@@ -136,14 +136,14 @@ def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> 
 
 
 def test_a_chunk_that_covers_two_places_has_one_rank() -> None:
-    labels = Relevance.of_spans([("doc", 0, 10), ("doc", 20, 30), ("doc", 40, 50)])
+    labels = Relevance(spans=[("doc", 0, 10), ("doc", 20, 30), ("doc", 40, 50)])
     spans = [Span("doc", 0, 30), Span("doc", 40, 50)]
     places = told(Ranking(["c1", "c2"], spans=spans), labels, "span_recall@2")
     assert [line.rpartition(": ")[2] for line in places] == ["rank 1", "rank 1", "rank 2"]
 
 
 def test_an_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
-    labels = Relevance(["c1"]).with_spans({"c1": ("doc", 0, 10)})
+    labels = Relevance(["c1"], spans={"c1": ("doc", 0, 10)})
     ranking = Ranking(["c1"], spans=[Span("doc", 500, 600)])
     (line,) = told(ranking, labels, "span_recall@5")
     assert line.endswith("never retrieved")
@@ -266,8 +266,8 @@ def labelled(draw: st.DrawFn) -> Relevance:
     groups = draw(st.lists(members, min_size=1, max_size=3))
     known = {name: grade or 1 for name, grade in grades.items()}
     if kind == "groups":
-        return Relevance.groups(groups, known)
-    return Relevance.facets({f"facet {n}": group for n, group in enumerate(groups)}, grades=known)
+        return Relevance(known, groups=groups)
+    return Relevance(facets={f"facet {n}": group for n, group in enumerate(groups)}, grades=known)
 
 
 @given(

@@ -48,7 +48,7 @@ def by_id() -> EvaluationResults:
 
 
 def by_group() -> EvaluationResults:
-    dataset = RetrievalDataset({"q": "volcanoes?"}, {"q": Relevance.groups([["c2", "c3"], ["c9"]])})
+    dataset = RetrievalDataset({"q": "volcanoes?"}, {"q": Relevance(groups=[["c2", "c3"], ["c9"]])})
     script = {"volcanoes?": [chunk("c1", RHEA), chunk("c2", IO)]}
     return evaluate(Scripted(script), dataset, ["group_mrr"])
 
@@ -57,7 +57,7 @@ def by_span() -> EvaluationResults:
     made = node("c1")
     made.node.start_char_idx, made.node.end_char_idx = 0, 50  # type: ignore[attr-defined]
     made.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
-    labels = Relevance(["geysers"]).with_spans({"geysers": ("moons.txt", 10, 40)})
+    labels = Relevance(["geysers"], spans={"geysers": ("moons.txt", 10, 40)})
     dataset = RetrievalDataset({"q": "geysers?"}, {"q": labels})
     return evaluate(Scripted({"geysers?": [made]}), dataset, ["mrr"], matcher="span")
 

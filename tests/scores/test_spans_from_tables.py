@@ -97,7 +97,7 @@ def test_a_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> N
         assert score_table(frame[row], names, no_relevant="zero").equals(together[row])
 
 
-WANTED = Relevance({"p": 2, "q": 0}).with_spans({"p": ("moons.txt", 100, 200)})
+WANTED = Relevance({"p": 2, "q": 0}, spans={"p": ("moons.txt", 100, 200)})
 FOUND = Ranking(["a", "b"], spans=[Span("moons.txt", 150, 350), None], tokens=[3, 4])
 
 
@@ -249,7 +249,7 @@ def test_a_selection_of_the_ranking(question: tuple[Relevance, Ranking], n: int)
 
 
 def test_judged_only_closes_up() -> None:
-    wanted = Relevance({"a": 1, "b": 0}).with_spans({"a": ("m", 0, 10)})
+    wanted = Relevance({"a": 1, "b": 0}, spans={"a": ("m", 0, 10)})
     ids, places = ["x", "b", "y", "a"], [Span("m", start, start + 4) for start in (0, 2, 4, 6)]
     ranking = Ranking(ids, spans=places)
     condensed = Ranking(["b", "a"], spans=[places[1], places[3]])
@@ -260,7 +260,7 @@ def test_judged_only_closes_up() -> None:
 
 def test_more_text_than_a_number_holds_is_refused() -> None:
     far = 2**40
-    wanted = [Relevance.of_spans([(f"d{n}", far - 2, far)]) for n in range(3)]
+    wanted = [Relevance(spans=[(f"d{n}", far - 2, far)]) for n in range(3)]
     rankings = [Ranking(["a"], spans=[Span(f"d{n}", far - 1, far)]) for n in range(3)]
     assert score_rankings(wanted, rankings, "span_recall").means["span_recall"] == 0.5
     with pytest.raises(InvalidInput, match="from 0 on"):

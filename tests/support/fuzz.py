@@ -77,7 +77,7 @@ def fuzz_names(rng: random.Random, _: Path) -> None:
 
 
 def fuzz_relevance(rng: random.Random, _: Path) -> None:
-    Relevance.of(value_of(rng))
+    Relevance(value_of(rng))
 
 
 def fuzz_rules(rng: random.Random, _: Path) -> None:

@@ -28,7 +28,7 @@ def questions(draw: st.DrawFn) -> tuple[Relevance, Ranking]:
     ids = draw(st.lists(st.sampled_from(sorted(chunks)), max_size=9)) if chunks else []
     tokens = [1 + ord(item) % 5 for item in ids]
     ranking = Ranking(ids, spans=[chunks[item] for item in ids], tokens=tokens)
-    return Relevance.of_spans(wanted, grades), ranking
+    return Relevance(spans=wanted, grades=grades), ranking
 
 
 def characters(spans: list[Span]) -> set[tuple[str, int]]:

@@ -103,12 +103,12 @@ def queries(draw: st.DrawFn) -> Query:
     else:
         group = st.lists(st.sampled_from(pool), min_size=1, max_size=4)
         groups = draw(st.lists(group, min_size=1, max_size=4))
-        relevance = Relevance.groups(groups)
+        relevance = Relevance(groups=groups)
         if draw(st.booleans()):
             names = [f"facet {number}" for number, _ in enumerate(groups)]
             weights = {name: draw(st.sampled_from([0.5, 1, 3])) for name in names}
             facets = dict(zip(names, groups, strict=True))
-            relevance = Relevance.facets(facets, weights=weights)
+            relevance = Relevance(facets=facets, weights=weights)
     return Query(relevance, draw(st.lists(st.sampled_from(pool), max_size=24)))
 
 

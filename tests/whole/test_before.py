@@ -71,13 +71,13 @@ def score_ids(row: dict[str, Any]) -> Scores:
 
 
 def score_groups(row: dict[str, Any]) -> Scores:
-    labels = {query: Relevance.groups(groups) for query, groups in row["labels"].items()}
+    labels = {query: Relevance(groups=groups) for query, groups in row["labels"].items()}
     return score_rankings(labels, row["rankings"], list(row["values"]))
 
 
 def score_spans(row: dict[str, Any]) -> Scores:
     labels = {
-        query: Relevance.of_spans([Span(*span) for span in spans])
+        query: Relevance(spans=[Span(*span) for span in spans])
         for query, spans in row["labels"].items()
     }
     rankings = {}

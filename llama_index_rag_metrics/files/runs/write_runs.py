@@ -97,7 +97,7 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
         q1 0 d1 2
         q1 0 d2 0
     """
-    relevance = {query_id: Relevance.of(judgements) for query_id, judgements in qrels.items()}
+    relevance = {query_id: Relevance(judgements) for query_id, judgements in qrels.items()}
     target, form = Path(path), _written_form(path)
     if form in WHOLE:
         records = [relevance_record(key, judgements) for key, judgements in relevance.items()]
@@ -125,7 +125,7 @@ def _written_form(path: str | os.PathLike[str]) -> str:
 def _run_records(
     run: Run, relevance: Mapping[str, RelevanceLike] | None
 ) -> Iterator[dict[str, Any]]:
-    judged = {key: Relevance.of(judgements) for key, judgements in (relevance or {}).items()}
+    judged = {key: Relevance(judgements) for key, judgements in (relevance or {}).items()}
     for repeat, rankings in enumerate(run.each_time, 1):
         for query_id, ranking in rankings.items():
             record = ranking_record(query_id, repeat, ranking)

@@ -272,7 +272,7 @@ def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judge
         return [
             Judgement(ItemKey(query_id, item), grade)
             for query_id, relevance in source.items()
-            for item, grade in Relevance.of(relevance).grades.items()
+            for item, grade in Relevance(relevance).grades.items()
         ]
     if isinstance(source, Sequence):
         judgements = [entry for entry in source if isinstance(entry, Judgement)]

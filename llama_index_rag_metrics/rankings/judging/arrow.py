@@ -126,7 +126,7 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
                 spans_by_id = {
                     item: span for item, span in zip(ids[row], places, strict=True) if span
                 }
-                relevance[row] = Relevance.of(relevance[row]).with_spans(spans_by_id)
+                relevance[row] = Relevance(relevance[row], spans=spans_by_id)
     rankings = [
         Ranking(items, tokens=counts, spans=places)
         for items, counts, places in zip(retrieved, tokens, spans, strict=True)
@@ -142,7 +142,7 @@ def _weighted(
         raise InvalidInput(f"{WEIGHTS} of {hashes.row_name(frame, row)}", len(weights), expected)
     names = [str(number) for number in range(len(groups))]
     facets = dict(zip(names, groups, strict=True))
-    return Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
+    return Relevance(facets=facets, weights=dict(zip(names, weights, strict=True)))
 
 
 def _read_spans(
@@ -192,7 +192,7 @@ def _read_tokens(frame: pl.DataFrame) -> IntArray:
 
 
 def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
-    """A table of labels by place alone, with the ids that `Relevance.of_spans` gives them."""
+    """A table of labels by place alone, with the ids that `Relevance(spans=...)` gives them."""
     if EXPECTED in frame.columns or EXPECTED_SPANS not in frame.columns:
         return frame
     ids = [

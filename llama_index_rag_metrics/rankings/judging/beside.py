@@ -140,7 +140,7 @@ class JudgedSpans:
             if spans is None and len(ids):
                 what, remedy = "the spans of what was retrieved", "Give Ranking(ids, spans=...)."
                 raise _lacking(SPANS, query, query_ids, ids, what, remedy)
-            judged = Relevance() if labels is None else Relevance.of(labels)
+            judged = Relevance() if labels is None else Relevance(labels)
             for item, span in (judged.spans or {}).items():
                 add(query, span, 0, judged.grades[item])
             for rank, place in enumerate(first_of_each(ids, spans or ()), 1):

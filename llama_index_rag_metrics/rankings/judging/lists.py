@@ -136,7 +136,9 @@ def judge_one(
     if ranking is None:
         raise InvalidInput("retrieved_ids", None, "ids, [] where nothing was retrieved")
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
-    judgements = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
+    judgements = relevance
+    if judgements is not None and not _is_plain(judgements):
+        judgements = _as_relevance(judgements)
     columns = {TOKENS: tokens, SPANS: spans}
     needs = [name for name, values in columns.items() if values is not None]
     if needs:
@@ -181,9 +183,13 @@ def _are_texts(ids: Iterable[Any]) -> bool:
 def _read_judgements(judgements: RelevanceLike | None) -> tuple[Judgements, Relevance | None]:
     if judgements is None:
         return {}, None
-    relevance = Relevance.of(judgements)
+    relevance = _as_relevance(judgements)
     _check_types(relevance.grades)
     return relevance.grades, None if relevance.alternatives is None else relevance
+
+
+def _as_relevance(labels: RelevanceLike) -> Relevance:
+    return labels if isinstance(labels, Relevance) else Relevance(labels)
 
 
 def _read_ranking(ranking: Any) -> list[str]:

@@ -70,7 +70,7 @@ class Expected:
         """Relevance and a text for each relevant or each judged id; or the texts alone."""
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InvalidInput("expected_texts", texts, "a list of texts")
-        judged = None if relevance is None else Relevance.of(relevance)
+        judged = None if relevance is None else Relevance(relevance)
         if texts and (judged is None or not judged.grades):
             named = {f"expected text {n}": text for n, text in enumerate(dict.fromkeys(texts), 1)}
             return cls.of(Relevance(named.keys()), named)
@@ -282,7 +282,7 @@ class _Matching:
         if n_relevant and not n_known:
             remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
             if column == "span":
-                remedy = "Give labels that have places: Relevance.of_spans(...), or with_spans()."
+                remedy = "Give labels that have places: Relevance(ids, spans=...)."
             got = f"none for {n_relevant} expected ids"
             raise InvalidInput(f"matcher {self.name!r}", got, f"a {column} for each", remedy)
         if n_known == n_relevant:

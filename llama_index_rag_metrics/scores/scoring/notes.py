@@ -174,7 +174,7 @@ def _little_in_common(facts: Facts, sides: Sides) -> str:
     rows = np.flatnonzero((n_possible > 0) & (facts.n_found == 0)).tolist()
     _, row = min((shorten(sides.question(row)), row) for row in rows)
     labels, retrieved = sides.pair(row)
-    label, item = shorten(next(iter(Relevance.of(labels)))), shorten(next(iter(retrieved)))
+    label, item = shorten(next(iter(Relevance(labels)))), shorten(next(iter(retrieved)))
     return (
         f"{n_hits:,} of {n_labels:,} labels were retrieved for their questions: a label is "
         f"{label}, an id retrieved for its question {item}. Ids compare exactly: if both sides "

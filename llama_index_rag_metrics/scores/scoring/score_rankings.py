@@ -295,7 +295,7 @@ def _asked(
 ) -> Asked:
     """What the question of a row wants and got."""
     ranking, judged = rankings[row], relevance[row]
-    labels = () if judged is None else Relevance.of(judged)
+    labels = () if judged is None else Relevance(judged)
     return Asked(query_ids[row], labels, ids_of(ranking), getattr(ranking, "texts", None))
 
 
