@@ -68,7 +68,7 @@ def run_gate(
         rag-metrics gate now.json -b before.json --accept
     """
     from llama_index_rag_metrics import check_rules
-    from llama_index_rag_metrics.decisions.gate.baseline import baseline_scores, read_scores
+    from llama_index_rag_metrics.decisions.gate.checking_rules import baseline_scores, read_scores
 
     check_files({"--html": html}, [scores, baseline])
     if accept and baseline is None:

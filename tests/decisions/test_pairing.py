@@ -37,9 +37,6 @@ class TestMissing:
         assert comparison.query_ids == ("q1", "q2")
         assert (comparison["b", "mrr"].n, comparison["b", "mrr"].difference) == (1, -0.5)
         assert comparison.means["a", "mrr"].mean == 0.75
-        assert comparison.notes[0] == (
-            "questions that b leaves out of its means (failed) aren't compared with it: 1"
-        )
 
     def test_a_metric_without_a_value_pairs_where_both_have_one(self) -> None:
         a = Scores(["q1", "q2", "q3"], {"s": [1, math.nan, 0.2], "mrr": [1, 1, 0]})
@@ -62,9 +59,7 @@ class TestMissing:
         b = Scores(["q1", "q2"], {"s": [0.5, math.nan]})
         row = compare({"a": a, "b": b}, "a")["b", "s"]
         assert row.n == 0
-        assert row.verdict == (
-            "Nothing can be said about b and a on s: no question has a score for both."
-        )
+        assert row.verdict == "Nothing can be said about b and a on s: no question has a value."
 
     def test_metrics_that_one_lacks_are_named(self) -> None:
         a = Scores(["q1", "q2"], {"mrr": [1, 0.5], "ap": [1, 1]})
@@ -116,13 +111,7 @@ def test_that_other_passages_count_is_noted(
         assert (is_noted, report.outcome) == (
             (True, "inconclusive") if kept is whole else (False, "pass")
         )
-        said_how = any(
-            note.endswith("Score both with the same max_retrieved and judged_only")
-            for note in report.notes
-        )
-        assert said_how == is_noted
+        assert any("equal scores prove little" in note for note in report.notes) == is_noted
     unknown = check_rules(cut.replace(rankings={}), rule, baseline=cut)
-    assert any(note.endswith("score_rankings with a Run") for note in unknown.notes)
-    other = check_rules(cut.replace(rankings={"q1": "1", "q2": "2"}), rule, baseline=cut)
-    assert any(note.endswith("only identical rankings pass without proof") for note in other.notes)
+    assert any("equal scores prove little" in note for note in unknown.notes)
     assert check_rules(cut, rule, baseline=cut).verdicts[0].identical

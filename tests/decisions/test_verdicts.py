@@ -335,5 +335,6 @@ class TestIdenticalRankings:
         (verdict,) = check_rules(now, "recall@5 >= baseline", baseline=tmp_path / "baseline.json")
         assert verdict.outcome == "pass"
         assert verdict.sentence == (
-            "recall@5 is 0.50 as in the baseline: the rankings of all 2 questions are identical."
+            "recall@5 is 0.50 as in the baseline: the rankings of all 2 questions are identical; "
+            "no loss is allowed."
         )

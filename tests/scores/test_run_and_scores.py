@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_rankings
-from llama_index_rag_metrics.decisions.clusters import clusters_of
+from llama_index_rag_metrics.decisions.comparison.pairing import clusters_of
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     MissingExtra,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.clusters import clusters_in_words
 from llama_index_rag_metrics.evaluation.evaluation_results import (
     EvaluationResults,
     curve_figures,
@@ -47,9 +46,9 @@ from llama_index_rag_metrics.stories import results_report, rows
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
 
-from .decision import BEST, counts, what_would_decide, winner_of
+from .decision import BEST, COUNTS, what_would_decide, winner_of
 from .difference import Difference, Outcome, differences_of, margin_of
-from .pairing import Paired, pair, scores_of
+from .pairing import Paired, clusters_in_words, pair, scores_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,26 +56,16 @@ if TYPE_CHECKING:
 _MOST_LINES = 9
 """Up to this many other systems have a sentence each."""
 
-_COLUMNS = (
+_HOW = "{confidence} confidence intervals decide."
+_HOW_TOGETHER = (
+    "{confidence} confidence intervals decide; those on {metric} hold for all {systems} systems at "
+    "once, and those on other metrics together."
+)
+_TONES: Mapping[Outcome, m.Tone] = {"better": "best", "worse": "alarm"}
+_RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
     *("wins", "ties", "losses", "outcome", "detectable", "note", "verdict"),
 )
-"""What JSON and data frames have of a difference."""
-
-HOW = {
-    "one": "{confidence} confidence intervals decide.",
-    "metrics": (
-        "{confidence} confidence intervals decide; those on metrics other than {metric} hold "
-        "together."
-    ),
-    "systems": (
-        "{confidence} confidence intervals decide; those on {metric} hold for all {systems} "
-        "systems at once, and those on other metrics together."
-    ),
-}
-"""How the numbers were made."""
-
-_TONES: Mapping[Outcome, m.Tone] = {"better": "best", "worse": "alarm"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,28 +74,12 @@ class Comparison(Reportable):
 
     Attributes:
         systems: name to scores, in the order given.
-        results: name to the results of an evaluation, with its rankings; None where only scores
-            were given.
+        results: name to the results of an evaluation; None where only scores were given.
         baseline: the name of the system that the others are compared with.
         differences: by system, then metric; also `comparison["hybrid", "ndcg@10"]`.
         means: (system, metric) to the mean with its interval, over the questions with a score.
-        confidence: of the intervals.
         clusters: the key of the metadata that questions are clustered by; None for conversations.
         notes: what a reader of the numbers should know.
-
-    Examples:
-        >>> from llama_index_rag_metrics import compare, score_rankings
-        >>> expected = {"q1": ["a"], "q2": ["b"], "q3": ["c"]}
-        >>> lists = {
-        ...     "bm25": {"q1": ["x", "a"], "q2": ["x", "b"], "q3": ["c"]},
-        ...     "hybrid": {"q1": ["a", "x"], "q2": ["b", "x"], "q3": ["c"]},
-        ... }
-        >>> systems = {name: score_rankings(expected, run, "mrr") for name, run in lists.items()}
-        >>> comparison = compare(systems, baseline="bm25")
-        >>> print(comparison["hybrid", "mrr"])
-        hybrid may be 0.51 worse or 0.91 better than bm25 on mrr. Only 2 of 3 questions changed: ...
-        >>> round(comparison["hybrid", "mrr"].difference, 4)
-        0.3333
     """
 
     systems: Mapping[str, Scores]
@@ -149,10 +122,9 @@ class Comparison(Reportable):
             remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.primary!r}]."
             raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
         system, metric = key[0], name_among(key[1], self.metric_names)
-        difference = self._by_key.get((system, metric))
-        if difference is None:
+        if (system, metric) not in self._by_key:
             raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
-        return difference
+        return self._by_key[system, metric]
 
     def __iter__(self) -> Iterator[Difference]:
         return iter(self.differences)
@@ -165,8 +137,7 @@ class Comparison(Reportable):
         """Return the differences of systems that answered anything; none if the baseline didn't."""
         if not self.systems[self.baseline].is_measured:
             return []
-        names = [name for name in self.others if self.systems[name].is_measured]
-        return [self[name, metric] for name in names]
+        return [self[name, metric] for name in self.others if self.systems[name].is_measured]
 
     @cached_property
     def winner(self) -> str | None:
@@ -176,7 +147,7 @@ class Comparison(Reportable):
         cases.
         """
         names = [name for name in self.names if self.systems[name].is_measured]
-        return winner_of(self.paired, names, self._alpha)
+        return winner_of(self.paired, names, alpha_of(self.confidence))
 
     @cached_property
     def sentences(self) -> list[m.Statement]:
@@ -184,17 +155,14 @@ class Comparison(Reportable):
 
         Of many systems, how many are better and worse takes the place of the lines.
         """
-        differences = self.measured(self.primary)
-        statements = []
+        lines = [_statement(difference) for difference in self.measured(self.primary)]
+        if len(lines) > _MOST_LINES:
+            lines = [m.Statement(self._counts)]
         if self._best:
-            statements.append(m.Statement(self._best))
-        elif len(differences) > _MOST_LINES:
-            statements.append(m.Statement(counts(differences)))
-        if len(differences) <= _MOST_LINES:
-            statements += map(_statement, differences)
+            lines.insert(0, m.Statement(self._best, "best"))
         if self._choice:
-            statements.append(m.Statement(self._choice, "open"))
-        return statements
+            lines.append(m.Statement(self._choice, "open"))
+        return lines
 
     @property
     def decision(self) -> str:
@@ -204,11 +172,38 @@ class Comparison(Reportable):
         """
         if len(self.others) == 1:
             return self[self.others[0], self.primary].verdict
-        return self._best or self._choice or counts(self.measured(self.primary))
+        return self._best or self._choice or self._counts
+
+    @property
+    def _best(self) -> str:
+        if self.winner is None or len(self.names) < 3:
+            return ""
+        winner = short_names(self.names)[self.winner]
+        return BEST.format(system=winner, systems=f"{len(self.names):,}", metric=self.primary)
+
+    @cached_property
+    def _choice(self) -> str:
+        if self.winner is not None:
+            return ""
+        differences = self.measured(self.primary)
+        return what_would_decide(self.paired, differences, alpha_of(self.confidence))
+
+    @property
+    def _counts(self) -> str:
+        outcomes = [difference.outcome for difference in self.measured(self.primary)]
+        return COUNTS.format(
+            others=f"{len(outcomes):,}",
+            metric=self.primary,
+            better=f"{outcomes.count('better'):,}",
+            worse=f"{outcomes.count('worse'):,}",
+            baseline=self.baseline,
+        )
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Return query id to system minus baseline, of the questions with a score for both."""
-        return self.paired.by_query(system, metric, self.baseline)
+        values = self.paired.values(system, metric, self.baseline).tolist()
+        pairs = zip(self.query_ids, values, strict=True)
+        return {query_id: value for query_id, value in pairs if not math.isnan(value)}
 
     def report(self, *, full: bool = False) -> m.Report:
         """The verdicts, a table a metric with a row a system, means and remarks."""
@@ -229,7 +224,7 @@ class Comparison(Reportable):
                 for (system, metric), mean in self.means.items()
             ],
             "differences": [
-                {name: getattr(difference, name) for name in _COLUMNS} for difference in self
+                {name: getattr(difference, name) for name in _RECORDS} for difference in self
             ],
         }
         return written(json_text(jsonable(content, "comparison")), path)
@@ -237,33 +232,11 @@ class Comparison(Reportable):
     def to_pandas(self) -> pd.DataFrame:
         """Return the unrounded numbers as a data frame, with the p of scipy's paired t-test.
 
-        It is two-sided, and not corrected for how many differences there are; identical scores have
-        p = 1. Nothing is decided by it.
+        It is two-sided and not corrected; identical scores have p = 1. Nothing is decided by it.
         """
         frame = super().to_pandas()
         frame["p"] = [self._paired_t(difference) for difference in self]
         return frame
-
-    def __repr__(self) -> str:
-        return f"<Comparison: {terminal(self.decision)}>"
-
-    @property
-    def _alpha(self) -> float:
-        return alpha_of(self.confidence)
-
-    @property
-    def _best(self) -> str:
-        """That one of several systems is the best; "" if none is shown to be."""
-        if self.winner is None or len(self.names) < 3:
-            return ""
-        name = short_names(self.names)[self.winner]
-        return BEST.format(system=name, systems=f"{len(self.names):,}", metric=self.primary)
-
-    @cached_property
-    def _choice(self) -> str:
-        if self.winner is not None:
-            return ""
-        return what_would_decide(self.paired, self.measured(self.primary), self._alpha)
 
     def _paired_t(self, difference: Difference) -> float:
         from scipy.stats import ttest_1samp
@@ -271,11 +244,12 @@ class Comparison(Reportable):
         if difference.n and not difference.changed:
             return 1.0
         values = [*self.by_query(difference.system, difference.metric).values()]
-        if len(values) < 2:
-            return math.nan
         with warnings.catch_warnings():  # of differences that are all the same
             warnings.simplefilter("ignore", RuntimeWarning)
             return float(ttest_1samp(values, 0).pvalue)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {terminal(self.decision)}>"
 
 
 def compare(
@@ -296,8 +270,8 @@ def compare(
         systems: two or more, by name: the results of an evaluation, or bare scores.
         baseline: the name of the system that the others are compared with.
         metrics: names of metrics, of which the first decides; None takes those that all systems
-            have. The intervals of the first hold together over systems alone, so that looking at
-            more metrics costs it nothing; those of all other metrics hold together by themselves.
+            have. The intervals of the first hold together over systems, so that looking at more
+            metrics costs it nothing; those of all other metrics hold together by themselves.
         confidence: of the intervals.
         margin: a difference too small to matter; None is 0.02 for metrics from 0 to 1 and none for
             others, 0 none for all.
@@ -306,8 +280,8 @@ def compare(
             conversations of the questions, where their metadata have `conversation`.
 
     Raises:
-        InvalidInput: the systems have different questions, a score is infinite, or an argument
-            can't be used.
+        InvalidInput: the systems have different questions or labels, a score is infinite, or an
+            argument can't be used.
         UnknownMetric: a system has no scores by a metric that is wanted.
 
     Examples:
@@ -337,12 +311,19 @@ def compare(
     for name, system in systems.items():
         if isinstance(system, EvaluationResults):
             results[name] = system
+    keys = [(name, metric) for name in scores for metric in paired.columns]
+    means = mean_intervals(
+        np.stack([paired.values(*key) for key in keys], axis=1),
+        limits=[limits_of(metric) for _, metric in keys],
+        confidence=confidence,
+        clusters=paired.clusters,
+    )
     return Comparison(
         systems=scores,
         results=results,
         baseline=baseline,
         differences=tuple(differences_of(paired, baseline, confidence, margin)),
-        means=_means(paired, confidence),
+        means=dict(zip(keys, means, strict=True)),
         confidence=confidence,
         clusters=clusters,
         notes=tuple(notes),
@@ -350,34 +331,33 @@ def compare(
     )
 
 
-def _means(paired: Paired, confidence: float) -> dict[tuple[str, str], MeanInterval]:
-    keys = [(name, metric) for name in paired.systems for metric in paired.columns]
-    columns = np.stack([paired.values(*key) for key in keys], axis=1)
-    limits = [limits_of(metric) for _, metric in keys]
-    means = mean_intervals(columns, limits=limits, confidence=confidence, clusters=paired.clusters)
-    return dict(zip(keys, means, strict=True))
-
-
 def _report(comparison: Comparison) -> m.Report:
     systems = []
     for name in comparison.names:
-        results = comparison.results[name]
-        reported = comparison.systems[name] if results is None else results
+        reported = comparison.results[name] or comparison.systems[name]
         systems.append(system_of(reported, name))
     metrics, primary = list(comparison.metric_names), comparison.primary
     decision = with_failures(comparison.sentences, systems, primary)
-    further: list[m.Statement] = []
-    if len(comparison.others) <= _MOST_LINES:
-        for metric in metrics[1:]:
-            further += map(_statement, comparison.measured(metric))
+    how = _HOW
+    if len(comparison.differences) > 1:
+        how = _HOW_TOGETHER
+    how = how.format(
+        confidence=percent(comparison.confidence), metric=primary, systems=f"{len(systems):,}"
+    )
+    tables = [_table(comparison, metric) for metric in metrics]
+    short = short_names(comparison.names)
+    others = results_report.listed([short[name] for name in comparison.others])
+    baseline = results_report.listed([short[comparison.baseline]])
     n = questions(len(comparison.query_ids))
     return m.Report(
-        title=_title(comparison),
+        title=f"{others} against {baseline}",
         lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
         decision=decision,
-        further=further,
         about=results_report.about(systems),
-        sections=_sections(comparison, systems),
+        sections=[
+            m.Section("Differences", tables, text=how),
+            m.Section("Questions and latency", rows.counts_tables(systems)),
+        ],
         failures=results_report.failures(systems),
         notes=results_report.unsaid(_notes(comparison, systems), decision),
         glossary=results_report.glossary(metrics),
@@ -385,66 +365,50 @@ def _report(comparison: Comparison) -> m.Report:
         primary=primary,
         figures=_figures(comparison, systems),
         queries=partial(results_report.queries_of, systems, metrics, compared=True),
-        records=m.Records.of_fields(comparison.differences, _COLUMNS),
+        records=m.Records.of_fields(comparison.differences, _RECORDS),
     )
 
 
-def _title(comparison: Comparison) -> str:
-    """Return such as "hybrid and lsa against bm25"."""
-    short = short_names(comparison.names)
-    others = results_report.listed([short[name] for name in comparison.others])
-    return f"{others} against {results_report.listed([short[comparison.baseline]])}"
-
-
 def _statement(difference: Difference) -> m.Statement:
-    unchanged = difference.n > 1 and not difference.changed
-    label = "the same" if unchanged else difference.outcome
+    label: str = difference.outcome
+    if difference.n > 1 and not difference.changed:
+        label = "the same"
     return m.Statement(difference.verdict, _TONES.get(difference.outcome, "normal"), label)
-
-
-def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
-    tables = [_table(comparison, metric) for metric in comparison.metric_names]
-    return [
-        m.Section("Differences", tables, text=_how(comparison)),
-        m.Section("Questions and latency", rows.counts_tables(systems)),
-    ]
 
 
 def _best_first(comparison: Comparison) -> list[str]:
     """Return the names of systems, the best mean on the metric that decides first."""
-    sign = 1.0 if lower_is_better(comparison.primary) else -1.0
-    means = {name: comparison.means[name, comparison.primary].mean for name in comparison.names}
-    keys = {name: sign * mean for name, mean in means.items()}
-    return sorted(keys, key=lambda name: (math.isnan(keys[name]), keys[name]))
+    means = {}
+    for name in comparison.names:
+        mean = comparison.means[name, comparison.primary].mean
+        means[name] = mean if lower_is_better(comparison.primary) else -mean
+    return sorted(means, key=lambda name: (math.isnan(means[name]), means[name]))
 
 
 def _table(comparison: Comparison, metric: str) -> m.Table:
     """Return the table of a metric: a row a system, the best on the metric that decides first."""
     prefix, short = without_prefix(comparison.names)
     labels = dict(zip(comparison.names, short, strict=True))
+    if comparison.baseline != "baseline":
+        labels[comparison.baseline] += " (baseline)"
     digits = max(digits_for(row.n, row) for row in comparison if row.metric == metric)
     lines = []
     for name in _best_first(comparison):
-        interval = comparison.means[name, metric]
-        low, high = interval.low, interval.high
-        mean = None if math.isnan(interval.mean) else interval.mean
+        mean = comparison.means[name, metric]
+        value = None if math.isnan(mean.mean) else mean.mean
         cells = [
-            m.Cell.of(mean, "score")._replace(digits=digits),
-            m.Cell("score", "bounds", low=low, high=high, digits=digits),
+            m.Cell.of(value, "score")._replace(digits=digits),
+            m.Cell("score", "bounds", low=mean.low, high=mean.high, digits=digits),
         ]
-        label = labels[name]
-        if name != comparison.baseline:
-            cells += _difference_cells(comparison[name, metric], digits)
-        else:
+        if name == comparison.baseline or not comparison[name, metric].n:
             cells += [m.Cell(None, tone="quiet")] * 3
-            if name != "baseline":
-                label += " (baseline)"
-        lines.append(m.Row(label, cells))
+        else:
+            cells += _difference_cells(comparison[name, metric], digits)
+        lines.append(m.Row(labels[name], cells))
     ends = f"{percent(comparison.confidence)} interval"
-    head = ["mean", ends, "difference", ends, "better / same / worse"]
     return m.Table(
         f"On {metric}",
-        head,
+        ["mean", ends, "difference", ends, "better / same / worse"],
         [lines],
         first=f"{prefix}…" if prefix else "system",
         place="summary" if metric == comparison.primary else "detail",
@@ -453,12 +417,10 @@ def _table(comparison: Comparison, metric: str) -> m.Table:
 
 def _difference_cells(difference: Difference, digits: int) -> list[m.Cell]:
     """Return the difference, its interval, and on how many questions it is better."""
-    if not difference.n:
-        return [m.Cell(None, tone="quiet")] * 3
-    tone = _TONES.get(difference.outcome, "normal")
     interval = m.Cell(None, "range")
     if difference.changed:
-        interval = interval._replace(low=difference.low, high=difference.high, digits=digits)
+        interval = m.Cell(None, "range", low=difference.low, high=difference.high, digits=digits)
+    tone = _TONES.get(difference.outcome, "normal")
     return [
         m.Cell(difference.difference, "signed", tone, digits=digits),
         interval,
@@ -466,31 +428,11 @@ def _difference_cells(difference: Difference, digits: int) -> list[m.Cell]:
     ]
 
 
-def _how(comparison: Comparison) -> str:
-    kind = "one"
-    if len(comparison.names) > 2:
-        kind = "systems"
-    elif len(comparison.metric_names) > 2:
-        kind = "metrics"
-    return HOW[kind].format(
-        confidence=percent(comparison.confidence),
-        metric=comparison.primary,
-        systems=f"{len(comparison.names):,}",
-    )
-
-
 def _notes(comparison: Comparison, systems: list[System]) -> list[str]:
-    notes = []
-    for (system, metric), mean in comparison.means.items():
-        notes.append((mean.note, f"mean {metric} of {system}"))
-    for row in comparison:
-        notes.append((row.note, f"{row.metric} of {row.system}"))
-        if row.few_changed and row.outcome in _TONES:
-            few = f"only {row.changed} of {questions(row.n)} changed"
-            notes.append((few, f"{row.metric} of {row.system}"))
-    own = list(comparison.notes)
-    remarks = [note for note in results_report.remarks(systems) if note not in own]
-    return [*own, *results_report.gathered(notes), *remarks]
+    notes = [(mean.note, f"mean {key[1]} of {key[0]}") for key, mean in comparison.means.items()]
+    notes += [(row.note, f"{row.metric} of {row.system}") for row in comparison]
+    remarks = [note for note in results_report.remarks(systems) if note not in comparison.notes]
+    return [*comparison.notes, *results_report.gathered(notes), *remarks]
 
 
 def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
@@ -498,12 +440,11 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
         return comparison.means[comparison.names[number], metric]
 
     def means(metric: str | None) -> Figure:
-        metrics = comparison.metric_names if metric is None else [metric]
+        metrics = [metric] if metric else comparison.metric_names
         return results_report.means_figure(systems, metrics, interval_of, compared=True)
 
     def differences(metric: str | None) -> Figure:
-        metrics = comparison.metric_names if metric is None else [metric]
-        return _difference_figure(comparison, metrics)
+        return _difference_figure(comparison, [metric] if metric else comparison.metric_names)
 
     curves = curve_figures(systems, comparison.query_ids)
     return {"means": means, "differences": differences, **curves}
@@ -514,26 +455,26 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
     series, ends = [], [0.0]
     numbers = {name: number for number, name in enumerate(comparison.names)}
     for name in _best_first(comparison):
+        scored = [row for row in comparison if row.system == name and row.n]
+        scored = [row for row in scored if row.metric in metrics]
         if name == comparison.baseline:
             continue
-        scored = [comparison[name, metric] for metric in metrics if comparison[name, metric].n]
+        remarks = []
         for row in scored:
             ends += [end for end in (row.low, row.difference, row.high) if end is not None]
-        series.append(
-            Series(
-                name,
-                numbers[name],
-                [row.difference for row in scored],
-                [row.metric for row in scored],
-                [row.low for row in scored],
-                [row.high for row in scored],
-                [
-                    f"{row.metric}: {signed(row.difference)} ({between(row.low, row.high)})"
-                    for row in scored
-                ],
-                [row.outcome not in _TONES for row in scored],
-            )
+            interval = between(row.low, row.high)
+            remarks.append(f"{row.metric}: {signed(row.difference)} ({interval})")
+        points = Series(
+            name,
+            numbers[name],
+            [row.difference for row in scored],
+            [row.metric for row in scored],
+            [row.low for row in scored],
+            [row.high for row in scored],
+            remarks,
+            [row.outcome not in _TONES for row in scored],
         )
+        series.append(points)
     low, high = min(ends), max(ends)
     room = 0.06 * (high - low) or 0.1
     axis = Axis(f"difference from {comparison.baseline}", ends=(low - room, high + room))

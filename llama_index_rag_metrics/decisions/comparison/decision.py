@@ -28,7 +28,6 @@ CHOICES = {
     ),
     "unknown": "Not enough questions to choose: until there are more, {meanwhile}.",
 }
-"""What would decide, where these questions don't."""
 
 
 def winner_of(paired: Paired, names: Sequence[str], alpha: float) -> str | None:
@@ -53,20 +52,6 @@ def winner_of(paired: Paired, names: Sequence[str], alpha: float) -> str | None:
     return names[int(best[0])] if len(best) == 1 else None
 
 
-def counts(differences: Sequence[Difference]) -> str:
-    """Return how many of many systems are better and worse than the baseline."""
-    if not differences:
-        return ""
-    outcomes = [difference.outcome for difference in differences]
-    return COUNTS.format(
-        others=f"{len(outcomes):,}",
-        metric=differences[0].metric,
-        better=f"{outcomes.count('better'):,}",
-        worse=f"{outcomes.count('worse'):,}",
-        baseline=differences[0].baseline,
-    )
-
-
 def what_would_decide(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:
     """Return what would decide between the best so far and its rivals; "" if it has none.
 
@@ -87,14 +72,12 @@ def what_would_decide(paired: Paired, differences: Sequence[Difference], alpha: 
     keys = [(rival, metric, leader) for rival in rivals]
     units = paired.units(keys)
     changes = Changes.seen(units, np.array([paired.widest(*key) for key in keys]))
-    changed = np.count_nonzero(units.sums, axis=0)
+    evenness = np.array([rival.evenness for rival in changes])
+    if (np.count_nonzero(units.sums, axis=0) * evenness < FEWEST_CHANGED).any():
+        return CHOICES["unknown"].format(meanwhile=meanwhile)
     aim = to_be_better(alpha)
-    needed, detectable = 0.0, 0.0
-    for rival, number in zip(changes, changed.tolist(), strict=True):
-        if number * rival.evenness < FEWEST_CHANGED:
-            return CHOICES["unknown"].format(meanwhile=meanwhile)
-        needed = max(needed, rival.questions(aim, margin) or np.inf)
-        detectable = max(detectable, rival.distance(aim, n) or np.inf)
+    needed = max(rival.questions(aim, margin) or np.inf for rival in changes)
+    detectable = max(rival.distance(aim, n) or np.inf for rival in changes)
     if n < needed < np.inf:
         return CHOICES["questions"].format(
             needed=two_digits_up(needed), margin=given(margin), meanwhile=meanwhile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -38,13 +38,8 @@ Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
 _MARGIN = 0.02
 
 VERDICTS = {
-    "no question": (
-        "Nothing can be said about {system} and {baseline} on {metric}: no question has a score "
-        "for both."
-    ),
-    "one question": "A single question can't tell {system} and {baseline} apart on {metric}.",
+    "nothing": "Nothing can be said about {system} and {baseline} on {metric}: {reason}.",
     "the same": "{system} and {baseline} score the same on {metric}, on all {questions}.",
-    "no interval": "{questions} can't tell {system} and {baseline} apart on {metric}: {reason}.",
     "better": (
         "{system} is better than {baseline} on {metric}: {difference} ({interval} with "
         "{confidence} confidence, {questions})."
@@ -66,7 +61,6 @@ VERDICTS = {
         "{questions} can't tell."
     ),
 }
-"""What each outcome says."""
 
 
 def margin_of(metric: str, margin: float | None, argument: str) -> float:
@@ -91,8 +85,7 @@ class Difference(Sentence):
         detectable: the smallest true difference that this many questions would detect 80 % of the
             time; None where too few changed, or there are too few to detect any.
         margin: a difference too small to matter; 0 for none.
-        confidence: of the interval.
-        note: why there is no interval, or what else to know.
+        note: why there is no interval.
     """
 
     system: str
@@ -137,48 +130,34 @@ class Difference(Sentence):
         return self.wins + self.losses
 
     @property
-    def few_changed(self) -> bool:
-        """Whether so few changed that all in one direction would still be chance."""
-        return self.changed > 0 and 2.0 ** (1 - self.changed) > alpha_of(self.confidence)
-
-    @property
     def verdict(self) -> str:
         """The outcome as a sentence, with its numbers."""
-        fields = {
-            "system": self.system,
-            "baseline": self.baseline,
-            "metric": self.metric,
-            "questions": questions(self.n),
-            "changed": self.changed,
-            "confidence": percent(self.confidence),
-            "reason": self.note.split(":", maxsplit=1)[0],
-        }
-        if self.low is not None and self.high is not None:
-            decimals = decimals_of(self.low, self.high)
-            worse, better = -self.low, self.high
-            if lower_is_better(self.metric):
-                worse, better = better, worse
-            fields |= {
-                "difference": signed(self.difference, 0.0, decimals),
-                "interval": ends(self.low, self.high),
-                "bound": rounded_up(self.at_most, decimals_of(-self.at_most, self.at_most)),
-                "worse": score(worse, 0.0, decimals),
-                "better": score(better, 0.0, decimals),
-            }
-        return VERDICTS[self._sentence].format(**fields)
+        fields = {"system": self.system, "baseline": self.baseline, "metric": self.metric}
+        fields |= {"questions": questions(self.n), "reason": self.note.split(":")[0]}
+        if self.low is None or self.high is None:
+            return VERDICTS["nothing"].format(**fields)
+        decimals = decimals_of(self.low, self.high)
+        worse, better = -self.low, self.high
+        if lower_is_better(self.metric):
+            worse, better = better, worse
+        return VERDICTS[self._sentence].format(
+            **fields,
+            changed=self.changed,
+            confidence=percent(self.confidence),
+            difference=signed(self.difference, 0.0, decimals),
+            interval=ends(self.low, self.high),
+            bound=rounded_up(self.at_most, decimals_of(-self.at_most, self.at_most)),
+            worse=score(worse, 0.0, decimals),
+            better=score(better, 0.0, decimals),
+        )
 
     @property
     def _sentence(self) -> str:
-        """Which of the sentences says it."""
-        if self.n == 0:
-            return "no question"
-        if self.n == 1:
-            return "one question"
         if not self.changed:
             return "the same"
-        if self.low is None:
-            return "no interval"
-        if self.outcome == "can't tell" and self.few_changed:
+        # so few that all in one direction would still be chance
+        is_chance = 2.0 ** (1 - self.changed) > alpha_of(self.confidence)
+        if self.outcome == "can't tell" and is_chance:
             return "few changed"
         return self.outcome
 
@@ -196,14 +175,13 @@ def differences_of(
     """
     names = [name for name in paired.systems if name != baseline]
     keys = [(name, metric, baseline) for name in names for metric in paired.columns]
-    primary = next(iter(paired.columns))
-    is_primary = np.array([metric == primary for _, metric, _ in keys])
-    families = [np.flatnonzero(is_primary), np.flatnonzero(~is_primary)]
-    families = [family for family in families if len(family)]
     units = paired.units(keys)
     widest = np.array([paired.widest(*key) for key in keys])
     confidences, possible = np.ones(len(keys)), np.ones((len(keys), 2))
     detectable = np.full(len(keys), None)
+    is_primary = np.arange(len(keys)) % len(paired.columns) == 0
+    families = [np.flatnonzero(is_primary), np.flatnonzero(~is_primary)]
+    families = [family for family in families if len(family)]
     levels = joint_levels(units, families, alpha=alpha_of(confidence))
     for family, level in zip(families, levels, strict=True):
         confidences[family] = 1 - level
@@ -213,11 +191,11 @@ def differences_of(
     intervals = difference_intervals(
         units, widest=widest, confidence=confidences, possible=possible
     )
-    for position, (system, metric, _) in enumerate(keys):
-        interval = intervals[position]
+    for (system, metric, _), interval, shown in zip(keys, intervals, detectable, strict=True):
         values = paired.values(system, metric, baseline)
         is_scored = ~np.isnan(values)
-        wins, ties, losses = _tally(values[is_scored], metric)
+        rises, falls = int((values > 0).sum()), int((values < 0).sum())
+        wins, losses = (falls, rises) if lower_is_better(metric) else (rises, falls)
         yield Difference(
             system=system,
             baseline=baseline,
@@ -229,20 +207,10 @@ def differences_of(
             low=interval.low,
             high=interval.high,
             wins=wins,
-            ties=ties,
+            ties=interval.n - wins - losses,
             losses=losses,
-            detectable=detectable[position],
+            detectable=shown,
             margin=margin_of(metric, margin, "margin"),
             confidence=confidence,
             note=interval.note,
         )
-
-
-def _tally(differences: Sequence[float] | np.ndarray, metric: str) -> tuple[int, int, int]:
-    """Return on how many questions a system is better, the same, and worse."""
-    values = np.asarray(differences, np.float64)
-    rises, falls = int((values > 0).sum()), int((values < 0).sum())
-    ties = len(values) - rises - falls
-    if lower_is_better(metric):
-        return falls, ties, rises
-    return rises, ties, falls

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.decisions.result_columns import Column, table_of
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.numbers import counted, digits_apart, digits_for
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
-from llama_index_rag_metrics.stories.results_report import listed
 
 from .verdict import MOST_ITEMS, Outcome, Verdict, WorstQuestion
 
 _ORDER: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
 _TONES: dict[Outcome, m.Tone] = {"pass": "best", "fail": "alarm", "inconclusive": "open"}
-_VERDICTS = "Verdicts"
 _DECISIONS = {
-    ("fail", True): "The rule failed: {sentence}",
-    ("inconclusive", True): "The rule is inconclusive: {sentence}",
-    ("pass", True): "The rule is kept: {sentence}",
-    ("fail", False): "{some} of {rules} failed, on {metrics}.",
-    ("inconclusive", False): "{some} of {rules} are inconclusive, none failed, on {metrics}.",
-    ("pass", False): "All {rules} are kept.",
+    "fail": "{some} failed: {sentence}",
+    "inconclusive": "{some} inconclusive, none failed: {sentence}",
+    "pass": "All {rules} are kept.",
 }
-_DECISIONS_ON_ONE = {
-    "fail": "1 of {rules} failed: {sentence}",
-    "inconclusive": "1 of {rules} is inconclusive, none failed: {sentence}",
+_DECISIONS_ON_ONE_RULE = {
+    "fail": "The rule failed: {sentence}",
+    "inconclusive": "The rule is inconclusive: {sentence}",
+    "pass": "The rule is kept: {sentence}",
 }
 
 
@@ -43,7 +38,6 @@ class GateReport(Reportable):
         name: of what was measured.
         causes: what explains a loss: that nothing was measured, or that labels don't fit.
         notes: what else a reader of the verdicts should know.
-        about: what was checked, label to value: the dataset, where it is known.
 
     Examples:
         >>> from llama_index_rag_metrics import assert_retrieval, score_rankings
@@ -58,7 +52,6 @@ class GateReport(Reportable):
     name: str = ""
     causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    about: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
@@ -66,10 +59,8 @@ class GateReport(Reportable):
         return min((verdict.outcome for verdict in self), key=_ORDER.index, default="pass")
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
-        """The verdicts that close the gate: failed ones, with `strict` also inconclusive ones."""
-        closing = ["fail"]
-        if strict:
-            closing.append("inconclusive")
+        """Return the verdicts that close the gate: failed, with `strict` also inconclusive ones."""
+        closing = ["fail", "inconclusive"] if strict else ["fail"]
         return [verdict for verdict in self.verdicts if verdict.outcome in closing]
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -78,29 +69,23 @@ class GateReport(Reportable):
     def report(self, *, full: bool = False) -> m.Report:
         """The verdicts, the worst questions and why; as a table, one row per verdict."""
         worst_first = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
-        title, name = "Retrieval gate", "now"
-        if self.name:
-            title, name = f"Retrieval gate of {self.name}", self.name
-        rules = counted(len(worst_first), "rule", "rules")
         causes = [m.Statement(cause, "alarm") for cause in self.causes]
         return m.Report(
-            title=title,
-            lead=" · ".join(map(one_line, [rules, *self.about.values()])),
+            title=f"Retrieval gate of {self.name}" if self.name else "Retrieval gate",
+            lead=counted(len(worst_first), "rule", "rules"),
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=[*_decision(worst_first), *causes],
-            about=[*self.about.items()],
-            sections=[m.Section(_VERDICTS, [table_of("", worst_first, _COLUMNS, label=_RULE)])],
-            listings=_listings(worst_first, name),
+            sections=[m.Section("Verdicts", [table_of("", worst_first, _COLUMNS, label=_RULE)])],
+            listings=_listings(worst_first, self.name or "now"),
             notes=self.notes,
             records=m.Records.of([_record(verdict) for verdict in self], _RECORDS),
         )
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All of it, unrounded; written to `path`, if given."""
+        """Return all of it, unrounded, as JSON; written to `path`, if given."""
         content = {
             "outcome": self.outcome,
             "name": self.name,
-            "about": dict(self.about),
             "verdicts": [_record(verdict) for verdict in self],
             "notes": [*self.causes, *self.notes],
         }
@@ -110,24 +95,17 @@ class GateReport(Reportable):
 
 
 def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
-    """How many rules are broken or undecided, with the first one's sentence; then the others."""
-    if not worst_first:
-        return [m.Statement("No rule was checked.", "open")]
+    """Return how many rules are broken, with the first one's sentence; then the others' alone."""
     worst, n = worst_first[0], len(worst_first)
-    equals = [verdict for verdict in worst_first if verdict.outcome == worst.outcome]
-    fields = {"rules": counted(n, "rule", "rules"), "sentence": worst.sentence}
-    fields["some"] = f"{len(equals):,}"
-    fields["metrics"] = listed([*dict.fromkeys(verdict.metric for verdict in equals)])
-    template, unsaid = _DECISIONS[worst.outcome, n == 1], worst_first
-    if len(equals) == 1:
-        unsaid = worst_first[1:]
-        if n > 1:
-            template = _DECISIONS_ON_ONE[worst.outcome]
-    tone, label = _TONES[worst.outcome], worst.outcome
-    statements = [m.Statement(template.format(**fields), tone, label, _VERDICTS)]
-    if worst.outcome == "pass" and n > 1:
-        statements = [m.Statement(template.format(**fields), tone, evidence=_VERDICTS)]
-    for verdict in unsaid:
+    equals = sum(verdict.outcome == worst.outcome for verdict in worst_first)
+    rules = counted(n, "rule", "rules")
+    some = f"{equals} of {rules}"
+    if worst.outcome == "inconclusive":
+        some += " are" if equals > 1 else " is"
+    templates = _DECISIONS_ON_ONE_RULE if n == 1 else _DECISIONS
+    first = templates[worst.outcome].format(some=some, rules=rules, sentence=worst.sentence)
+    statements = [m.Statement(first, _TONES[worst.outcome], worst.outcome, "Verdicts")]
+    for verdict in worst_first[1:]:
         if verdict.outcome != "pass":
             tone = _TONES[verdict.outcome]
             statements.append(m.Statement(str(verdict), tone, verdict.outcome))
@@ -139,30 +117,25 @@ def _outcome_cell(verdict: Verdict) -> m.Cell:
 
 
 def _bounds_cell(verdict: Verdict) -> m.Cell:
-    """The bounds, with the digits that the questions carry, told apart from the rule's limit."""
-    cell = m.Cell("score", "bounds", limit=verdict.rule.value)
-    if verdict.rule.baseline:
-        cell = cell._replace(value="signed")
+    """Return the bounds, with the digits that the questions carry, told from the rule's limit."""
+    form = "signed" if verdict.rule.baseline else "score"
+    cell = m.Cell(form, "bounds", limit=verdict.rule.value)
     if verdict.rule.confidence is not None:
         cell = cell._replace(low=verdict.lower, high=verdict.upper)
     return cell._replace(digits=digits_for(verdict.n, cell))
 
 
-def _score_cell(verdict: Verdict, score: float | None) -> m.Cell:
-    """A mean of the questions compared, of which there may be none."""
-    digits = _bounds_cell(verdict).digits
-    if not verdict.n:
-        return m.Cell(None, "score", digits=digits)
-    return m.Cell(score, "score", digits=digits)
-
-
 def _value_cell(verdict: Verdict) -> m.Cell:
     if isinstance(verdict.value, int):
         return m.Cell(verdict.value, "count")
-    cell = _score_cell(verdict, verdict.value)
-    if verdict.rule.baseline:
-        return cell
-    return cell._replace(limit=verdict.rule.value)
+    limit = None if verdict.rule.baseline else verdict.rule.value
+    value = verdict.value if verdict.n else None
+    return m.Cell(value, "score", limit=limit, digits=_bounds_cell(verdict).digits)
+
+
+def _baseline_cell(verdict: Verdict) -> m.Cell:
+    value = verdict.baseline if verdict.n else None
+    return m.Cell(value, "score", digits=_bounds_cell(verdict).digits)
 
 
 def _difference_cell(verdict: Verdict) -> m.Cell:
@@ -174,63 +147,39 @@ _RULE: Column[Verdict] = Column("rule", lambda verdict: str(verdict.rule))
 _COLUMNS: Sequence[Column[Verdict]] = (
     Column("verdict", _outcome_cell),
     Column("now", _value_cell),
-    Column("baseline", lambda verdict: _score_cell(verdict, verdict.baseline)),
+    Column("baseline", _baseline_cell),
     Column("difference", _difference_cell),
     Column("bounds", _bounds_cell),
     Column("questions", lambda verdict: m.Cell(verdict.n, "count")),
 )
-_RECORDS = [
-    "rule",
-    "metric",
-    "outcome",
-    "value",
-    "baseline",
-    "difference",
-    "lower",
-    "upper",
-    "n",
-    "expected",
-    "together",
-    "identical",
-    "needed",
-    "decidable",
-    "sentence",
-]
+_RECORDS = (
+    *("rule", "metric", "outcome", "value", "baseline", "difference", "lower", "upper", "n"),
+    *("expected", "together", "identical", "needed", "decidable", "sentence"),
+)
 
 
 def _record(verdict: Verdict) -> dict[str, Any]:
-    """The verdict for programs, with its worst questions."""
+    """Return the verdict for programs, with its worst questions."""
     values = {name: getattr(verdict, name) for name in _RECORDS}
     worst = [question.record() for question in verdict.worst]
     return {**values, "rule": str(verdict.rule), "worst": worst}
 
 
 def _listings(worst_first: Sequence[Verdict], name: str) -> list[m.Listing]:
-    """The worst questions of each metric whose rule isn't kept, each question once."""
+    """Return the worst questions of each rule that isn't kept, each question once."""
     listings = []
-    listed_ids: set[str] = set()
-    metrics: set[str] = set()
+    listed: set[str] = set()
     for verdict in worst_first:
-        if verdict.metric in metrics or not verdict.worst:
-            continue
-        metrics.add(verdict.metric)
-        stories, repeated = [], []
-        for question in verdict.worst:
-            if question.query_id in listed_ids:
-                repeated.append(question.query_id)
-            else:
-                listed_ids.add(question.query_id)
-                stories.append(_story(question, name))
-        remark = ""
-        if repeated:
-            remark = f"beside {', '.join(repeated)}, above"
+        worst = [question for question in verdict.worst if question.query_id not in listed]
+        listed.update(question.query_id for question in worst)
+        stories = [_story(question, name) for question in worst]
         title = f"Worst questions on {verdict.metric}"
-        listings.append(m.Listing(title, stories, remark, most=MOST_ITEMS))
+        listings.append(m.Listing(title, stories, most=MOST_ITEMS))
     return listings
 
 
 def _story(question: WorstQuestion, name: str) -> m.QueryAnswers:
-    """The story of a question, with its score in the baseline and now."""
+    """Return the story of a question, with its score in the baseline and now."""
     scores = [question.score]
     if question.baseline is not None:
         scores.insert(0, question.baseline)

@@ -7,9 +7,7 @@
     recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
     failed <= 0                           a count: queries, scored, failed, empty, …
 
-`<=` is for metrics of which less is better. A bound asks for proof that a change is tolerable, so
-that few queries leave it open; a rule on what was observed is never open, but mere chance breaks it
-now and then. Together they stop both a proven loss and a large one.
+`<=` is for metrics of which less is better.
 """
 
 from __future__ import annotations
@@ -26,8 +24,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Sign: TypeAlias = Literal[">=", "<="]
 
-CONFIDENCE = 0.95
-"""The confidence of a rule against the baseline that names none."""
+_CONFIDENCE = 0.95  # of a rule against the baseline that names none
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
 _RULE = re.compile(
@@ -96,7 +93,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         if match["percent"] is not None:
             confidence = round(float(match["percent"]) / 100, 12)
         elif match["baseline"] is not None and match["observed"] is None:
-            confidence = CONFIDENCE
+            confidence = _CONFIDENCE
         return cls(
             match["metric"],
             cast("Sign", match["sign"]),
@@ -117,32 +114,21 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
 
     def improvement(self, amount: float) -> float:
         """A score or a difference, negated where less is better; the reverse is the same."""
-        if self.lower_is_better:
-            return -amount
-        return amount
+        return -amount if self.lower_is_better else amount
 
     def is_kept_by(self, amount: float) -> bool:
         """Whether a score, or a difference from the baseline, keeps to the limit."""
         return self.improvement(amount - self.value) >= -NOISE
 
-    @property
-    def limit(self) -> str:
-        """The right-hand side, without the confidence."""
-        if not self.baseline:
-            return f"{self.value:.12g}"
-        if not self.value:
-            return "baseline"
-        if self.value < 0:
-            return f"baseline - {-self.value:.12g}"
-        return f"baseline + {self.value:.12g}"
-
     def __str__(self) -> str:
-        rule = f"{self.metric} {self.sign} {self.limit}"
+        limit = f"{self.value:.12g}"
+        if self.baseline:
+            sign = "-" if self.value < 0 else "+"
+            limit = f"baseline {sign} {abs(self.value):.12g}" if self.value else "baseline"
+        rule = f"{self.metric} {self.sign} {limit}"
         if self.confidence is not None:
             return f"{rule} at {self.confidence * 100:.10g}%"
-        if self.baseline:
-            return f"{rule} as observed"
-        return rule
+        return f"{rule} as observed" if self.baseline else rule
 
 
 RuleLike: TypeAlias = "str | Rule | Iterable[str | Rule]"

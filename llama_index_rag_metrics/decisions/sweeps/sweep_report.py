@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from llama_index_rag_metrics.decisions.clusters import clusters_in_words
+from llama_index_rag_metrics.decisions.comparison.pairing import clusters_in_words
 from llama_index_rag_metrics.decisions.result_columns import Column, records_of, table_of
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.report import model as m
