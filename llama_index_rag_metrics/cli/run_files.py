@@ -18,11 +18,11 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scoring.batches import no_common_query
 from llama_index_rag_metrics.scores.scoring.notes import Cut
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
-from llama_index_rag_metrics.stories.answers import with_answers
-from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -122,15 +122,6 @@ def named_apart(names: Sequence[str], runs: Sequence[Path]) -> Sequence[str]:
 
 
 def _scored(path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest) -> Scores:
-    system = _read_system(path, relevance, request)
-    if replace(request.selection, min_score=None) != ALL_RETRIEVED:
-        return system.scores  # a ranking has other ranks then
-    return with_answers(system)
-
-
-def _read_system(
-    path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
-) -> System:
     run = read_stored(path, request.asked)
     notes: list[str] = []
     if request.selection.min_score is not None:
@@ -160,7 +151,9 @@ def _read_system(
         tokenizer=request.tokenizer,
     )
     scores = scores.replace(notes=[*notes, *scores.notes])
-    return System(scores.name, scores, run, relevance, {}, {})
+    if replace(request.selection, min_score=None) != ALL_RETRIEVED:
+        return scores  # a ranking has other ranks then
+    return with_retrieval(scores, Retrieval(run, relevance))
 
 
 def read_relevance(path: Path) -> Mapping[str, Relevance]:

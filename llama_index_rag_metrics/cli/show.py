@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -98,6 +99,7 @@ def _systems(
     from llama_index_rag_metrics.cli import run_files
     from llama_index_rag_metrics.files.dataset_content import PassageTexts
     from llama_index_rag_metrics.scores import Scores
+    from llama_index_rag_metrics.scores.retrieval import Retrieval
     from llama_index_rag_metrics.scores.scores_export import read_json
     from llama_index_rag_metrics.stories.label_view import System
 
@@ -105,7 +107,10 @@ def _systems(
     if path.suffix.lower() == ".json":
         with suppress(FileFormatError):
             for name, scores in read_json(path).items():
-                yield System.of(scores, name)._replace(text_of=text_of)
+                system = System.of(scores, name)
+                if text_of is not None:
+                    system = system._replace(retrieval=replace(system.retrieval, text_of=text_of))
+                yield system
             return
     asked = run_files.TraceQuestions(question_id, dataset)
     run = run_files.read_stored(path, asked)
@@ -117,7 +122,8 @@ def _systems(
     else:
         relevance = run_files.relevance_beside(path)
     scores = Scores([], {}, queries=run.queries)
-    yield System(run.name or path.stem, scores, run, relevance, {}, {}, text_of=text_of)
+    retrieval = Retrieval(run, relevance, text_of=text_of)
+    yield System(run.name or path.stem, scores, {}, retrieval)
 
 
 def _scored(
@@ -129,23 +135,27 @@ def _scored(
 ) -> System:
     """The system with the score of one question, by ids or as the matcher recognises passages."""
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
+    from llama_index_rag_metrics.stories.label_view import with_retrieval
 
-    if query_id not in system.run:
+    is_stored = matcher is None and metric in system.scores
+    if query_id not in system.run or is_stored:
         return system
-    run, relevance, matched = system.run.select([query_id]), system.relevance, {}
+    known = system.retrieval.select([query_id])
+    run, relevance = known.run, known.relevance
     if dataset is not None and query_id in dataset.expected_texts and not relevance.get(query_id):
         matcher = matcher or "text"
     if dataset is not None and matcher is not None:
         from llama_index_rag_metrics.rankings.matching.matched import match_run
 
         seen = match_run(run, dataset.select([query_id]), matcher)
-        run, relevance, matched = seen.run, seen.relevance, {metric: seen}
+        run, relevance, known = seen.run, seen.relevance, replace(known, matched={metric: seen})
     scores = system.scores.replace(repeats=[system.scores] * len(run.repeats))
     if query_id in relevance:
         judged = {query_id: relevance[query_id]}
         scores = score_rankings(judged, run, [metric], no_relevant="zero")
     queries = system.scores.queries if dataset is None else dataset.queries
-    return system._replace(scores=scores.replace(queries=queries), matched=matched)
+    scores = with_retrieval(scores.replace(queries=queries), known)
+    return system._replace(scores=scores, retrieval=known)
 
 
 def _found(question: str, asked: Mapping[str, str]) -> str:

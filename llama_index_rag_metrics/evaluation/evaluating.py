@@ -28,8 +28,9 @@ from llama_index_rag_metrics.runtime.masking import mask, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.graders import graders_of_metrics, with_graders
+from llama_index_rag_metrics.scores.label_fit import absent_labels
 from llama_index_rag_metrics.scores.scoring.notes import Cut
-from llama_index_rag_metrics.stories.answers import with_answers
+from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import Attempt, Journal, answers_to
 from .as_ask import Source
@@ -181,15 +182,19 @@ async def score(
     """The results of what was collected, with the head of their report."""
     plan, first = prepared.plan, collected[0]
     results = build_results(plan, collected)
+    absent: frozenset[str] = frozenset()
     if prepared.compares_ids and not first.is_invalid:
         indexed = indexed_ids(source.asked, plan.match_on)
         fit = fit_of_ids(plan.dataset, first.run, indexed)
+        if not results.matched:
+            absent = absent_labels(results.relevance, first.run, indexed)
         results.scores = with_label_notes(results.scores, fit)
     for matched in results.matched.values():
         results.scores = with_label_notes(results.scores, [fit_of_texts(matched, first.run)])
     results.scores = with_graders(results.scores, graders_of_metrics(plan.computed))
     results.about = describe(plan, results.run, source.name, results.matched)
-    results.scores = with_answers(system_of(results))
+    retrieval = replace(system_of(results).retrieval, absent=absent)
+    results.scores = with_retrieval(results.scores, retrieval)
     return results
 
 

@@ -28,9 +28,10 @@ from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInpu
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
+from llama_index_rag_metrics.scores.retrieval import Retrieval, TextOf
 from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
-from llama_index_rag_metrics.stories.label_view import System, TextOf, metrics_of, shown_name
+from llama_index_rag_metrics.stories.label_view import System, metrics_of, shown_name
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.worst import HardQuestions, worst_of
 
@@ -389,15 +390,12 @@ Several: TypeAlias = Reported | Sequence[Reported] | Mapping[str, Reported]
 def system_of(reported: Reported, name: str = "") -> System:
     if isinstance(reported, Scores):
         return System.of(reported, name)
-    return System(
-        name or shown_name(reported.scores, "score"),
-        reported.scores,
-        reported.run,
-        reported.relevance,
-        {metric: reported.matched[matcher] for metric, matcher in reported.matched_by.items()},
-        reported.about,
-        reported.text_of,
-    )
+    matched = {metric: reported.matched[matcher] for metric, matcher in reported.matched_by.items()}
+    stored = reported.scores.retrieval
+    absent = stored.absent if stored else frozenset[str]()
+    retrieval = Retrieval(reported.run, reported.relevance, matched, reported.text_of, absent)
+    name = name or shown_name(reported.scores, "score")
+    return System(name, reported.scores, reported.about, retrieval)
 
 
 def by_name(reported: Several) -> dict[str, Reported]:

@@ -164,11 +164,9 @@ class Answer(NamedTuple):
     calls: Sequence[CallAnswer] | None = None  # what it is the sum of; None where it is one
     found: Mapping[str, Found] | None = None  # wanted id to its place; None where nobody knows
     same_text: Mapping[str, SameText] = {}  # wanted id to what came with its text
-    more: int = 0  # how many items came beyond `retrieved`, of stored scores
     ranks: Sequence[int | None] | None = None  # None for 1, 2, 3 and so on; of copies None
     in_call: Mapping[str, int] = {}  # wanted id to the first call that alone had it
-    known: Collection[str] | None = None  # of stored scores: the ids whose places are known
-    is_stored: bool = False  # whether it has only the beginnings that scores keep
+    absent: Collection[str] = ()  # wanted ids that are known not to be in the index
     min_score: float | None = None  # below which passages are left out, where that is known
 
     @property
@@ -193,7 +191,6 @@ class QueryAnswers(NamedTuple):
     remarks: Sequence[str] = ()
     cutoff: Cutoff | None = None  # that of the metric by which the answers are scored
     stages: bool = False  # whether the systems are the stages of one pipeline, in order
-    more: int = 0  # how many needs there are beyond these, of stored scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class WantedLine(NamedTuple):
 
 def more_wanted(query: m.QueryAnswers) -> str:
     """How many needs there are beyond those that are listed, in words; "" for none."""
-    n = max(len(query.wanted) - most_wanted(query), 0) + query.more
+    n = max(len(query.wanted) - most_wanted(query), 0)
     return f"and {n:,} more relevant" if n else ""
 
 
@@ -81,8 +81,7 @@ def found_line(query: m.QueryAnswers) -> str:
             parts.append(f"{name} failed: {plain(answer.error)}")
         elif known:
             n = f"{len(known)} relevant passage{'' if len(known) == 1 else 's'}"
-            stored = " that are stored" if query.more or len(known) < len(places) else ""
-            parts.append(f"{name} found {known.count(False)} of {n}{stored}")
+            parts.append(f"{name} found {known.count(False)} of {n}")
     if parts:
         return f"{'; '.join(parts)}."
     return "No ranking is known." if query.wanted else "Nothing is labelled as relevant."
@@ -114,7 +113,7 @@ def came_lines(
         text = _item_line(answer, position, known, is_numbered=most > 1)
         lines.append(Line(text, items[position].is_hit))
         last = position
-    n = len(items) - last - 1 + answer.more
+    n = len(items) - last - 1
     more = [Line(f"and {n:,} more")] if n and most > 1 else []
     return [*calls, *([Line("together:")] if calls else []), *lines, *more]
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.excerpts import named
-from llama_index_rag_metrics.report.model import Answer, Cutoff, Found, Item, QueryAnswers
+from .escape import terminal
+from .excerpts import named
+from .model import Answer, Cutoff, Found, Item, QueryAnswers
 
 WANTED = 5  # how many relevant passages are listed
 WANTED_OF_CALLS = 3  # how many are listed below the calls of an agent
-_FIRST_MISSED = 2  # so many of those that were missed are listed, whatever else was found
+_FIRST_MISSED = 2  # how many of those that were missed are listed, whatever else was found
 NEVER = "never retrieved"
+NOT_INDEXED = "not in the index"
 BELOW = "below the cutoff"
 OVER = "over the token budget"
 OTHER_ID = "under another id"
 DROPPED = "dropped by a stage"
 IN_CALL = "in a call, not in the result"
 # the ways in which a relevant passage is lost
-LOSSES = (NEVER, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
+LOSSES = (NEVER, NOT_INDEXED, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
 # stages of every pipeline: who retrieves, and where metrics stop
 RETRIEVER, CUT, BUDGET = "retriever", "cut", "token budget"
 REMEDY = "Evaluate with matcher='text', or move the labels:"
@@ -52,21 +53,14 @@ class Standing(NamedTuple):
     def n_met(self) -> int:
         return sum(bool(place.words) and not place.loss for place in self.places)
 
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether it came, but under another id wherever that is known."""
-        return {place.loss for place in self.places if place.words} == {OTHER_ID}
-
     def words(self, names: Iterable[str]) -> list[tuple[str, str]]:
         """Each place in words, with the systems for which it holds: "" for all of them."""
         systems: dict[str, list[str]] = {}
         for place, name in zip(self.places, names, strict=True):
             if place.words:
                 systems.setdefault(place.words, []).append(name)
-        return [
-            (words, "" if len(of) == len(self.places) else ", ".join(of))
-            for words, of in systems.items()
-        ]
+        n = len(self.places)
+        return [(words, "" if len(of) == n else ", ".join(of)) for words, of in systems.items()]
 
 
 def most_wanted(query: QueryAnswers) -> int:
@@ -100,35 +94,41 @@ def where_found(
 ) -> Whereabouts:
     """Where the system of this number met a need, by its best alternative, or lost it."""
     answer = query.answers[number]
-    known = answer.known is None or any(item.id in answer.known for item in need)
-    if answer.found is None or not known:
+    if answer.found is None:
         return Whereabouts("")
     if not any(item.grade for item in need):
         return Whereabouts(UNMET, UNMET)
-    if (best := best_place(answer, need)) is not None:
+    best = best_place(answer, need)
+    if best is not None:
         return _of_rank(best, query.cutoff, answer.system)
+    calls = [answer.in_call[item.id] for item in need if item.id in answer.in_call]
+    if calls:
+        return Whereabouts(f"call {min(calls)} had it, the result doesn't", IN_CALL)
     lost = _lost_after(query, number, need)
-    ids = [item.id for item in need]
-    if call := min((answer.in_call[item] for item in ids if item in answer.in_call), default=0):
-        return Whereabouts(f"call {call} had it, the result doesn't", IN_CALL)
-    if same := min((answer.same_text[i] for i in ids if i in answer.same_text), default=None):
-        if lost.loss == DROPPED:
-            return lost._replace(words=f"{lost.words}, its text is at rank {same.rank:,}")
-        words = f"rank {same.rank:,}, {OTHER_ID} ({named(same.id, names)})"
-        return lost._replace(words=words, loss=OTHER_ID)
-    return lost
+    same = [answer.same_text[item.id] for item in need if item.id in answer.same_text]
+    if not same:
+        return lost
+    rank, other = min(same)
+    if lost.loss == DROPPED:
+        return lost._replace(words=f"{lost.words}, its text is at rank {rank:,}")
+    words = f"rank {rank:,}, {OTHER_ID} ({named(other, names)})"
+    return lost._replace(words=words, loss=OTHER_ID)
 
 
 def _lost_after(query: QueryAnswers, number: int, need: Sequence[Item]) -> Whereabouts:
     """How what isn't in a ranking was lost: at the stage after the last one that had it."""
-    for earlier in range(number - 1 if query.stages else -1, -1, -1):
-        previous = query.answers[earlier].system
-        if (before := best_place(query.answers[earlier], need)) is not None:
-            stage = query.answers[earlier + 1].system
-            words = f"dropped by {plain(stage)} (was {before.rank:,})"
+    earlier = range(number - 1, -1, -1) if query.stages else ()
+    for position in earlier:
+        before = best_place(query.answers[position], need)
+        if before is not None:
+            previous, stage = query.answers[position].system, query.answers[position + 1].system
+            words = f"dropped by {terminal(stage)} (was {before.rank:,})"
             return Whereabouts(words, DROPPED, stage, (previous, before.rank))
-    least = query.answers[0 if query.stages else number].min_score
-    return Whereabouts(f"{NEVER}{reaching(least)}", NEVER, RETRIEVER)
+    absent = query.answers[number].absent
+    if absent and all(item.id in absent for item in need):
+        return Whereabouts(NOT_INDEXED, NOT_INDEXED, RETRIEVER)
+    first = query.answers[0 if query.stages else number]
+    return Whereabouts(f"{NEVER}{reaching(first.min_score)}", NEVER, RETRIEVER)
 
 
 def best_place(answer: Answer, need: Sequence[Item]) -> Found | None:
@@ -139,8 +139,10 @@ def best_place(answer: Answer, need: Sequence[Item]) -> Found | None:
 
 def _of_rank(found: Found, cutoff: Cutoff | None, system: str) -> Whereabouts:
     words, before = f"rank {found.rank:,}", (system, found.rank)
-    reached = None if cutoff is None else found.rank if cutoff.unit == "items" else found.tokens
-    if cutoff is None or reached is None or reached <= cutoff.at:
+    if cutoff is None:
+        return Whereabouts(words)
+    reached = found.rank if cutoff.unit == "items" else found.tokens
+    if reached is None or reached <= cutoff.at:
         return Whereabouts(words)
     if cutoff.unit == "items":
         return Whereabouts(f"{words}, {BELOW} {cutoff.at:,}", BELOW, CUT, before)

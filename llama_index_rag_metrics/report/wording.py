@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llama_index_rag_metrics.report import whereabouts as w
-from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import CallAnswer, Item, QueryAnswers
+from . import whereabouts as w
+from .escape import terminal
+from .model import CallAnswer, Item, QueryAnswers
 
 _MOST_LINES = 3
 _MOST_RANKS = 3
@@ -16,6 +16,11 @@ _NEVER = {
     "one": "The relevant passage wasn't retrieved.",
     "all": "None of the {n:,} {noun} was retrieved.",
     "some": "{lost:,} of {n:,} {noun} {weren_t} retrieved.",
+}
+_NOT_INDEXED = {
+    "one": "The relevant passage isn't in the index.",
+    "all": "None of the {n:,} {noun} is in the index.",
+    "some": "{lost:,} of {n:,} {noun} {aren_t} in the index.",
 }
 _DEEP = {
     "one": "Found at {ranks}; only the first {cutoff} count.",
@@ -30,6 +35,13 @@ _DROPPED = {
     "some": "{lost:,} of {n:,} {noun} {were} dropped, the first {how}.",
 }
 _IN_CALL = "{lost:,} of {n:,} {noun} {were} brought by a search, but dropped from the result."
+_CALLS = {
+    "no call": "It made no search.",
+    "one": "Its only search brought {found:,} of {n:,} {noun}.",
+    "some": "Its {calls:,} searches brought {found:,} of {n:,} {noun}.",
+    "one, nothing": "Its only search brought no relevant passage.",
+    "some, nothing": "None of its {calls:,} searches brought a relevant passage.",
+}
 _REMEDY = "match by text, or move the labels"
 
 
@@ -40,7 +52,7 @@ def why_lines(query: QueryAnswers) -> list[str]:
     for number in numbers[-1:] if query.stages else numbers:
         sentence = _Misses(query, number).sentence()
         if sentence:
-            systems.setdefault(sentence, []).append(plain(query.answers[number].system))
+            systems.setdefault(sentence, []).append(terminal(query.answers[number].system))
     is_of_all = [len(names) for names in systems.values()] == [len(query.answers)]
     if query.stages or is_of_all:
         return list(systems)
@@ -56,7 +68,7 @@ class _Misses:
         self.answer = query.answers[number]
         places = [(need, w.where_found(query, number, need)) for need in query.wanted]
         self.lost = [pair for pair in places if pair[1].loss not in ("", w.UNMET)]
-        self.n = query.more + sum(place.loss != w.UNMET for _, place in places)
+        self.n = sum(place.loss != w.UNMET for _, place in places)
         self.noun = "groups" if any(len(need) > 1 for need in query.wanted) else "relevant passages"
 
     def sentence(self) -> str:
@@ -67,13 +79,17 @@ class _Misses:
             return self._other_id()
         if self.answer.calls is not None:
             return self._deep() or self._calls(self.answer.calls)
-        if not self.answer.retrieved and not self.answer.more:
+        if not self.answer.retrieved:
             return ""  # the ranking itself says so
-        if dropped := self._of(w.DROPPED):
+        dropped = self._of(w.DROPPED)
+        if dropped:
             how = dropped[0][1].words.removeprefix("dropped ")
             return self._text(_DROPPED, len(dropped), how=how)
-        never = len(self._of(w.NEVER))
-        sentences = (self._best(), self._deep(), self._text(_NEVER, never) if never else "")
+        sentences = [self._best(), self._deep()]
+        for loss, templates in ((w.NEVER, _NEVER), (w.NOT_INDEXED, _NOT_INDEXED)):
+            n = len(self._of(loss))
+            if n:
+                sentences.append(self._text(templates, n))
         return " ".join(filter(None, sentences))
 
     def _text(self, templates: dict[str, str], lost: int, **fields: object) -> str:
@@ -85,10 +101,9 @@ class _Misses:
         return templates[kind].format(**self._counts(lost), **fields)
 
     def _counts(self, lost: int) -> dict[str, object]:
-        verbs = ("was", "is", "wasn't") if lost == 1 else ("were", "are", "weren't")
-        were, are, weren_t = verbs
-        counts = {"lost": lost, "n": self.n, "noun": self.noun}
-        return {**counts, "were": were, "are": are, "weren_t": weren_t}
+        were, are = ("was", "is") if lost == 1 else ("were", "are")
+        counts = {"lost": lost, "n": self.n, "noun": self.noun, "were": were, "are": are}
+        return {**counts, "weren_t": f"{were}n't", "aren_t": f"{are}n't"}
 
     def _of(self, *losses: str) -> list[tuple[Sequence[Item], w.Whereabouts]]:
         return [(need, place) for need, place in self.lost if place.loss in losses]
@@ -98,8 +113,8 @@ class _Misses:
         lost = [need for need, _ in self.lost]
         worth = max(map(_grade, lost))
         better = [need for need in self.query.wanted if need not in lost and _grade(need) > worth]
-        places = [place for need in better if (place := w.best_place(self.answer, need))]
-        return f"The highest grade is at rank {min(places).rank:,}." if places else ""
+        ranks = [place.rank for need in better if (place := w.best_place(self.answer, need))]
+        return f"The highest grade is at rank {min(ranks):,}." if ranks else ""
 
     def _other_id(self) -> str:
         same = self.answer.same_text
@@ -122,20 +137,19 @@ class _Misses:
 
     def _calls(self, calls: Sequence[CallAnswer]) -> str:
         """What an agent's searches brought."""
-        if not calls:
-            return "It made no search."
-        if in_call := self._of(w.IN_CALL):
-            if self.n == 1:
-                words = in_call[0][1].words
-                return f"{words[0].upper()}{words[1:]}."
+        in_call = self._of(w.IN_CALL)
+        if calls and in_call and self.n == 1:
+            words = in_call[0][1].words
+            return f"{words[0].upper()}{words[1:]}."
+        if calls and in_call:
             return _IN_CALL.format(**self._counts(len(in_call)))
-        n_found = self.n - len(self.lost)
-        if n_found:
-            searches = "Its only search" if len(calls) == 1 else f"Its {len(calls):,} searches"
-            return f"{searches} brought {n_found:,} of {self.n:,} {self.noun}."
-        if len(calls) == 1:
-            return "Its only search brought no relevant passage."
-        return f"None of its {len(calls):,} searches brought a relevant passage."
+        kind = "some" if len(calls) > 1 else "one"
+        found = self.n - len(self.lost)
+        if not calls:
+            kind = "no call"
+        elif not found:
+            kind += ", nothing"
+        return _CALLS[kind].format(found=found, n=self.n, noun=self.noun, calls=len(calls))
 
 
 def _listed_ranks(ranks: Sequence[int]) -> str:
@@ -144,10 +158,9 @@ def _listed_ranks(ranks: Sequence[int]) -> str:
     more = len(ranks) - len(words)
     if more:
         words.append(f"{more:,} more")
-    listed = words[0]
-    if len(words) > 1:
-        listed = f"{', '.join(words[:-1])} and {words[-1]}"
-    return f"rank{'s' if len(ranks) > 1 else ''} {listed}"
+    if len(words) == 1:
+        return f"rank {words[0]}"
+    return f"ranks {', '.join(words[:-1])} and {words[-1]}"
 
 
 def _grade(need: Sequence[Item]) -> float:

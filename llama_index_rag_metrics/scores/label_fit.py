@@ -19,6 +19,8 @@ from llama_index_rag_metrics.rankings.matching.containment import likeness
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.numbers import counted, questions, score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
@@ -118,6 +120,17 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
         f"doesn't have, such as {shorten(label)} of question {shorten(query_id)}: recall can be "
         f"{score(sum(shares) / len(shares), digits=2)} at most"
     )
+
+
+def absent_labels(
+    relevance: Mapping[str, Relevance], run: Run, indexed: Collection[str]
+) -> frozenset[str]:
+    """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
+    known = set(indexed)
+    retrieved = {item for ranking in run.values() for item in ranking.ids}
+    if not known or not retrieved <= known:
+        return frozenset()
+    return frozenset(label for labels in relevance.values() for label in labels) - known
 
 
 def reused_note(rows: Sequence[Asked], stock: Stock) -> str:

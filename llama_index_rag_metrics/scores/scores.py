@@ -37,6 +37,7 @@ from llama_index_rag_metrics.scores.mappings import (
     rows_by,
     thawed,
 )
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
 if TYPE_CHECKING:
@@ -132,8 +133,8 @@ class Scores(Reportable):
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
         label_notes: those of the notes that say that labels don't fit: first lines repeat them.
-        answers: name of a matcher, the default first, to query id to {"wanted": …, "got": …}: the
-            first few items of each with excerpts of their texts, so that scores alone show them.
+        retrieval: what was retrieved and wanted, by which stories are told; None where it isn't
+            known.
         rankings: query id to the digest of its ranking, if known: the gate detects an unchanged
             system by them.
         labels: query id to the digest of its labels, if known: comparisons and gates refuse scores
@@ -164,7 +165,7 @@ class Scores(Reportable):
     name: str = ""
     notes: Sequence[str] = ()
     label_notes: Sequence[str] = ()
-    answers: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    retrieval: Retrieval | None = None
     rankings: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     usage: Mapping[str, Usage] = field(default_factory=dict)
@@ -185,10 +186,10 @@ class Scores(Reportable):
             "failed": {query_id: describe_error(why) for query_id, why in self.failed.items()},
             "metadata": {key: without_secrets(row) for key, row in self.metadata.items()},
         }
-        depths = {"metadata": 2, "details": 3, "answers": 3}
+        depths = {"metadata": 2, "details": 3}
         for part in ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repeats"):
             own[part] = tuple(getattr(self, part))
-        for part in (*_BY_QUERY, "details", "answers", "usage"):
+        for part in (*_BY_QUERY, "details", "usage"):
             own[part] = frozen(own.get(part, getattr(self, part)), depths.get(part, 1))
         vars(self).update(own)  # past the __setattr__ of what can't be changed
 
@@ -378,7 +379,7 @@ class Scores(Reportable):
             empty=[query_id for query_id in self.empty if query_id in wanted],
             no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
             details={metric: of_queries(wanted, rows) for metric, rows in self.details.items()},
-            answers={matcher: of_queries(wanted, rows) for matcher, rows in self.answers.items()},
+            retrieval=self.retrieval and self.retrieval.select(wanted),
             repeats=[run.select(wanted) for run in self.repeats],
             **{part: of_queries(wanted, getattr(self, part)) for part in _BY_QUERY},
         )
@@ -436,7 +437,7 @@ class Scores(Reportable):
 
     def _plain(self, *, strict: bool = True) -> dict[str, Any]:
         parts = self._parts()
-        repeats = parts.pop("repeats")
+        repeats, retrieval = parts.pop("repeats"), parts.pop("retrieval")
         columns = {metric: column.tolist() for metric, column in parts.pop("columns").items()}
         scores = jsonable(columns, "scores", strict=strict)
         parts["usage"] = {metric: asdict(usage) for metric, usage in self.usage.items()}
@@ -451,6 +452,8 @@ class Scores(Reportable):
         plain = {part: jsonable(value, part, strict=strict) for part, value in data.items()}
         if repeats:
             plain["repeats"] = [run._plain(strict=strict) for run in repeats]
+        if retrieval is not None:
+            plain["retrieval"] = jsonable(retrieval.to_plain(), "retrieval", strict=strict)
         return plain
 
     @classmethod
@@ -482,6 +485,8 @@ class Scores(Reportable):
         parts["usage"] = {metric: Usage(**usage) for metric, usage in data["usage"].items()}
         parts["repeats"] = [cls._of_plain(run) for run in data.get("repeats", ())]
         parts["selection"] = Selection(**data["selection"])
+        if "retrieval" in data:
+            parts["retrieval"] = Retrieval.of_plain(data["retrieval"])
         return cls(**parts)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""The first line of what systems scored: what was measured, on how many questions, what failed."""
+"""The first lines of what systems scored: what was measured, on how many questions, what failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.failures import errors_in_words
-from llama_index_rag_metrics.report.model import Statement, Tone
+from llama_index_rag_metrics.report.model import Statement
 from llama_index_rag_metrics.report.numbers import (
     carried,
     estimate,
@@ -19,16 +19,24 @@ from llama_index_rag_metrics.report.numbers import (
 )
 from llama_index_rag_metrics.report.whereabouts import BELOW, NEVER
 from llama_index_rag_metrics.scores.graders import GRADED
+from llama_index_rag_metrics.scores.repeats import runs_of
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.statistics import intervals
-from llama_index_rag_metrics.stories.label_view import Reading, System, metrics_of
-from llama_index_rag_metrics.stories.runs import in_first_run
-from llama_index_rag_metrics.stories.worst import Losses, losses
+
+from .label_view import LabelView, System, metrics_of
+from .worst import Losses, losses
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
 _WIDEST, _NARROW = 0.3, 0.25
 NOTHING = "Nothing was measured"  # what such a sentence begins with
 MEANS = "Means with 95 % intervals"  # the heading of the section that the sentences rest on
+_TOO_FEW = (
+    "{asked} are too few: the interval is {width} wide; with about {enough} it would be {narrow}."
+)
+_REPEATS = (
+    "Asked {times} times each, {differing} of {all} {score} differently from run to run "
+    "on {metric}."
+)
 
 
 def first_lines(
@@ -40,7 +48,9 @@ def first_lines(
     shown = next(known, None)
     if len(systems) > 1:
         return failing(systems, shown)
-    return [*_of_one(systems[0], shown, lost if shown == metric else None)]
+    if lost is None or shown != metric:
+        lost = losses(systems, shown) if shown else []
+    return [*_of_one(systems[0], shown, lost), *_repeats(systems[0], metric)]
 
 
 def with_failures(
@@ -48,130 +58,173 @@ def with_failures(
 ) -> list[Statement]:
     """The verdicts of systems that were compared, below those without a valid score."""
     failed = failing(systems, metric)
-    nothing = [statement for statement in failed if statement.tone == "alarm"]
-    return [*nothing, *verdicts, *failed[len(nothing) :]]
+    alarms = [statement for statement in failed if statement.tone == "alarm"]
+    return [*alarms, *verdicts, *failed[len(alarms) :]]
 
 
 def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     """What failed of each of several systems; first those without a valid score."""
-    nothing, some = [], []
-    alike: dict[str, list[str]] = {}
+    invalid, some = [], []
+    unmeasured: dict[str, list[str]] = {}
     of_labels: dict[str, list[str]] = {}
     for system in systems:
+        why = system.invalid(metric) if metric else ""
+        if why:
+            invalid.append(Statement(f"{system.name}: {why}.", "alarm"))
         for note in system.scores.label_notes:
-            if metric and note == system.invalid(metric):
-                continue
-            of_labels.setdefault(note, []).append(system.name)
-        if metric and (invalid := system.invalid(metric)):
-            nothing.append(Statement(f"{system.name}: {invalid}.", "alarm"))
+            if note != why:
+                of_labels.setdefault(note, []).append(system.name)
         if is_unmeasured(system.scores):
-            alike.setdefault(_nothing(system.scores), []).append(system.name)
-        elif text := "; ".join(_unanswered(system.scores, metric or "")):
+            unmeasured.setdefault(_nothing(system.scores), []).append(system.name)
+            continue
+        text = "; ".join(_unanswered(system.scores, metric or ""))
+        if text:
             some.append(Statement(f"{system.name}: {text}.", "open", evidence="questions"))
-    for text, names in alike.items():
+    nothing = []
+    for text, names in unmeasured.items():
         of_whom = text.replace(NOTHING, f"{NOTHING} of {', '.join(names)}", 1)
         nothing.append(Statement(of_whom, "alarm", evidence="questions"))
+    misfits = []
     for note, names in of_labels.items():
         whose = "" if len(names) == len(systems) else f"{', '.join(names)}: "
-        nothing.append(Statement(f"{whose}{note}.", "alarm"))
-    return [*nothing, *some]
+        misfits.append(Statement(f"{whose}{note}.", "alarm"))
+    return [*invalid, *nothing, *misfits, *some]
 
 
 def nothing_measured(counts: Counts, errors: Sequence[str]) -> str:
     """Why nothing was measured, of what has no mean."""
     n, failed = counts.queries, counts.failed
+    why = f" ({errors_in_words(errors)})" if errors else ""
     if not n:
         return f"{NOTHING}: there are no questions."
-    why = f" ({errors_in_words(errors)})" if errors else ""
     if failed >= n:
-        return f"{NOTHING}: {'all ' if n > 1 else ''}{questions(n)} failed{why}."
-    listed = ", ".join([*([f"{failed:,} failed{why}"] if failed else []), *counts.left_out])
-    return f"{NOTHING} on {questions(n)}{f': {listed}' if listed else ''}."
+        all_of = "all " if n > 1 else ""
+        return f"{NOTHING}: {all_of}{questions(n)} failed{why}."
+    reasons = [f"{failed:,} failed{why}"] if failed else []
+    reasons += counts.left_out
+    if not reasons:
+        return f"{NOTHING} on {questions(n)}."
+    return f"{NOTHING} on {questions(n)}: {', '.join(reasons)}."
 
 
-def _of_one(
-    system: System, metric: str | None, lost: Sequence[Losses] | None
-) -> Iterator[Statement]:
+def is_unmeasured(scores: Scores) -> bool:
+    """Whether no metric has a value, but what failed questions count as."""
+    return not scores.is_measured or not any(scores.n(metric) for metric in scores)
+
+
+def with_runs(systems: Sequence[System]) -> Sequence[System]:
+    """The means of one system without rankings, and its runs beside them; several as they are."""
+    if len(systems) > 1 or not systems[0].scores.repeats or not systems[0].run:
+        return systems
+    [system] = systems
+    means = system.scores.replace(retrieval=None, repeats=())
+    return [System.of(means, system.name), *system.repeats]
+
+
+def in_first_run(systems: Sequence[System], text: str) -> str:
+    """A sentence of what is counted in rankings, where these are of the first of several runs."""
+    if not text or not any(system.scores.repeats for system in systems):
+        return text
+    return f"In the first run: {text[0].lower()}{text[1:]}"
+
+
+def _repeats(system: System, metric: str) -> list[Statement]:
+    """How many questions differ between their runs."""
+    repeats = system.scores.repeats
+    runs = runs_of(repeats, metric) if repeats and metric in repeats[0] else {}
+    if not runs:
+        return []
+    differing = sum(len({*scores}) > 1 for scores in runs.values())
+    is_complete = all(len(scores) == len(repeats) for scores in runs.values())
+    text = _REPEATS.format(
+        times=len(repeats) if is_complete else f"up to {len(repeats)}",
+        differing=f"{differing:,}" if differing else "none",
+        all=questions(len(runs)),
+        score="score" if differing > 1 else "scores",
+        metric=metric,
+    )
+    return [Statement(text)]
+
+
+def _of_one(system: System, metric: str | None, lost: Sequence[Losses]) -> Iterator[Statement]:
     scores = system.scores
     if metric is None:
         yield Statement(_nothing(scores), "alarm", evidence="questions")
         return
-    if invalid := system.invalid(metric):
+    failed = [*_unanswered(scores, metric)]
+    invalid = system.invalid(metric)
+    if invalid:
         yield Statement(f"{invalid}.", "alarm", evidence="questions")
-        if failed := "; ".join(_unanswered(scores, metric)):
-            yield Statement(f"{failed}.", "open", evidence="questions")
+        if failed:
+            yield Statement(f"{'; '.join(failed)}.", "open", evidence="questions")
         return
+    graders = [note for note in scores.label_notes if note.startswith(GRADED)]
+    for note in graders:
+        yield Statement(f"{note}.", "alarm")
     mean = scores.replace(columns={metric: scores.column(metric)}).intervals()[metric]
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
-    few = ", too few for an interval" if mean.n == 1 else ""
-    graders = [note for note in scores.label_notes if note.startswith(GRADED)]
-    for sentence in graders:
-        yield Statement(f"{sentence}.", "alarm")
-    measured = f"{value} on {questions(mean.n)}{few}"
-    parts = [measured, *_unanswered(scores, metric)]
-    tone: Tone = "open" if len(parts) > 1 else "normal"
-    yield Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
+    measured = f"{value} on {questions(mean.n)}"
+    if mean.n == 1:
+        measured += ", too few for an interval"
+    sentence = "; ".join([measured, *failed])
+    yield Statement(f"{sentence}.", "open" if failed else "normal", evidence=MEANS)
     for note in scores.label_notes:
         if note not in graders:
             yield Statement(f"{note}.", "alarm")
-    yield from _lost(system, metric, lost)
+    if not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE:
+        for of_system in lost:
+            text = in_first_run([system], _lost(system, metric, of_system))
+            yield Statement(f"{text}.", evidence="questions")
     conversations = conversations_of([*scores.by_query(metric)], scores.metadata)
     for remark in _uncertain(mean, limits_of(metric), len({*(conversations or ())})):
-        yield Statement(f"{remark}.", "quiet", evidence=MEANS)
+        yield Statement(remark, "quiet", evidence=MEANS)
 
 
-def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterator[Statement]:
+def _lost(system: System, metric: str, lost: Losses) -> str:
     """How many questions got no relevant passage, where it was lost, and what could find it."""
-    if lower_is_better(metric) or limits_of(metric) != intervals.UNIT_RANGE:
-        return
-    cutoff = Reading.of(metric).cutoff
-    for lost in losses([system], metric) if known is None else known:
-        where = "at all"
-        if cutoff is not None:
-            where = f"in the first {cutoff.at:,}{'' if cutoff.unit == 'items' else ' tokens'}"
-        parts = [str(lost)]
-        if lost.without:
-            get = "gets" if lost.without == 1 else "get"
-            some = f"{lost.without:,} of {questions(lost.questions)}"
-            parts.insert(0, f"{some} {get} no relevant passage {where}")
-        elif lost.by_loss and lost.questions == system.scores.n(metric) > 1:
-            every = f"every question gets a relevant passage {where}".removesuffix(" at all")
-            parts.insert(0, every)
-        text = "; ".join(parts)
-        text = text[0].upper() + text[1:]
-        deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
-        if below := lost.by_loss.get(BELOW):
-            text += f". A reranker could lift {below:,} of them"
-        elif any(not note.startswith(GRADED) for note in system.scores.label_notes):
-            pass  # what isn't there can't be retrieved
-        elif lost.min_score is not None or NEVER not in lost.by_loss:
-            pass  # what lies deeper would be left out
-        elif cutoff is not None and 0 < deepest <= cutoff.at:
-            text += f". Retrieve more than {deepest:,} to see whether a reranker could lift them"
-        yield Statement(f"{in_first_run([system], text)}.", evidence="questions")
+    cutoff = LabelView.of(metric).cutoff
+    where = ""
+    if cutoff is not None:
+        where = f" in the first {cutoff.at:,}{'' if cutoff.unit == 'items' else ' tokens'}"
+    text = str(lost)
+    if lost.without:
+        get = "gets" if lost.without == 1 else "get"
+        some = f"{lost.without:,} of {questions(lost.questions)}"
+        text = f"{some} {get} no relevant passage{where or ' at all'}; {text}"
+    elif lost.by_loss and lost.questions == system.scores.n(metric) > 1:
+        text = f"every question gets a relevant passage{where}; {text}"
+    text = text[0].upper() + text[1:]
+    below = lost.by_loss.get(BELOW)
+    if below:
+        return f"{text}. A reranker could lift {below:,} of them"
+    # what isn't there can't be retrieved; with a least score, what lies deeper would be left out
+    misfits = [note for note in system.scores.label_notes if not note.startswith(GRADED)]
+    deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
+    is_shallow = cutoff is not None and 0 < deepest <= cutoff.at
+    if is_shallow and not misfits and lost.min_score is None and NEVER in lost.by_loss:
+        text += f". Retrieve more than {deepest:,} to see whether a reranker could lift them"
+    return text
 
 
 def _uncertain(
     mean: intervals.MeanInterval, limits: tuple[float, float], conversations: int
 ) -> Iterator[str]:
     """Why the interval says little: all scores are the same, or it is wide, or there is none."""
-    if mean.n > 1 and (mean.low is None or mean.high is None or mean.note.endswith(intervals.SAME)):
-        yield mean.note[:1].upper() + mean.note[1:]
+    is_open = mean.low is None or mean.high is None
+    if mean.n > 1 and (is_open or mean.note.endswith(intervals.SAME)):
+        yield f"{mean.note[:1].upper()}{mean.note[1:]}."
     if mean.low is None or mean.high is None or limits != intervals.UNIT_RANGE:
         return
-    if (width := mean.high - mean.low) > _WIDEST:
-        enough = two_digits_up((conversations or mean.n) * (width / _NARROW) ** 2)
-        now, then = (score(each, digits=2) for each in (width, _NARROW))
-        few = questions(mean.n)
-        if conversations:
-            few, enough = f"{few} of {conversations:,} conversations", f"{enough} conversations"
-        too_few = f"{few} are too few: the interval is {now} wide"
-        yield f"{too_few}; with about {enough} it would be {then}"
-
-
-def is_unmeasured(scores: Scores) -> bool:
-    """Whether no metric has a value, but what failed questions count as."""
-    return not scores.is_measured or not any(scores.n(metric) for metric in scores)
+    width = mean.high - mean.low
+    if width <= _WIDEST:
+        return
+    asked = questions(mean.n)
+    enough = two_digits_up((conversations or mean.n) * (width / _NARROW) ** 2)
+    if conversations:
+        asked, enough = f"{asked} of {conversations:,} conversations", f"{enough} conversations"
+    yield _TOO_FEW.format(
+        asked=asked, width=score(width, digits=2), enough=enough, narrow=score(_NARROW, digits=2)
+    )
 
 
 def _nothing(scores: Scores) -> str:
@@ -182,7 +235,8 @@ def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
     """How many failed and why, the mean of the others where they count, and how many are empty."""
     if scores.failed:
         yield from _failed(scores, metric)
-    if empty := len({*scores.empty} - {*scores.unanswerable}):
+    empty = len({*scores.empty} - {*scores.unanswerable})
+    if empty:
         asked = scores.counts.queries - len(scores.unanswerable)
         of_runs = " in any run" if scores.repeats else ""
         yield f"nothing was returned for {empty:,} of {asked:,}{of_runs}"
@@ -196,10 +250,11 @@ def _failed(scores: Scores, metric: str) -> Iterator[str]:
     if not counting:
         yield f"{start} and {'is' if n == 1 else 'are'} left out"
         return
-    is_zero = not any(by_query[query_id] for query_id in counting)
     count = "count" if len(counting) > 1 else "counts"
-    which = "" if len(counting) == n else f"{len(counting):,} of them "
-    yield f"{start} and {which}{count} as {'0' if is_zero else 'empty rankings'}"
+    if len(counting) < n:
+        count = f"{len(counting):,} of them {count}"
+    is_zero = not any(by_query[query_id] for query_id in counting)
+    yield f"{start} and {count} as {'0' if is_zero else 'empty rankings'}"
     others = [value for query_id, value in by_query.items() if query_id not in scores.failed]
     if others:
         mean = intervals.exact_mean(np.array(others))

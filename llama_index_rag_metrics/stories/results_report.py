@@ -19,25 +19,80 @@ from llama_index_rag_metrics.metrics.metric_names import (
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names
-from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import questions, shown
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
-from llama_index_rag_metrics.stories import rows, runs
-from llama_index_rag_metrics.stories.answers import query_answers
-from llama_index_rag_metrics.stories.first_line import MEANS, first_lines, is_unmeasured
-from llama_index_rag_metrics.stories.label_view import System, check_systems, metrics_of
-from llama_index_rag_metrics.stories.rows import facet_remarks
-from llama_index_rag_metrics.stories.worst import (
-    Losses,
-    hardest,
-    listing_title,
-    losses,
-    losses_line,
+
+from . import rows
+from .answers import query_answers
+from .first_line import MEANS, first_lines, in_first_run, is_unmeasured, with_runs
+from .label_view import System, check_systems, metrics_of
+from .worst import hardest, listing_title, losses, losses_line
+
+SLICES = "Slices"
+_SIGNS = (
+    "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
 )
+_SHOWN_FACETS = 20  # of a question, that are named
+
+
+def systems_report(
+    systems: Sequence[System],
+    *,
+    metric: str | None = None,
+    worst: int = 5,
+    slice_by: Sequence[str] = (),
+    figures: Mapping[str, Draw] | None = None,
+    decision: Sequence[m.Statement] | None = None,
+    stages: bool = False,
+) -> m.Report:
+    """The report of one or several systems, side by side; without a metric, on the first."""
+    check_systems(systems)
+    names = [system.name for system in systems]
+    title = "Retrieval evaluation"
+    if names != ["score"]:
+        title = f"Retrieval of {listed([*short_names(names).values()])}"
+    metrics = metrics_of(systems)
+    chosen = metric or m.headline(metrics)
+    interval_of = own_intervals(systems)
+    lost = losses(systems, chosen, stages=stages) if chosen else []
+    said = first_lines(systems, chosen, lost) if decision is None else decision
+    is_valid = not all(system.invalid(chosen) for system in systems)
+    listings, drawn = [], {}
+    if chosen:
+        stories = hardest(systems, chosen, worst if is_valid else min(worst, 1), stages=stages)
+        remark = "on average" if len(systems) > 1 else ""
+        lead = in_first_run(systems, losses_line(lost)) if stories and is_valid else ""
+        stories = [*_with_facets(systems, stories)]
+        title_of = listing_title(chosen)
+        listings = [m.Listing(title_of, stories, remark, on_request=True, lead=lead)]
+    if is_valid:
+        drawn = dict(figures or {})
+        drawn["means"] = lambda name: means_figure(
+            systems, [name] if name else metrics, interval_of
+        )
+    slices = [rows.slice_table(systems, key, chosen) for key in slice_by]
+    beside = with_runs(systems)
+    return m.Report(
+        title=title,
+        lead=how_many([system.scores.counts for system in systems]),
+        decision=said,
+        about=about(systems),
+        sections=[summary_section(systems, metrics, interval_of), m.Section(SLICES, slices)],
+        listings=listings,
+        failures=failures(systems),
+        notes=unsaid(remarks(systems), said),
+        glossary=glossary(metrics),
+        metrics=metrics,
+        figures=drawn,
+        queries=partial(queries_of, beside, [chosen] if chosen else [], stages=stages),
+        records=_records(systems),
+    )
 
 
 def means_figure(
@@ -53,12 +108,14 @@ def means_figure(
     for number, system in enumerate(systems):
         intervals = {name: interval_of(number, name) for name in metrics}
         known = {name: interval for name, interval in intervals.items() if interval is not None}
-        ends = ([getattr(each, end) for each in known.values()] for end in ("mean", "low", "high"))
-        means, low, high = ends
-        remarks = [
-            f"{name}: {shown(m.Cell(each.mean, 'score', low=each.low, high=each.high))}"
-            for name, each in known.items()
-        ]
+        means, low, high = (
+            [getattr(interval, end) for interval in known.values()]
+            for end in ("mean", "low", "high")
+        )
+        remarks = []
+        for name, interval in known.items():
+            cell = m.Cell(interval.mean, "score", low=interval.low, high=interval.high)
+            remarks.append(f"{name}: {shown(cell)}")
         points = Series(system.name, number, means, list(known), low, high, remarks)
         series.append(replace(points, is_baseline=compared and not number))
     return Figure("points", Axis("mean"), Axis(), series)
@@ -74,78 +131,35 @@ def queries_of(
     """Every question on the first metric; of `compared` systems the first is the baseline."""
     known: dict[str, None] = {}
     for system in systems:
-        known |= dict.fromkeys([*system.scores.queries, *system.run, *system.scores.query_ids])
-        known |= dict.fromkeys(system.scores.excluded)
+        scores = system.scores
+        for query_ids in (scores.queries, system.run, scores.query_ids, scores.excluded):
+            known |= dict.fromkeys(query_ids)
     metric = next(iter(metrics), "")
     columns = [system.valid_by_query(metric) for system in systems]
-    remarks_of = facet_remarks(systems)
-
-    def stories() -> Iterator[m.QueryAnswers]:
-        for query_id in known:
-            story = query_answers(query_id, systems, metric, columns, stages=stages)
-            yield story._replace(remarks=[*story.remarks, *remarks_of(query_id)])
-
+    stories = (query_answers(each, systems, metric, columns, stages=stages) for each in known)
     names = [system.name for system in systems]
-    return m.Queries(metric, names, stories(), compared, bool(metric) and lower_is_better(metric))
+    is_lower_better = bool(metric) and lower_is_better(metric)
+    return m.Queries(metric, names, _with_facets(systems, stories), compared, is_lower_better)
 
 
-SLICES = "Slices"
-_SIGNS = (
-    "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
-)
-
-
-def systems_report(
-    systems: Sequence[System],
-    *,
-    metric: str | None = None,
-    worst: int = 5,
-    slice_by: Sequence[str] = (),
-    figures: Mapping[str, Draw] | None = None,
-    decision: Sequence[m.Statement] | None = None,
-    stages: bool = False,
-) -> m.Report:
-    """The report of one or several systems, side by side; without a metric, on the headline."""
-    check_systems(systems)
-    names = [system.name for system in systems]
-    title = "Retrieval evaluation"
-    if names != ["score"]:
-        title = f"Retrieval of {listed([*short_names(names).values()])}"
-    metrics = metrics_of(systems)
-    beside = runs.with_runs(systems)
-    chosen = metric or m.headline(metrics)
-    interval_of = own_intervals(systems)
-    lost = losses(systems, chosen, stages=stages) if chosen else []
-    of_runs = runs.repeats_decision(systems, chosen)
-    said = [*first_lines(systems, chosen, lost), *of_runs] if decision is None else decision
-    return m.Report(
-        title=title,
-        lead=how_many([system.scores.counts for system in systems]),
-        decision=said,
-        about=about(systems),
-        sections=[
-            summary_section(systems, metrics, interval_of),
-            m.Section(SLICES, slice_tables(systems, slice_by, chosen)),
-        ],
-        listings=[_hardest(systems, chosen, worst, lost, stages=stages)] if chosen else (),
-        failures=failures(systems),
-        notes=unsaid(remarks(systems), said),
-        glossary=glossary(metrics),
-        metrics=metrics,
-        figures={}
-        if all(system.invalid(chosen) for system in systems)
-        else {
-            "means": lambda name: means_figure(systems, [name] if name else metrics, interval_of),
-            **(figures or {}),
-        },
-        queries=partial(queries_of, beside, [chosen] if chosen else [], stages=stages),
-        records=_records(systems),
-    )
-
-
-def slice_tables(systems: Sequence[System], keys: Sequence[str], metric: str) -> list[m.Table]:
-    """A metric by each key of the metadata."""
-    return [rows.slice_table(systems, key, metric) for key in keys]
+def _with_facets(
+    systems: Sequence[System], stories: Iterable[m.QueryAnswers]
+) -> Iterator[m.QueryAnswers]:
+    """The stories, with the facets that each system missed, by the first metric that names them."""
+    missed = {}
+    for system in systems:
+        for metric, details in system.scores.details.items():
+            if any("missed" in row for row in details.values()):
+                missed[system.name] = metric, details
+                break
+    for story in stories:
+        remarks = [*story.remarks]
+        for name, (metric, details) in missed.items():
+            names = details.get(story.query_id, {}).get("missed")
+            if names:
+                quoted = join_first([f"'{terminal(each)}'" for each in names], _SHOWN_FACETS)
+                remarks.append(f"{name}: {quoted} not found, on {metric}")
+        yield story._replace(remarks=remarks)
 
 
 def how_many(counts: Sequence[Counts]) -> str:
@@ -168,23 +182,10 @@ def summary_section(
     notes = []
     for number, system in enumerate(systems):
         for metric in metrics:
-            if interval := interval_of(number, metric):
+            interval = interval_of(number, metric)
+            if interval is not None:
                 notes.append((interval.note, f"{metric} of {system.name}"))
     return m.Section(MEANS, [*tables, *rows.counts_tables(systems)], notes=gathered(notes))
-
-
-def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """Each note once, after the names that it holds for."""
-    holders = _holders((note, holder) for note, holder in notes if note)
-    return [f"{listed(where)}: {plain(note)}" for note, where in holders.items()]
-
-
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """Names in words, the last ones as a number."""
-    words = [plain(str(name)) for name in names]
-    if len(words) > most:
-        words = [*words[: most - 1], f"{len(names) - most + 1} more"]
-    return " and ".join([*filter(None, [", ".join(words[:-1])]), *words[-1:]])
 
 
 def own_intervals(systems: Sequence[System]) -> rows.Intervals:
@@ -194,9 +195,28 @@ def own_intervals(systems: Sequence[System]) -> rows.Intervals:
     def intervals(number: int) -> Mapping[str, MeanInterval]:
         return systems[number].scores.intervals()
 
-    return lambda number, metric: (
-        None if systems[number].valid_mean(metric) is None else intervals(number)[metric]
-    )
+    def interval_of(number: int, metric: str) -> MeanInterval | None:
+        if systems[number].valid_mean(metric) is None:
+            return None
+        return intervals(number)[metric]
+
+    return interval_of
+
+
+def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """Each note once, after the names that it holds for."""
+    holders = _holders((note, holder) for note, holder in notes if note)
+    return [f"{listed(where)}: {terminal(note)}" for note, where in holders.items()]
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Names in words, the last ones as a number."""
+    words = [terminal(str(name)) for name in names]
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(names) - most + 1} more"]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
@@ -209,40 +229,26 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     return lines
 
 
-def _hardest(
-    systems: Sequence[System], metric: str, worst: int, lost: Sequence[Losses], *, stages: bool
-) -> m.Listing:
-    remarks_of = facet_remarks(systems)
-    is_valid = not all(system.invalid(metric) for system in systems)
-    queries = [
-        story._replace(remarks=[*story.remarks, *remarks_of(story.query_id)])
-        for story in hardest(systems, metric, worst if is_valid else min(worst, 1), stages=stages)
-    ]
-    remark = "on average" if len(systems) > 1 else ""
-    lead = runs.in_first_run(systems, losses_line(lost)) if queries and is_valid else ""
-    return m.Listing(listing_title(metric), queries, remark, on_request=True, lead=lead)
-
-
 def failures(systems: Sequence[System]) -> list[m.Failure]:
-    return [
-        m.Failure(system.name, query_id, error)
-        for system in systems
-        for scores in system.scores.repeats or [system.scores]
-        for query_id, error in scores.failed.items()
-    ]
+    """Every error, of each run."""
+    failed = []
+    for system in systems:
+        for scores in system.scores.repeats or [system.scores]:
+            failed += [m.Failure(system.name, *pair) for pair in scores.failed.items()]
+    return failed
 
 
 def remarks(
     systems: Sequence[System], listed: Callable[[Sequence[str]], str] = ", ".join
 ) -> list[str]:
     """The notes of all systems, each once, with the systems that it holds for, as `listed`."""
-    holders = _holders(
-        (plain(note), system.name)
-        for system in systems
-        for note in (*system.scores.notes, *_own_denominators(system.scores))
-        if not (note in system.scores.counts.notes and is_unmeasured(system.scores))
-    )
-    return [*_of_some(holders, len(systems), listed)]
+    pairs = []
+    for system in systems:
+        scores = system.scores
+        said = scores.counts.notes if is_unmeasured(scores) else ()
+        notes = [note for note in scores.notes if note not in said]
+        pairs += [(terminal(note), system.name) for note in (*notes, *_own_denominators(scores))]
+    return [*_of_some(_holders(pairs), len(systems), listed)]
 
 
 def unsaid(notes: Sequence[str], decision: Sequence[m.Statement]) -> list[str]:

@@ -260,12 +260,12 @@ def test_the_numbers_are_those_of_score_rankings(folder: Path) -> None:
     rankings = {"q1": ["b", "a", "c"], "q2": ["a"], "q9": ["a"]}
     scores = score_rankings(expected, Run(rankings), ["ndcg@10"], name="bm25")
     printed = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
-    assert printed.replace(answers={}) == scores
+    assert printed.replace(retrieval=None) == scores
 
 
 def test_what_is_written_tells_why_a_question_failed(folder: Path) -> None:
     result = score("bm25.run", "-m", "recall@1", "--format", "json")
     kept = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
     # q1 wants a, the second of b, a, c
-    question = " ".join(repr(kept.worst("recall@1", 1)[0]).split())
+    question = " ".join(repr(kept.worst("recall@1", 1)).split())
     assert "relevant a [2]: rank 2, below the cutoff 1 bm25 0.00 1. b 2. a [2] 3. c" in question

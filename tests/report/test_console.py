@@ -25,6 +25,7 @@ from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResu
 from llama_index_rag_metrics.report import terminal
 from llama_index_rag_metrics.report.numbers import shown as shown_cell
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.rows import latency_rows
@@ -254,7 +255,7 @@ def test_high_percentiles_need_as_many_questions_as_they_divide() -> None:
 
     def percentiles(n: int) -> list[str]:
         run = Run({f"q{number}": Ranking(["a"], latency=0.01) for number in range(n)})
-        system = System.of(Scores([*run], {"mrr": [1.0] * n}))._replace(run=run)
+        system = System.of(Scores([*run], {"mrr": [1.0] * n}))._replace(retrieval=Retrieval(run))
         return [row.label.removeprefix("latency ") for row in latency_rows([system])]
 
     assert [percentiles(n) for n in (19, 20, 99, 100)] == [

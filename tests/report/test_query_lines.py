@@ -47,6 +47,7 @@ from llama_index_rag_metrics.report.query_lines import (
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.label_view import System
 
@@ -56,7 +57,7 @@ RELEVANT = {"a": 1, "b": 1, "c": 1}
 def where(run: Run, metric: str, relevance: Relevance | None = None) -> dict[str, str]:
     """The places of the wanted items of the question q."""
     judged = {"q": Relevance(RELEVANT) if relevance is None else relevance}
-    system = System("bm25", Scores([], {}), run, judged, {}, {})
+    system = System("bm25", Scores([], {}), {}, Retrieval(run, judged))
     lines = wanted_lines(query_answers("q", [system], metric))
     return {line.name.replace(" [1]", ""): line.where for line in lines}
 
@@ -93,7 +94,7 @@ def test_what_wasnt_lost_is_what_the_metric_counts(
     cost = dict(reversed(ranked))  # copies of an item have its first one's length
     ranking = Ranking([item for item, _ in ranked], tokens=[cost[item] for item, _ in ranked])
     run, judged = Run({"q": ranking}), {"q": Relevance(["a", "b", "c"])}
-    story = query_answers("q", [System("bm25", Scores([], {}), run, judged, {}, {})], name)
+    story = query_answers("q", [System("bm25", Scores([], {}), {}, Retrieval(run, judged))], name)
     kept = [line for line in wanted_lines(story) if not line.is_missed]
     assert score_rankings(judged, run, name)[name] == pytest.approx([len(kept) / 3])
 
@@ -105,7 +106,7 @@ def test_so_it_is_where_texts_are_recognised(texts: list[str]) -> None:
     dataset = RetrievalDataset({"q": "x?"}, {"q": list(expected)}, expected)
     run = Run({"q": Ranking([f"n{n}" for n in range(len(texts))], texts=texts)})
     matched = match_run(run, dataset, "text")
-    system = System("bm25", Scores([], {}), run, {}, {"recall@2": matched}, {})
+    system = System("bm25", Scores([], {}), {}, Retrieval(run, {}, {"recall@2": matched}))
     story = query_answers("q", [system], "recall@2")
     kept = [line for line in wanted_lines(story) if not line.is_missed]
     scores = score_rankings(matched.relevance, matched.run, "recall@2")
@@ -146,7 +147,7 @@ def test_what_is_new_is_what_no_earlier_item_stands_for() -> None:
     calls = [Call([name], texts=[io]) for name in ("c1", "c2")]
     run = Run({"q": combine_calls(calls)})
     matched = match_run(run, dataset, "text")
-    system = System("agent", Scores([], {}), run, {}, {"recall": matched}, {})
+    system = System("agent", Scores([], {}), {}, Retrieval(run, {}, {"recall": matched}))
     (answer,) = query_answers("q", [system], "recall").answers
     assert [call.is_new for call in answer.calls or ()] == [[True], [False]]
 
@@ -171,9 +172,9 @@ def test_searches_come_first_then_three_labelled_passages() -> None:
 
 def test_what_is_left_out_is_counted() -> None:
     came = [ReportedItem(name, None) for name in "abcde"]
-    answer = Answer("bm25", Cell(0.0, "score"), came, more=2)
+    answer = Answer("bm25", Cell(0.0, "score"), came)
     lines = came_lines(QueryAnswers("q", "", answers=[answer]), answer, 3)
-    assert [line.text for line in lines] == ["1. a", "2. b", "3. c", "and 4 more"]
+    assert [line.text for line in lines] == ["1. a", "2. b", "3. c", "and 2 more"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

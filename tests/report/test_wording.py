@@ -27,6 +27,7 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.query_lines import came_lines, wanted_lines
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.report.wording import why_lines
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.label_view import System
 
@@ -140,7 +141,7 @@ def test_the_best_passage_is_named_where_lesser_ones_are_lost() -> None:
 def test_the_call_that_had_it_is_named() -> None:
     run = Run({"q": Ranking(["x"], calls=[Call(["a"], query="1"), Call(["x"], query="2")])})
     scores = score_rankings({"q": ["a"]}, run, ["recall"])
-    system = System("agent", scores, run, _relevance("a"), {}, {})
+    system = System("agent", scores, {}, Retrieval(run, _relevance("a")))
     assert why_lines(query_answers("q", [system], "recall")) == [
         "Call 1 had it, the result doesn't."
     ]
@@ -177,7 +178,7 @@ def test_a_line_is_there_just_where_something_came_and_not_all(
     labels = sorted(relevant) or ["a"]
     run = Run({"q": Ranking(ranking)})
     scores = score_rankings({"q": labels}, run, ["recall@3"])
-    system = System("s", scores, run, _relevance(*labels), {}, {})
+    system = System("s", scores, {}, Retrieval(run, _relevance(*labels)))
     lines = why_lines(query_answers("q", [system], "recall@3"))
     missed_some = not set(labels) <= set(ranking[:3])
     assert bool(lines) == (bool(ranking) and missed_some)

@@ -1,60 +1,58 @@
-"""What scores keep of what was wanted and what came: a few items a query, and no rankings."""
+"""What scores keep of what was retrieved: enough for every story, the beginnings of texts alone."""
 
 from __future__ import annotations
 
-import gc
 import pickle
-import weakref
 
-from support.retrievers import Scripted
+import pytest
+from support.retrievers import Scripted, node
 
-from llama_index_rag_metrics import (
-    EvaluationResults,
-    RetrievalDataset,
-    Run,
-    Scores,
-    evaluate,
-    score_rankings,
-)
+from llama_index_rag_metrics import RetrievalDataset, Run, Scores, evaluate, score_rankings
+from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.scores.mappings import ranking_digest
+from llama_index_rag_metrics.stories.answers import query_answers
+from llama_index_rag_metrics.stories.label_view import System
+
+LONG = "Enceladus has geysers at its south pole. " * 20
 
 
-def evaluated() -> EvaluationResults:
-    dataset = RetrievalDataset({"q1": "x?", "q2": "y?"}, {"q1": {"a": 2, "b": 1}, "q2": ["c"]})
-    return evaluate(Scripted({"x?": ["a", "z"], "y?": []}), dataset, ["mrr"])
+@pytest.mark.parametrize("matcher", [None, "text"])
+def test_stored_scores_tell_what_live_ones_tell(matcher: str | None) -> None:
+    dataset = RetrievalDataset(
+        {"q1": "x?", "q2": "y?", "q3": "z?"},
+        {"q1": {"a": 2, "b": 1}, "q2": ["c"], "q3": ["a"]},
+        corpus={"a": LONG, "b": "b" * 60, "c": "c" * 60},
+    )
+    other = node("a2")
+    other.node.text = LONG  # type: ignore[attr-defined]
+    script = {"x?": ["z", other], "y?": [], "z?": ConnectionError("refused")}
+    results = evaluate(Scripted(script), dataset, ["recall@1"], matcher=matcher, name="s")
+    live, scores = system_of(results), results.scores
+    for stored in (Scores.from_json(scores.to_json()), pickle.loads(pickle.dumps(scores))):
+        assert stored == scores
+        for query_id in dataset.queries:
+            ours = query_answers(query_id, [System.of(stored)], "recall@1")
+            theirs = query_answers(query_id, [live], "recall@1")
+            assert cut(ours.wanted) == cut(theirs.wanted)
+            (answer,), (expected,) = ours.answers, theirs.answers
+            assert answer.error == expected.error
+            assert (answer.found, answer.same_text) == (expected.found, expected.same_text)
+            assert cut([answer.retrieved or ()]) == cut([expected.retrieved or ()])
 
 
-def test_answers_survive_files_and_pickles() -> None:
-    scores = evaluated().scores
-    # q1 wants a (grade 2) before b; a came first with its grade, z without one, b and c never
-    expected = {
-        "q1": {
-            "wanted": [
-                [{"id": "a", "grade": 2.0, "text": "text of a"}],
-                [{"id": "b", "grade": 1.0}],
-            ],
-            "got": [
-                {"id": "a", "text": "text of a", "grade": 2.0},
-                {"id": "z", "text": "text of z"},
-            ],
-            "found": {"a": [1]},
-        },
-        "q2": {"wanted": [[{"id": "c", "grade": 1.0}]], "got": [], "found": {}},
-    }
-    for kept in (scores, Scores.from_json(scores.to_json()), pickle.loads(pickle.dumps(scores))):
-        assert {query_id: dict(row) for query_id, row in kept.answers["id"].items()} == expected
-        assert kept == scores
-    assert list(scores.select(["q2"]).answers["id"]) == ["q2"]
-    assert "q3" not in scores.answers["id"]
+def cut(groups: object) -> object:
+    """Ids, grades and the beginnings of texts."""
+    return [[(item.id, item.grade, (item.text or "")[:200]) for item in items] for items in groups]  # type: ignore[attr-defined]
 
 
-def test_scores_alone_hold_no_texts_of_a_run() -> None:
-    results = evaluated()
-    scores, run = results.scores, weakref.ref(results.run)
-    del results
-    gc.collect()
-    assert run() is None
-    assert [item["id"] for item in scores.answers["id"]["q1"]["got"]] == ["a", "z"]
+def test_slices_keep_their_own_questions() -> None:
+    scores = score_rankings({"q1": ["a"], "q2": ["b"]}, Run({"q1": ["a"], "q2": ["a"]}), "mrr")
+    dataset = RetrievalDataset({"q1": "x?", "q2": "y?"}, {"q1": ["a"], "q2": ["b"]})
+    scores = evaluate(Scripted({"x?": ["a"], "y?": []}), dataset, ["mrr"]).scores
+    part = scores.select(["q1"])
+    assert part.retrieval is not None
+    assert list(part.retrieval.run) == ["q1"]
+    assert part == Scores.from_json(part.to_json())
 
 
 def test_digests_are_of_the_run_that_was_scored() -> None:
@@ -65,10 +63,3 @@ def test_digests_are_of_the_run_that_was_scored() -> None:
     assert Scores.from_json(scores.to_json()).rankings == scores.rankings
     # what may change isn't kept
     assert dict(score_rankings({"q": ["a"]}, {"q": ["a", "b"]}, "mrr").rankings) == {}
-
-
-def test_slices_stay_lazy_and_the_same() -> None:
-    scores = evaluated().scores
-    part = scores.select(["q1"])
-    assert dict(part.answers["id"]["q1"]) == dict(scores.answers["id"]["q1"])
-    assert part == Scores.from_json(part.to_json())

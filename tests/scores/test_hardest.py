@@ -8,7 +8,6 @@ import pytest
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
-from llama_index_rag_metrics.report.query_lines import wanted_lines
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 DATASET = RetrievalDataset(
@@ -33,15 +32,6 @@ def test_they_are_pairs_and_more(results: EvaluationResults) -> None:
     assert worst == [("q1", 0.5), ("q2", 1.0)]
     for query_id, score in worst[:1]:
         assert (query_id, score) == ("q1", 0.5)
-    first = worst[0]
-    assert (first.question, [item.id for item in first.got]) == (
-        "Which moon has geysers?",
-        ["io", "triton"],
-    )
-    assert [need[0].text for need in first.wanted] == [
-        "Enceladus has geysers.",
-        "Triton may have <b>geysers</b>.",
-    ]
     assert worst.to_pandas().columns.tolist() == ["query_id", "score", "question"]
     with pytest.raises(UnknownMetric, match="recall@5"):
         results.worst("recall@6")
@@ -51,7 +41,7 @@ def test_they_are_pairs_and_more(results: EvaluationResults) -> None:
 
 def test_they_print_question_wanted_and_got(results: EvaluationResults) -> None:
     worst = results.worst("recall@5", 1)
-    for printed in (repr(worst), str(worst), repr(worst[0])):
+    for printed in (repr(worst), str(worst)):
         text = " ".join(printed.split())
         expected = "relevant enceladus [2] Enceladus has geysers. never retrieved triton [1]"
         why = "1 of 2 relevant passages wasn't retrieved."
@@ -102,23 +92,3 @@ def test_bare_scores_have_pairs_alone() -> None:
     assert (
         repr(Scores([], {"mrr": []}).worst("mrr")) == " Lowest mrr\n None of 0 questions is shown."
     )
-
-
-def test_stored_answers_of_two_systems_dont_mistake_what_the_other_kept() -> None:
-    """Each keeps the five needs that it placed last; the ranks of all that it found."""
-    from llama_index_rag_metrics.stories.answers import query_answers
-    from llama_index_rag_metrics.stories.label_view import System
-
-    wanted = {f"d{n}": 1 for n in range(8)}
-    dataset = RetrievalDataset({"q": "x?"}, {"q": wanted})
-    orders = {"up": list(wanted), "down": list(wanted)[::-1]}
-    systems = []
-    for name, order in orders.items():
-        found = evaluate(Scripted({"x?": order}), dataset, ["recall@10"], name=name)
-        systems.append(System.of(Scores.from_json(found.scores.to_json()), name))
-    story = query_answers("q", systems, "recall@10")
-    # "up" placed d7 eighth and kept d3 to d7; "down" placed d7 first
-    places = {line.name.removesuffix(" [1]"): line.where for line in wanted_lines(story)}
-    assert places["d7"] == "up: rank 8; down: rank 1"
-    assert story.more == 3
-    assert not any("never" in where for where in places.values())
