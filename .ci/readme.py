@@ -9,8 +9,9 @@ The scripts run without a key of Cohere's; the one that wants one runs again wit
 loopback in its place.
 
 A block that follows `<!-- ci: NAME -->` is a command; one that follows `<!-- ci: skip, REASON -->`
-isn't run; one that follows `<!-- ci: printed -->` is what the code above it prints, where `…`
-stands for anything. Sphinx runs the `{code-cell}` blocks, and a test the `pycon` ones.
+isn't run; one that follows `<!-- ci: continued -->` runs after the code above it, in its process;
+one that follows `<!-- ci: printed -->` is what the code above it prints, where `…` stands for
+anything. A test runs the `pycon` blocks.
 """
 
 from __future__ import annotations
@@ -85,14 +86,15 @@ def succeeded(what: str, exit_code: int, printed: str, errors: str) -> str:
     return printed
 
 
-def check_shown(what: str, shown: str, printed: str) -> None:
-    """Whether the parts between the `…` were printed, in order; blanks and lines don't count."""
-    left = BLANK.sub(" ", printed)
+def check_shown(what: str, shown: str, printed: str) -> str:
+    """What follows the parts between the `…`, which were printed in order; blanks don't count."""
     for part in filter(None, (BLANK.sub(" ", part).strip() for part in shown.split("…"))):
-        _, found, left = left.partition(part)
+        _, found, rest = printed.partition(part)
         if not found:
             raise SystemExit(f"{what}: the code above doesn't print {part!r}, but\n{printed}")
+        printed = rest
     print(f"{what}: as printed\n", end="", flush=True)
+    return printed
 
 
 def all_pages() -> list[str]:
@@ -101,13 +103,21 @@ def all_pages() -> list[str]:
 
 
 def run_page(page: str) -> None:
-    printed = ""
+    codes: list[str] = []
+    shown: list[list[tuple[int, str]]] = []
     for number, block in enumerate(blocks(page), 1):
-        what, marker = f"{page}, block {number}", block["marker"] or ""
-        if block["language"] == "python" and not marker.startswith("skip"):
-            printed = run_block(what, block["code"])
-        elif marker == "printed":
-            check_shown(what, block["code"], printed)
+        marker = block["marker"] or ""
+        if marker == "printed":
+            shown[-1].append((number, block["code"]))
+        elif marker == "continued":
+            codes[-1] += block["code"]
+        elif block["language"] == "python" and not marker.startswith("skip"):
+            codes.append(block["code"])
+            shown.append([])
+    for number, (code, texts) in enumerate(zip(codes, shown, strict=True), 1):
+        printed = BLANK.sub(" ", run_block(f"{page}, code {number}", code))
+        for position, text in texts:
+            printed = check_shown(f"{page}, block {position}", text, printed)
 
 
 def run_example(script: Path) -> None:

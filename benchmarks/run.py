@@ -1,7 +1,7 @@
 """Every benchmark of speed, in one run: `python benchmarks/run.py` (needs the extra `dev`).
 
 python benchmarks/run.py           # shows the tables
-python benchmarks/run.py --write   # and writes them into README.md and docs/speed.md
+python benchmarks/run.py --write   # and writes them into README.md and docs/scale.md
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
     if write:
         made = f"{machine}; {versions}."
         tables = (markdown_table(PEERS, peers), markdown_table(COSTS, costs))
-        write_between(ROOT / "docs" / "speed.md", "speed", "\n\n".join((*tables, made)))
+        write_between(ROOT / "docs" / "scale.md", "speed", "\n\n".join((*tables, made)))
         scored = [row for row in peers if row.task.startswith("score_")]
         write_between(ROOT / "README.md", "speed", markdown_table(PEERS, scored[:4]))
 

@@ -15,7 +15,7 @@ copyright = author  # noqa: A001 (Sphinx's name)
 release = version = __version__
 
 extensions = [
-    "myst_nb",
+    "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "accessible",
@@ -23,15 +23,11 @@ extensions = [
     "public_names",
     "searching",
 ]
-exclude_patterns = ["_ext", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_ext"]
 nitpicky = False
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-nb_execution_mode = "force"
-nb_execution_raise_on_error = True
-nb_execution_timeout = 120
-nb_merge_streams = True
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -41,7 +37,7 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 # Sphinx's cache of what the pages print from METRICS can't know when a docstring changed
-suppress_warnings = ["config.cache", "mystnb.unknown_mime_type"]
+suppress_warnings = ["config.cache"]
 
 html_theme = "furo"
 html_title = "llama-index-rag-metrics"

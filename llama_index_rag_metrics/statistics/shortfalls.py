@@ -92,7 +92,7 @@ def beats_all(
 
     Each has the whole level: a false winner must beat the truly best one and all others as well. So
     one is named in at most alpha of cases: Gutmann and Maymin (1987), Hung and Fithian (2019). How
-    often on real scores: docs/measurements.md. Arguments are those of `shortfalls`.
+    often on real scores: docs/statistics.md. Arguments are those of `shortfalls`.
     """
     others = np.delete(np.arange(scores.shape[1]), best)
     lowest, _ = leads_over(scores, best, others, span, worst, clusters)[1].bounds(1 - alpha / 2)

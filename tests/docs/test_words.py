@@ -37,7 +37,7 @@ KEPT = re.compile(
 ELSEWHERE = {
     "metrics/texts/llm_relevancy.py": "a prompt",
     "docs/architecture.md": "for those who change the code",
-    "docs/speed.md": "written by the benchmarks, like the table in the README",
+    "docs/scale.md": "written by the benchmarks, like the table in the README",
 }
 CODE = re.compile(
     r"^(`{3,}).*?^\1$|<!-- speed -->.*?<!-- /speed -->|`[^`]*`|\]\([^)]*\)|<[^>]*>", re.M | re.S

@@ -374,7 +374,7 @@ def test_blocks_dont_change_what_is_drawn(rows: int, seed: int) -> None:
 )
 def test_intervals_cover(draw: Any, mean: float) -> None:
     # 1,000 data sets of 200 queries; 3 standard errors about 95 % are 2.1 %; more of it:
-    # docs/measurements.md
+    # docs/statistics.md
     columns = draw(np.random.default_rng(20), (200, 1000))
     bounds = [ends(interval) for interval in mean_intervals(columns)]
     covered = [low <= mean <= high for low, high in bounds]
