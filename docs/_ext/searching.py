@@ -67,7 +67,7 @@ KEYWORDS = {
         "hand tool people judge browser human kappa agreement match text contains fuzzy "
         "normalise no don't different all scores are zero"
     ),
-    "own-metric": "write my own custom metric contribute a plugin extend matcher function file format",
+    "own-metric": "write my own custom metric contribute a plugin extend matcher function format",
     "recipes": "p value wilcoxon latex mlflow pass@k permissions filters squad junit",
     "report": (
         "jupyter colab ipynb html report share read interpret output can't tell inconclusive "
