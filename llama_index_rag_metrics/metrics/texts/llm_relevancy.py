@@ -61,6 +61,10 @@ class GradedRelevance(Relevance):
     __slots__ = ("graded_by",)
     graded_by: str
 
+    def __init__(self, grades: Mapping[str, float], graded_by: str) -> None:
+        super().__init__(grades)
+        object.__setattr__(self, "graded_by", graded_by)
+
 
 class LLMRelevancy(TextMetric):
     """Relevance of the retrieved texts to the question as graded by an LLM, mean over the texts.
@@ -184,9 +188,7 @@ class LLMRelevancy(TextMetric):
         grades: dict[str, float] = {}
         for item, grade in zip(ranking.ids, result.metadata["scores"], strict=False):
             grades[item] = max(grade, grades.get(item, 0))
-        relevance = GradedRelevance(grades)
-        relevance.graded_by = self.graded_by
-        return relevance
+        return GradedRelevance(grades, self.graded_by)
 
     @property
     def graded_by(self) -> str:
