@@ -38,7 +38,7 @@ def run_init(kind: str | None = None, folder: Path = Path("eval")) -> None:
     if kind is None:
         for name, (meaning, _) in KINDS.items():
             typer.echo(f"  {name:<10} {meaning}", err=True)
-        sentence = "kind is missing: say which of these you have."
+        sentence = "KIND is missing: say which of these you have."
         raise InvalidInput("kind", kind, sentence=sentence)
     if kind not in KINDS:
         raise InvalidInput("kind", kind, f"one of {', '.join(KINDS)}")
