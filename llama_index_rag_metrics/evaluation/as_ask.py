@@ -509,7 +509,7 @@ def _refusal(source: Any) -> InvalidInput:
             "return ''.join([part async for part in agent(question)])."
         )
         return InvalidInput("retriever", "an asynchronous generator", _EXPECTED, remedy)
-    remedy = ""
+    remedy = "It is a coroutine: await it." if inspect.iscoroutine(source) else ""
     if isinstance(source, RetrievalDataset):
         remedy = "The retriever comes first: evaluate(retriever, dataset)."
     elif isinstance(source, (Mapping, list, tuple)):

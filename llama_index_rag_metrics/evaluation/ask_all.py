@@ -27,7 +27,7 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
-from llama_index_rag_metrics.runtime.retries import http_status, refuses_key
+from llama_index_rag_metrics.runtime.retries import refuses_key
 from llama_index_rag_metrics.runtime.sync import as_exception, within
 
 from .answers_kept import Attempt, Journal
@@ -70,7 +70,7 @@ class Refusals:
 
     def record(self, component: str, error: Exception) -> None:
         """Note a failure of a metric or the `RETRIEVER`."""
-        if refuses_key(http_status(error), has_answered=component in self._answered):
+        if refuses_key(error, has_answered=component in self._answered):
             reason = f"the service refuses the key: {describe_error(error)}"
             self._reasons.setdefault(component, reason)
 

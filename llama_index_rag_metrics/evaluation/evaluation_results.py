@@ -25,7 +25,7 @@ from llama_index_rag_metrics.report.model import Report, headline
 from llama_index_rag_metrics.report.numbers import questions, score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, RagMetricsError
-from llama_index_rag_metrics.runtime.garbage import collection_paused
+from llama_index_rag_metrics.runtime.lazy import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
 from llama_index_rag_metrics.scores.retrieval import Retrieval, TextOf
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
 
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.runtime.usage import Usage
+    from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 
     from .plan import Plan
 

@@ -14,7 +14,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.metrics.texts import TextMetric
-from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
+from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus, Usage
 from llama_index_rag_metrics.rankings.judging.beside import compute_arguments
 from llama_index_rag_metrics.rankings.matching.matched import expected_texts
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -22,7 +22,6 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
-from llama_index_rag_metrics.runtime.usage import Usage
 
 from .ask_all import Refusals
 from .plan import Plan

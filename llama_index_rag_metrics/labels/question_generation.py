@@ -19,9 +19,8 @@ from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed
-from llama_index_rag_metrics.runtime.llms import without_reasoning
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
-from llama_index_rag_metrics.runtime.models import model_of_settings
+from llama_index_rag_metrics.runtime.models import model_of_settings, without_reasoning
 from llama_index_rag_metrics.runtime.progress import progress
 from llama_index_rag_metrics.runtime.retries import (
     FORBIDDEN,

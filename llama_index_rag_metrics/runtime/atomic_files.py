@@ -12,19 +12,25 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import date, time
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.lazy import Lazy
+from .errors import InvalidInput
+from .lazy import Lazy
 
 if TYPE_CHECKING:
     import numpy as np
 else:
     np = Lazy("numpy")
 
-_MISSING = {"NAType", "NaTType"}
-"""Types of pandas' missing values, by name, since pandas may not be installed."""
+_DEVICES = (Path("/dev"), Path("/dev/fd"))
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def short_hash(text: str, digits: int = 12) -> str:
+    """The first hexadecimal digits of a text's hash, the same in every process."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
@@ -33,10 +39,15 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
     if is_number or value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, Mapping):
-        plain_members = {}
+        members = {}
         for key, member in value.items():
-            plain_members[_key(key, path, strict)] = jsonable(member, *path, key, strict=strict)
-        return plain_members
+            name = key
+            if not isinstance(key, tuple):
+                name = jsonable(key, *path, key, strict=strict)
+            elif strict:
+                raise _refusal(key, (*path, key))
+            members[name] = jsonable(member, *path, key, strict=strict)
+        return members
     if isinstance(value, np.ndarray):
         items = list(value) if value.ndim else value[()]
         return jsonable(items, *path, strict=strict)
@@ -49,7 +60,7 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if type(value).__name__ in _MISSING:
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas', which may not be installed
         return None
     if isinstance(value, (date, time)):
         return value.isoformat()
@@ -62,15 +73,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _key(key: Any, path: tuple[object, ...], strict: bool) -> Any:
-    plain = jsonable(key, *path, key, strict=strict)
-    if not isinstance(plain, list):
-        return plain
-    if strict:
-        raise _refusal(key, (*path, key))
-    return key
-
-
 def _refusal(value: object, path: tuple[object, ...]) -> InvalidInput:
     argument, *keys = path or ("value",)
     location = str(argument) + "".join(f"[{key!r}]" for key in keys)
@@ -78,9 +80,15 @@ def _refusal(value: object, path: tuple[object, ...]) -> InvalidInput:
     return InvalidInput(location, value, "what JSON can hold", remedy)
 
 
-_DEVICES = (Path("/dev"), Path("/dev/fd"))
-_PROCESSES = Path("/proc")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+def json_text(value: Any, *, ascii_only: bool = False, **options: Any) -> str:
+    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped."""
+    text = json.dumps(value, ensure_ascii=ascii_only, **{"allow_nan": False} | options)
+    return json_text(value, ascii_only=True, **options) if is_broken(text) else text
+
+
+def is_broken(text: str) -> bool:
+    """Whether the text has half a surrogate pair, which UTF-8 can't hold."""
+    return _SURROGATE.search(text) is not None
 
 
 @contextmanager
@@ -94,10 +102,12 @@ def whole_file(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".partial-{secrets.token_hex(8)}{path.suffix}")
     try:
         with naming_errors(path, partial):
-            mode = _mode(path)
+            mode = None
+            if path.is_file() and not path.is_symlink():
+                mode = stat.S_IMODE(path.stat().st_mode)
             # O_EXCL follows no link that somebody may have laid there
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-            os.close(os.open(partial, flags, mode | stat.S_IWUSR if mode else 0o666))
+            os.close(os.open(partial, flags, 0o666 if mode is None else mode | stat.S_IWUSR))
             yield partial
             _to_disk(partial)
             if mode is not None:
@@ -123,30 +133,17 @@ def open_private(path: str | Path, flags: int) -> int:
     if path.is_symlink():  # also where the system has no O_NOFOLLOW
         raise OSError(errno.ELOOP, "it is a link, which isn't followed", str(path))
     descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    try:
-        if os.fstat(descriptor).st_size == 0:
-            path.chmod(0o600)
-    except BaseException:
-        os.close(descriptor)
-        raise
+    if os.fstat(descriptor).st_size == 0:
+        path.chmod(0o600)
     return descriptor
 
 
 def is_stream(path: Path) -> bool:
     """Whether what is written to a path goes to a device, a pipe or a process's own stream."""
     folder = path.absolute().parent
-    if folder in _DEVICES or folder.is_relative_to(_PROCESSES):
+    if folder in _DEVICES or folder.is_relative_to("/proc"):
         return True
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _mode(older: Path) -> int | None:
-    """The permissions of the file that is there; None where there is none, or a link."""
-    try:
-        status = older.lstat()
-    except FileNotFoundError:
-        return None
-    return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
 
 
 def _to_disk(path: Path, flags: int = os.O_RDWR) -> None:
@@ -167,14 +164,3 @@ def naming_errors(path: Path, partial: Path | None = None) -> Iterator[None]:
             raise
         reason = error.strerror or str(error)
         raise OSError(error.errno or errno.EIO, reason, str(path)) from error
-
-
-def json_text(value: Any, *, ascii_only: bool = False, **options: Any) -> str:
-    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped."""
-    text = json.dumps(value, ensure_ascii=ascii_only, **{"allow_nan": False} | options)
-    return json_text(value, ascii_only=True, **options) if is_broken(text) else text
-
-
-def is_broken(text: str) -> bool:
-    """Whether the text has half a surrogate pair, which UTF-8 can't hold."""
-    return _SURROGATE.search(text) is not None

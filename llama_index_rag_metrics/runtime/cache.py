@@ -8,16 +8,16 @@ import os
 import sqlite3
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from tenacity import retry, retry_if_exception, stop_after_delay
 from tenacity.wait import wait_random
+from typing_extensions import Self
 
 from .atomic_files import open_private
 from .callers import warn_caller
@@ -26,11 +26,12 @@ from .masking import describe_error, mask
 from .sync import in_thread
 
 _BUSY_SECONDS = 30.0
-_LONGEST_PAUSE = 0.02
 _TABLE = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID"
 _SELECT = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
 
-_under_way: defaultdict[tuple[int, str], dict[str, Future[Any]]] = defaultdict(dict)
+_Futures: TypeAlias = dict[str, Future[Any]]
+
+_under_way: defaultdict[tuple[int, str], _Futures] = defaultdict(dict)
 """What is asked for at the moment, by process and file: several caches may have one file."""
 
 _lock = threading.Lock()
@@ -45,22 +46,12 @@ def cache_key(
     query: str = "",
     text: str | Sequence[str] = "",
 ) -> str:
-    """The digest of all that a value depends on; passwords and keys in the endpoint don't count.
-
-    Args:
-        kind: what is asked for, such as "rerank".
-        model: who answers.
-        endpoint: where it answers.
-        parameters: what else bears on the answer, as JSON holds it.
-        query: the question.
-        text: the text, or the texts, that the value is of.
-    """
+    """The digest of all that a value depends on; passwords and keys in the endpoint don't count."""
     parts = [kind, model, mask(endpoint), parameters or {}, query, text]
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """The values of keys, in order; and counts of the distinct ones."""
 
     values: list[Any]
@@ -68,11 +59,16 @@ class Fetched:
     cached: int
 
 
+class _Abandoned(Exception):
+    """The one who asked was cancelled: somebody else has to ask."""
+
+
 class Cache:
     """Keeps what was paid for.
 
     A file that fails warns once, and the run goes on with what memory holds. Several processes may
-    share a file, on a local disk; what two of them ask for at the same moment, both pay for.
+    share a file, on a local disk; what two of them ask for at the same moment, both pay for. The
+    file is closed whenever nobody uses the cache.
 
     Args:
         path: a file of SQLite, made where there is none; None keeps values in memory only.
@@ -96,11 +92,15 @@ class Cache:
         if path is not None and not isinstance(path, (str, os.PathLike)):
             raise InvalidInput("cache", path, "a path, a Cache, or None for memory")
         self.path = None if path is None else Path(path).absolute()
-        self.fresh = 0
-        self.cached = 0
+        if self.path is not None and self.path.is_symlink():
+            remedy = "It is a link. Give the path of the file itself."
+            raise InvalidInput("cache", str(self.path), "the path of a file", remedy)
+        self.fresh = self.cached = 0
+        self._file = self.path
         self._memory: dict[str, Any] = {}
-        self._failed = False
-        self._file = None if self.path is None else CacheFile(self.path)
+        self._users = 0
+        self._connection: sqlite3.Connection | None = None
+        self._process = 0
 
     @classmethod
     def of(
@@ -141,164 +141,133 @@ class Cache:
             positions.setdefault(key, position)
         values: dict[str, Any] = {}
         fresh = 0
-        while missing := [key for key in positions if key not in values]:
-            claims, awaited = self._claim(missing)
-            try:
-                stored = await self._read(list(claims), is_valid)
-                _resolve(claims, stored)
-                absent = [key for key in claims if key not in stored]
-                size = batch_size or max(len(absent), 1)
-                for start in range(0, len(absent), size):
-                    batch = absent[start : start + size]
-                    answers = await ask([positions[key] for key in batch])
-                    answered = dict(zip(batch, answers, strict=True))
-                    fresh += len(batch)
-                    self.fresh += len(batch)
-                    _resolve(claims, answered)
-                    await self._write(answered)
-            except Exception as error:
-                self._release(claims, error)
-                raise
-            finally:
-                self._release(claims, _Abandoned())
-            values |= {key: claim.result() for key, claim in claims.items()}
-            for key, future in awaited.items():
-                with suppress(_Abandoned):
-                    values[key] = await asyncio.shield(asyncio.wrap_future(future))
+        with self:
+            while missing := [key for key in positions if key not in values]:
+                claims, awaited = self._claim(missing)
+                try:
+                    stored = await self._call(self.known, list(claims))
+                    values |= {key: value for key, value in stored.items() if is_valid(value)}
+                    absent = [key for key in claims if key not in values]
+                    size = batch_size or max(len(absent), 1)
+                    for start in range(0, len(absent), size):
+                        batch = absent[start : start + size]
+                        answers = await ask([positions[key] for key in batch])
+                        answered = dict(zip(batch, answers, strict=True))
+                        values |= answered
+                        fresh += len(batch)
+                        self.fresh += len(batch)
+                        await self._call(self.put, answered)
+                except Exception as error:
+                    self._settle(claims, values, error)
+                    raise
+                finally:
+                    self._settle(claims, values, _Abandoned())
+                for key, future in awaited.items():
+                    with suppress(_Abandoned):
+                        values[key] = await asyncio.shield(asyncio.wrap_future(future))
         cached = len(positions) - fresh
         self.cached += cached
         return Fetched([values[key] for key in keys], fresh, cached)
 
-    def _futures(self) -> dict[str, Future[Any]]:
-        return _under_way[os.getpid(), str(self.path or id(self))]
-
-    def _claim(self, keys: Sequence[str]) -> tuple[dict[str, Future[Any]], dict[str, Future[Any]]]:
+    def _claim(self, keys: Sequence[str]) -> tuple[_Futures, _Futures]:
         """Futures of the keys that nobody asks for, for others to wait for; and of the others."""
         with _lock:
-            futures = self._futures()
+            futures = _under_way[os.getpid(), str(self.path or id(self))]
             awaited = {key: futures[key] for key in keys if key in futures}
-            claims: dict[str, Future[Any]] = {key: Future() for key in keys if key not in awaited}
+            claims: _Futures = {key: Future() for key in keys if key not in awaited}
             futures.update(claims)
         return claims, awaited
 
-    def _release(self, claims: Mapping[str, Future[Any]], error: Exception) -> None:
-        futures = self._futures()
+    def _settle(self, claims: _Futures, values: Mapping[str, Any], error: Exception) -> None:
+        futures = _under_way[os.getpid(), str(self.path or id(self))]
         for key, claim in claims.items():
             futures.pop(key, None)
-            if not claim.done():
+            if claim.done():
+                continue
+            if key in values:
+                claim.set_result(values[key])
+            else:
                 claim.set_exception(error)
 
-    async def _read(self, keys: list[str], is_valid: Callable[[Any], bool]) -> dict[str, Any]:
-        values = {key: self._memory[key] for key in keys if key in self._memory}
-        if self._file is None or not keys:
-            return values
-        try:
-            # a file that can't be written any longer may still be read, as on a full disk
-            stored = await in_thread(self._file.read, keys)
-        except Exception as error:  # noqa: BLE001 - any error: the run goes on
-            self._warn(error)
-            return values
-        return {key: value for key, value in stored.items() if is_valid(value)} | values
-
-    async def _write(self, values: Mapping[str, Any]) -> None:
-        if self._file is not None and not self._failed:
+    async def _call(self, method: Callable[[Any], Any], argument: Any) -> Any:
+        if self._file is not None:
             try:
-                await in_thread(self._file.write, values)
-            except Exception as error:  # noqa: BLE001 - any error: the run goes on
-                self._warn(error)
-        if self._file is None or self._failed:
+                return await in_thread(method, argument)
+            except Exception as error:  # noqa: BLE001 - any error: the run goes on in memory
+                self._file = None
+                reason = f"the cache fails, and the run goes on without it: {describe_error(error)}"
+                warn_caller(CacheWarning(reason))
+        return method(argument)
+
+    def known(self, keys: Sequence[str]) -> dict[str, Any]:
+        """The values of those keys that have one."""
+        if self._file is None:
+            return {key: self._memory[key] for key in keys if key in self._memory}
+        with _lock:
+            rows = self._opened(self._file).execute(_SELECT, (json.dumps(keys),)).fetchall()
+        values = {}
+        for key, text in rows:
+            with suppress(ValueError, RecursionError, TypeError):  # a damaged one isn't there
+                values[key] = json.loads(text)
+        return values
+
+    def put(self, values: Mapping[str, Any]) -> None:
+        if self._file is None:
             self._memory.update(values)
+            return
+        rows = [(key, json.dumps(value)) for key, value in values.items()]
+        with _lock, self._opened(self._file) as connection:
+            connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", rows)
 
     def close(self) -> None:
         """Close the file, so that none of SQLite's further files is left; the next use opens it."""
-        if self._file is not None:
-            self._file.close()
+        with _lock:
+            if self._connection is not None and self._process == os.getpid():
+                self._connection.close()
+            self._connection = None
 
-    def _warn(self, error: Exception) -> None:
-        if not self._failed:
-            self._failed = True
-            reason = describe_error(error)
-            warn_caller(CacheWarning(f"the cache fails, and the run goes on without it: {reason}"))
+    def __enter__(self) -> Self:
+        with _lock:
+            self._users += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            self._users -= 1
+        if not self._users:
+            self.close()
+
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        # SQLite forbids carrying a connection over into a forked process
+        if self._connection is None or self._process != os.getpid():
+            self._connection = _connect(path)
+            self._process = os.getpid()
+        return self._connection
 
     def __repr__(self) -> str:
         location = str(self.path or "memory")
         return f"<Cache in {location}: {self.cached} cached, {self.fresh} fresh>"
 
 
-class _Abandoned(Exception):
-    """The one who asked was cancelled: somebody else has to ask."""
-
-
-def _resolve(claims: Mapping[str, Future[Any]], values: Mapping[str, Any]) -> None:
-    for key, value in values.items():
-        claims[key].set_result(value)
-
-
-class CacheFile:
-    """Values in one file of SQLite.
-
-    Written ahead (WAL): a killed process loses nothing that was written; a power cut may lose what
-    was written last.
-    """
-
-    def __init__(self, path: Path) -> None:
-        if path.is_symlink():
-            remedy = "It is a link. Give the path of the file itself."
-            raise InvalidInput("cache", str(path), "the path of a file", remedy)
-        self.path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._process = 0
-
-    def read(self, keys: Iterable[str]) -> dict[str, Any]:
-        values = {}
-        with self._lock:
-            for key, text in self._connected().execute(_SELECT, (json.dumps(list(keys)),)):
-                with suppress(ValueError, RecursionError, TypeError):  # a damaged one isn't there
-                    values[key] = json.loads(text)
-        return values
-
-    def write(self, values: Mapping[str, Any]) -> None:
-        rows = [(key, json.dumps(value)) for key, value in values.items()]
-        with self._lock, self._connected() as connection:
-            connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", rows)
-
-    def close(self) -> None:
-        """Close the file; the next use opens it again."""
-        with self._lock:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
-
-    def _connected(self) -> sqlite3.Connection:
-        # SQLite forbids carrying a connection over into a forked process
-        if self._connection is None or self._process != os.getpid():
-            self._connection = self._open()
-            self._process = os.getpid()
-        return self._connection
-
-    # SQLite doesn't wait, whatever its timeout, where another process makes the file's journal
-    @retry(
-        retry=retry_if_exception(lambda error: "database is locked" in str(error)),
-        wait=wait_random(0, _LONGEST_PAUSE),
-        stop=stop_after_delay(_BUSY_SECONDS),
-        reraise=True,
-    )
-    def _open(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # only its owner may read what was asked; SQLite's further files have the same permissions
-        os.close(open_private(self.path, os.O_RDWR))
-        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(_TABLE)
-            connection.commit()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def __del__(self) -> None:
-        if "_lock" in vars(self):
-            self.close()
+# SQLite doesn't wait, whatever its timeout, where another process makes the file's journal
+@retry(
+    retry=retry_if_exception(lambda error: "database is locked" in str(error)),
+    wait=wait_random(0, 0.02),
+    stop=stop_after_delay(_BUSY_SECONDS),
+    reraise=True,
+)
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # only its owner may read what was asked; SQLite's further files have the same permissions
+    os.close(open_private(path, os.O_RDWR))
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
+    try:
+        # a killed process loses nothing that was written; a power cut may lose the last values
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(_TABLE)
+        connection.commit()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -6,30 +6,25 @@ import sys
 import warnings
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 _BETWEEN = {__name__.partition(".")[0], "asyncio", "concurrent", "contextlib", "functools"}
 _BETWEEN |= {"llama_index_instrumentation", "threading"}
 """Packages whose frames are between a program and the place that warns."""
 
-
-class _Line(NamedTuple):
-    filename: str
-    lineno: int
-    module: str
-    registry: dict[Any, Any]
-
+_Line: TypeAlias = tuple[str, int, str, dict[Any, Any]]
+"""The file, the line, the module and its registry of warnings, as `warn_explicit` takes them."""
 
 _noted: ContextVar[_Line | None] = ContextVar("rag_metrics_caller", default=None)
 
 
 def note_caller() -> None:
     """Remember the caller, so that warnings from other threads point at it."""
-    _noted.set(_calling_line() or _noted.get())
+    _noted.set(_calling_line())
 
 
 def warn_caller(warning: Warning) -> None:
-    line = _calling_line() or _noted.get()
+    line = _calling_line()
     if line is None:
         warnings.warn(warning, stacklevel=2)
     else:
@@ -37,12 +32,12 @@ def warn_caller(warning: Warning) -> None:
 
 
 def _calling_line() -> _Line | None:
-    """The innermost line of this thread outside this package and asyncio."""
+    """The innermost line of this thread outside this package and asyncio, or the noted one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in _BETWEEN:
             registry = frame.f_globals.setdefault("__warningregistry__", {})
-            return _Line(frame.f_code.co_filename, frame.f_lineno, module, registry)
+            return frame.f_code.co_filename, frame.f_lineno, module, registry
         frame = frame.f_back
-    return None
+    return _noted.get()

@@ -13,19 +13,17 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 from typing_extensions import Self
 
-from llama_index_rag_metrics.runtime.atomic_files import naming_errors, open_private
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
+from .atomic_files import naming_errors, open_private
+from .errors import FileFormatError, InvalidInput, JournalMismatch
 
 T = TypeVar("T")
 
-_ONLY_THE_OWNER = 0o600
-
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 """What reading a row that isn't as it was written may raise."""
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -41,7 +39,12 @@ class JsonLinesJournal(Generic[T]):
         self.path = Path(path)
         self._lock = _locked(self.path)
         try:
-            self._file = self._opened()
+            # unbuffered: what a full disk refused isn't tried again behind our back
+            self._file = open(self.path, "a+b", buffering=0, opener=open_private)  # noqa: SIM115
+        except BaseException:
+            self._lock.release()
+            raise
+        try:
             self.written = date.fromtimestamp(self.path.stat().st_mtime)
             self.rows = self._read(header, parse)
         except BaseException:
@@ -60,8 +63,7 @@ class JsonLinesJournal(Generic[T]):
                 raise
 
     def close(self) -> None:
-        if "_file" in vars(self):
-            self._file.close()
+        self._file.close()
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -69,10 +71,6 @@ class JsonLinesJournal(Generic[T]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _opened(self) -> IO[bytes]:
-        # unbuffered: what a full disk refused isn't tried again behind our back
-        return open(self.path, "a+b", buffering=0, opener=open_private)
 
     def _read(self, header: Mapping[str, str], parse: Callable[[dict[str, Any]], T]) -> list[T]:
         self._file.seek(0)
@@ -83,10 +81,8 @@ class JsonLinesJournal(Generic[T]):
             self._file.truncate(0)
             self.write(header)
             return []
-        _check_header(self.path, lines[0], header)
-        rows = [
-            _row(self.path, number, line, parse) for number, line in enumerate(lines[1:], start=2)
-        ]
+        _check_header(self.path, _parsed(self.path, 1, lines[0], dict), header)
+        rows = [_parsed(self.path, n, line, parse) for n, line in enumerate(lines[1:], start=2)]
         if torn:
             self._file.truncate(sum(len(line) + 1 for line in lines))
         return rows
@@ -98,40 +94,31 @@ def read_journal(
     """Read the header and the whole rows at a path, which isn't opened; nothing if it has none."""
     if not path.is_file():
         return {}, []
-    lines = path.read_bytes().split(b"\n")[:-1]
+    header, *rows = path.read_bytes().split(b"\n")[:-1] or [b""]
     try:
-        header, *rows = map(json.loads, lines)
-        return dict(header), [parse(row) for row in rows]
-    except UNREADABLE:
+        return _parsed(path, 1, header, dict), [_parsed(path, 2, row, parse) for row in rows]
+    except FileFormatError:
         return {}, []
 
 
-def _row(path: Path, number: int, line: bytes, parse: Callable[[dict[str, Any]], T]) -> T:
+def _parsed(path: Path, number: int, line: bytes, parse: Callable[[dict[str, Any]], T]) -> T:
     try:
         return parse(json.loads(line))
-    except UNREADABLE as error:
+    except _UNREADABLE as error:
         raise _damaged(path, number) from error
 
 
-def _check_header(path: Path, line: bytes, header: Mapping[str, str]) -> None:
-    try:
-        first_line = json.loads(line)
-    except UNREADABLE as error:
-        raise _damaged(path, 1) from error
-    if not isinstance(first_line, dict) or not isinstance(first_line.get("format"), str):
+def _check_header(path: Path, first_line: Mapping[str, Any], header: Mapping[str, str]) -> None:
+    if not isinstance(first_line.get("format"), str):
         raise _damaged(path, 1)
-    aspects = {**first_line, **header}
-    differing = {
-        aspect: (first_line.get(aspect, ""), header.get(aspect, ""))
-        for aspect in aspects
-        if first_line.get(aspect) != header.get(aspect)
-    }
+    differing = []
+    for aspect in {**first_line, **header}:
+        now, then = header.get(aspect, ""), first_line.get(aspect, "")
+        if now != then:
+            differing.append(f"{aspect} is {now!r}, but the journal has {then!r}")
     if differing:
-        aspects = "; ".join(
-            f"{aspect} is {now!r}, but the journal has {then!r}"
-            for aspect, (then, now) in differing.items()
-        )
         remedy = "Give this run a journal of its own."
+        aspects = "; ".join(differing)
         raise JournalMismatch(f"journal '{path}' is of another run: {aspects}. {remedy}")
 
 
@@ -144,20 +131,21 @@ def _damaged(path: Path, line: int) -> FileFormatError:
 
 
 def _locked(path: Path) -> FileLock:
-    if path.is_dir():
-        raise InvalidInput("journal", str(path), "the path of a file", "That is a folder.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        remedy = "Its folder is a file."
-        raise InvalidInput("journal", str(path), "the path of a file", remedy) from error
     lock_path = path.with_name(f".{path.name}.lock")
-    for link in (path, lock_path):
-        if link.is_symlink():
-            remedy = "It is a link. Give the path of the file itself."
-            raise InvalidInput("journal", str(link), "the path of a file", remedy)
+    remedy = ""
+    if path.is_dir():
+        remedy = "That is a folder."
+    elif path.is_symlink() or lock_path.is_symlink():
+        remedy = f"It or {lock_path.name} is a link. Give the path of the file itself."
+    else:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            remedy = "Its folder is a file."
+    if remedy:
+        raise InvalidInput("journal", str(path), "the path of a file", remedy)
     # a journal may be closed in another thread than the one that opened it
-    lock = FileLock(lock_path, timeout=0, mode=_ONLY_THE_OWNER, thread_local=False)
+    lock = FileLock(lock_path, timeout=0, mode=0o600, thread_local=False)
     try:
         lock.acquire()
     except Timeout as error:

@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -24,7 +25,8 @@ _SHORTEST_SECRET = 6
 _WINDOW = 50_000
 """Characters of a text that are looked through: nothing behind them is shown."""
 
-_CUT = re.compile(r"… \(cut: [\d,]+ characters\)$")
+_NOTICE = 40
+"""Characters at most of the notice that a text was cut, so that it isn't cut again."""
 
 _DEEPEST = 4
 _MOST_OBJECTS = 300
@@ -95,9 +97,49 @@ def register_secrets_of(*components: object) -> None:
                 elif isinstance(value, str):
                     if names_secret(name) and not re.search(r"\s", value):
                         register_secret(value)
-                elif _is_component(name, value):
+                elif isinstance(value, Mapping):
+                    if _HOLDER_NAME.search(name):
+                        below.append(value)
+                elif hasattr(value, "__dict__") or isinstance(value, MethodType):
                     below.append(value)
         level = below
+
+
+def _fields(component: object) -> Iterator[tuple[str, Any]]:
+    """What an object holds, by name, read without running its code."""
+    if isinstance(component, type):
+        return
+    if isinstance(component, partial):
+        yield "func", component.func
+        yield from component.keywords.items()
+    if isinstance(component, MethodType):
+        yield "self", component.__self__
+        component = component.__func__
+    if isinstance(component, FunctionType):
+        yield from _fields_of_function(component)
+    holders: list[object] = [component]
+    for attribute in ("__dict__", "__pydantic_private__"):
+        with suppress(AttributeError):
+            holders.append(object.__getattribute__(component, attribute))
+    for holder in holders:
+        if isinstance(holder, Mapping):
+            for name, value in list(holder.items())[:100]:
+                yield str(name), value
+
+
+def _fields_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    code = function.__code__
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        with suppress(ValueError):  # it has no value yet
+            yield name, cell.cell_contents
+    defaults = function.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    yield from zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
+    for name in code.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, (str, SecretStr)):
+            yield name, value
 
 
 def names_secret(name: str) -> bool:
@@ -132,20 +174,10 @@ def mask(text: str) -> str:
     return text
 
 
-def mask_beginning(text: str) -> str:
-    if len(text) <= _WINDOW:
-        return mask(text)
-    # a secret that the window cut in two isn't recognised
-    longest = max(map(len, _secrets()), default=0)
-    masked = mask(text[:_WINDOW])
-    return masked[: len(masked) - longest]
-
-
 def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
-    """The masked text, cut with a notice where it is longer than `most` characters."""
-    masked = mask_beginning(text)
-    was_cut = len(masked) <= most + 40 and _CUT.search(masked)
-    if was_cut or (len(masked) <= most and len(text) <= _WINDOW):
+    """The masked text, cut with a notice where it is much longer than `most` characters."""
+    masked = mask(text[:_WINDOW])
+    if len(masked) <= most + _NOTICE and len(text) <= _WINDOW:
         return masked
     return f"{masked[:most]}… (cut: {len(text):,} characters)"
 
@@ -154,15 +186,12 @@ def describe_error(error: BaseException | str, most: int = MOST_CHARACTERS) -> s
     """The class and the message of an error, or its description, masked, then cut."""
     if isinstance(error, BaseException):
         error = getattr(error, "stray", error)
-        error = f"{type(error).__name__}: {_message(error)}".removesuffix(": ")
-    return mask_and_cut(str(error), most)
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except BaseException as broken:  # noqa: BLE001 - whatever an exception's own __str__ does
-        return f"(its message can't be read: {type(broken).__name__})"
+        try:
+            message = str(error)
+        except BaseException as broken:  # noqa: BLE001 - whatever an exception's own __str__ does
+            message = f"(its message can't be read: {type(broken).__name__})"
+        error = f"{type(error).__name__}: {message}".removesuffix(": ")
+    return mask_and_cut(error, most)
 
 
 def _secrets() -> set[str]:
@@ -178,60 +207,13 @@ def _spellings(secret: str) -> set[str]:
     return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1]}
 
 
-def _is_component(name: str, value: object) -> bool:
-    """Whether a field is searched, too."""
-    if isinstance(value, Mapping):
-        return _HOLDER_NAME.search(name) is not None
-    is_object = hasattr(value, "__dict__") or isinstance(value, MethodType)
-    return is_object and not isinstance(value, type)
-
-
-def _fields(component: object) -> Iterator[tuple[str, Any]]:
-    """What an object holds, by name, read without running its code."""
-    if isinstance(component, partial):
-        yield "func", component.func
-        yield from component.keywords.items()
-    if isinstance(component, MethodType):
-        yield "self", component.__self__
-        component = component.__func__
-    if isinstance(component, FunctionType):
-        yield from _fields_of_function(component)
-    holders: list[object] = [component]
-    for attribute in ("__dict__", "__pydantic_private__"):
-        try:
-            holders.append(object.__getattribute__(component, attribute))
-        except AttributeError:
-            continue
-    for holder in holders:
-        if isinstance(holder, Mapping):
-            for name, value in list(holder.items())[:100]:
-                yield str(name), value
-
-
-def _fields_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    code = function.__code__
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # it has no value yet
-            continue
-    defaults = function.__defaults__ or ()
-    positional = code.co_varnames[: code.co_argcount]
-    yield from zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
-    yield from (function.__kwdefaults__ or {}).items()
-    for name in code.co_names:
-        value = function.__globals__.get(name)
-        if isinstance(value, (str, SecretStr)):
-            yield name, value
-
-
 def truncated(text: str, limit: int = 120) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def shorten(value: object) -> str:
     """The `repr` of a value, masked, then shortened."""
-    return truncated(mask_beginning(repr(value)))
+    return truncated(mask(repr(value)[:_WINDOW]))
 
 
 def join_first(parts: Sequence[str], most: int = 5) -> str:

@@ -1,27 +1,22 @@
-"""LlamaIndex's models: those of its Settings, and embeddings through the cache."""
+"""LlamaIndex's models: those of its Settings, what tells them apart, and what an LLM answers."""
 
 from __future__ import annotations
 
-import base64
+import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from hashlib import sha256
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from .arrays import FloatArray
-from .cache import Cache, cache_key
-from .errors import InvalidInput, ScorerFailed
-from .masking import mask, names_secret
-from .sync import in_thread
-from .usage import Usage
+from .errors import InvalidInput
+from .masking import mask, names_secret, register_secrets_of
 
 if TYPE_CHECKING:
-    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from llama_index.core.llms import LLM
 
 _WITHOUT_EFFECT = frozenset(
     {"embed_batch_size", "num_workers", "timeout", "max_retries", "reuse_client", "verbose"}
@@ -30,6 +25,17 @@ _WITHOUT_EFFECT = frozenset(
 """Fields of LlamaIndex's components that bear on no answer."""
 
 _KEY_OR_HEADER = re.compile(r"(^|[-_])key$|header", re.IGNORECASE)
+
+_REASONING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
+_REASONING_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_CUT_OFF = re.compile(
+    r"(?:^|(?<=[.!?:]))[ \t]{0,8}<think(?:ing)?>.*", re.IGNORECASE | re.MULTILINE | re.DOTALL
+)
+"""Reasoning that is never closed; amid a sentence, the tag is merely mentioned."""
+
+_TOKENS_IN = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
+_TOKENS_OUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
+"""OpenAI and its like, Anthropic, Google, Ollama."""
 
 
 def instance_of(module: str, name: str) -> Any:
@@ -45,93 +51,33 @@ def instance_of(module: str, name: str) -> Any:
 
 
 def settings_of(component: object) -> dict[str, Any]:
-    """The class of a LlamaIndex component and its fields that are texts, numbers or mappings.
+    """The class of a LlamaIndex component with its fields and private attributes that are plain.
 
-    What is called a secret is left out. Private attributes and objects aren't seen: a metric's
-    `label` tells such settings apart.
+    What is called a secret is left out. Lists, which may be logs, and objects aren't seen: a
+    metric's `label` tells such settings apart.
     """
     kind = type(component)
-    settings: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
+    private = getattr(component, "__pydantic_private__", None) or {}
+    values = {name: value for name, value in private.items() if not isinstance(value, dict)}
     for name in getattr(kind, "model_fields", {}):
         if name not in _WITHOUT_EFFECT:
-            settings |= _plain({name: getattr(component, name)})
-    return settings
+            values[name] = getattr(component, name)
+    return {"class": f"{kind.__module__}.{kind.__qualname__}", **_plain(values)}
 
 
 def _plain(values: dict[Any, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {}
-    for name, value in values.items():
+    for key, value in values.items():
+        name = str(key)
         if isinstance(value, (int, float)) and math.isfinite(value):
-            plain[str(name)] = value
-        elif names_secret(str(name)) or _KEY_OR_HEADER.search(str(name)):
+            plain[name] = value
+        elif names_secret(name) or _KEY_OR_HEADER.search(name):
             continue
         elif isinstance(value, str):
-            plain[str(name)] = mask(value)
+            plain[name] = mask(value)
         elif isinstance(value, dict):
-            plain[str(name)] = _plain(value)
+            plain[name] = _plain(value)
     return plain
-
-
-class Embedder:
-    """An embedding model behind a cache; `usage` counts what it is asked for."""
-
-    def __init__(self, model: BaseEmbedding, cache: Cache, scorer: str, label: str = "") -> None:
-        self.model = model
-        self.scorer = scorer
-        self.usage = Usage(label or model.model_name)
-        self._cache = cache
-        self._settings = settings_of(model)
-
-    async def query(self, query: str) -> FloatArray:
-        """(dimensions,) the embedding of a question, which many models embed otherwise."""
-
-        def embed(queries: list[str]) -> list[list[float]]:
-            return [self.model.get_query_embedding(text) for text in queries]
-
-        (vector,) = await self._fetch("embedding of a question", [query], embed, 1)
-        return vector
-
-    async def texts(self, texts: Sequence[str]) -> list[FloatArray]:
-        """(dimensions,) of each text its embedding."""
-        embed = self.model.get_text_embedding_batch
-        return await self._fetch("embedding", texts, embed, self.model.embed_batch_size)
-
-    async def _fetch(
-        self,
-        kind: str,
-        texts: Sequence[str],
-        embed: Callable[[list[str]], Sequence[Sequence[float]]],
-        batch_size: int,
-    ) -> list[FloatArray]:
-        model = self.usage.model
-        keys = [cache_key(kind, model, parameters=self._settings, text=text) for text in texts]
-
-        async def ask(positions: list[int]) -> list[str]:
-            self.usage += Usage(requests=1, fresh=len(positions))
-            embeddings = await in_thread(embed, [texts[position] for position in positions])
-            if len(embeddings) != len(positions):
-                reason = f"{len(embeddings)} embeddings for {len(positions)} texts"
-                raise ScorerFailed(self.scorer, reason)
-            return [self._packed(vector) for vector in embeddings]
-
-        fetched = await self._cache.fetch(keys, ask, batch_size=batch_size, is_valid=_is_packed)
-        self.usage += Usage(cached=fetched.cached)
-        return [np.frombuffer(base64.b64decode(value), "<f8") for value in fetched.values]
-
-    def _packed(self, vector: Sequence[float]) -> str:
-        """An embedding for the cache: 64-bit floats in base64."""
-        numbers = np.asarray(vector, "<f8")
-        if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
-            raise ScorerFailed(self.scorer, "an embedding isn't a list of finite numbers")
-        return base64.b64encode(numbers.tobytes()).decode()
-
-
-def _is_packed(value: object) -> bool:
-    try:
-        numbers = np.frombuffer(base64.b64decode(value, validate=True), "<f8")  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    return bool(len(numbers)) and bool(np.isfinite(numbers).all())
 
 
 def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> Any:
@@ -142,8 +88,7 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
         return getattr(Settings, kind)
     except (ImportError, ValueError) as error:
         lines = [line for line in str(error).splitlines() if re.search(r"\w", line)]
-        line = lines[0] if lines else type(error).__name__
-        reason = " ".join(line.split()).rstrip(".:")
+        reason = " ".join([*lines, type(error).__name__][0].split()).rstrip(".:")
         model = {"llm": "an LLM", "embed_model": "an embedding model"}[kind]
         raise InvalidInput(
             f"{kind} of {wanted_by}",
@@ -152,3 +97,90 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
             remedy=f"Pass {kind}=..., or set Settings.{kind}.",
             lacks=kind,
         ) from error
+
+
+class Reply(NamedTuple):
+    """What an LLM answered, and the tokens it read and wrote, 0 where it doesn't say."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+
+
+def quote(tag: str, text: str) -> str:
+    """Put a text between tags, with a suffix that the text doesn't have if it could close them."""
+    if "<" in text:
+        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        tag = f"{tag}-{digest[:16]}"
+    return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def ask_llm(llm: LLM, prompt: str) -> Reply:
+    """Ask an LLM, and wait."""
+    from llama_index.core.llms import ChatMessage
+
+    register_secrets_of(llm)
+    if llm.metadata.is_chat_model:
+        response: Any = llm.chat([ChatMessage(role="user", content=prompt)])
+        text = response.message.content
+    else:
+        response = llm.complete(prompt, formatted=True)
+        text = response.text
+    holders = [response.raw, response.additional_kwargs]
+    holders += [_member(response.raw, name) for name in ("usage", "usage_metadata")]
+    return Reply(text or "", _count(holders, _TOKENS_IN), _count(holders, _TOKENS_OUT))
+
+
+def _count(holders: list[Any], names: tuple[str, ...]) -> int:
+    for holder in holders:
+        for name in names:
+            number = _member(holder, name)
+            if type(number) is int and number > 0:
+                return number
+    return 0
+
+
+def _member(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+
+
+def without_reasoning(text: str) -> str:
+    """A text without what an LLM thinks aloud, also where one of the two tags is missing."""
+    end = max((tag.end() for tag in _REASONING_ENDS.finditer(text)), default=0)
+    closed, tail = text[:end], text[end:]  # a search for an end that isn't there takes long
+    answer, n_removed = _REASONING.subn("", closed)
+    if not n_removed:
+        answer = _REASONING_ENDS.split(closed, maxsplit=1)[-1]
+    return _CUT_OFF.sub("", answer + tail)
+
+
+def json_and_text(text: str) -> tuple[list[dict[str, Any]], str]:
+    """The JSON objects in a text, fenced or amid chatter; and the text around them.
+
+    Raises:
+        ValueError: an object gives a name twice, with different values.
+    """
+    decoder = json.JSONDecoder(object_pairs_hook=_object)
+    objects: list[dict[str, Any]] = []
+    around = ""
+    begin = text.find("{")
+    while begin >= 0:
+        try:
+            value, end = decoder.raw_decode(text, begin)
+        except json.JSONDecodeError:
+            begin = text.find("{", begin + 1)
+            continue
+        except RecursionError:
+            break
+        objects.append(value)
+        around, text = around + text[:begin], text[end:]
+        begin = text.find("{")
+    return objects, around + text
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    for key, value in pairs:
+        if record[key] != value:
+            raise ValueError(f"{key!r} is given twice, with different values")
+    return record

@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 
 class Advance(Protocol):
@@ -15,29 +14,25 @@ class Advance(Protocol):
     def __call__(self, *, failed: bool = False, done: int = 1) -> None: ...
 
 
-@cache  # once: Python forgets whom it has warned whenever its filters change
-def _tqdm() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a notebook without ipywidgets has a bar of text
-        from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
-    return tqdm
-
-
 @contextmanager
 def progress(
     description: str, total: int, done: int, show: bool, waiting: Callable[[], str] = str
 ) -> Iterator[Advance]:
     """Show how many queries of `total` are done, `done` of them earlier, and what is waited for."""
+    if not show:
+        yield lambda *, failed=False, done=1: None
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a notebook without ipywidgets has a bar of text
+        from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
     n_failed = 0
-    with _tqdm()(desc=description, total=total, initial=done, disable=not show) as bar:
+    with tqdm(desc=description, total=total, initial=done) as bar:
 
         def advance(*, failed: bool = False, done: int = 1) -> None:
             nonlocal n_failed
             n_failed += failed
-            remarks = [waiting()]
-            if n_failed:
-                remarks.insert(0, f"{n_failed} failed")
-            bar.set_postfix_str("; ".join(filter(None, remarks)), refresh=not done)
+            failures = f"{n_failed} failed" if n_failed else ""
+            bar.set_postfix_str("; ".join(filter(None, [failures, waiting()])), refresh=not done)
             bar.update(done)
 
         yield advance

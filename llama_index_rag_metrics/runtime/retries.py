@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import parsedate_to_datetime
@@ -12,13 +11,11 @@ from typing import Any, TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_exponential, wait_random
 
-from .sync import in_thread
-
 T = TypeVar("T")
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 
-LONGEST_PAUSE = 60.0
+_LONGEST_PAUSE = 60.0
 """Seconds; a service that asks for a longer one isn't asked again."""
 
 
@@ -27,66 +24,42 @@ def attempts(
 ) -> AsyncRetrying:
     """The attempts at a request, while `again` says that the error may pass; pauses double."""
     jitter = wait_random(0, first_pause / 10)
-    pause = wait_exponential(multiplier=first_pause, max=LONGEST_PAUSE) + jitter
+    pause = wait_exponential(multiplier=first_pause, max=_LONGEST_PAUSE) + jitter
+
+    def asked(state: RetryCallState) -> float | None:
+        return seconds_asked(state.outcome.exception() if state.outcome else None)
 
     def wait(state: RetryCallState) -> float:
-        seconds = _seconds_asked_in(state)
+        seconds = asked(state)
         return pause(state) if seconds is None else seconds
-
-    def stop(state: RetryCallState) -> bool:
-        return state.attempt_number >= most or (_seconds_asked_in(state) or 0) > LONGEST_PAUSE
 
     return AsyncRetrying(
         sleep=asyncio.sleep,
-        stop=stop,
+        stop=lambda state: state.attempt_number >= most or (asked(state) or 0) > _LONGEST_PAUSE,
         wait=wait,
         retry=retry_if_exception(lambda error: isinstance(error, Exception) and again(error)),
         reraise=True,
     )
 
 
-def _seconds_asked_in(state: RetryCallState) -> float | None:
-    return seconds_asked(None if state.outcome is None else state.outcome.exception())
-
-
 def seconds_asked(error: BaseException | None) -> float | None:
     """Seconds to wait by the `Retry-After` of an error or its `response`; None without one."""
-    headers: Any = getattr(getattr(error, "response", None), "headers", None)
-    if headers is None:
-        headers = getattr(error, "headers", None)
+    headers: Any = getattr(getattr(error, "response", error), "headers", None)
     if not isinstance(headers, Mapping):
         return None
-    for name, value in headers.items():
-        if name.lower() == "retry-after":
-            return _seconds(str(value))
-    return None
-
-
-def _seconds(retry_after: str) -> float | None:
-    """RFC 9110, 10.2.3: a number of seconds, or a moment."""
-    try:
+    by_name = {name.lower(): value for name, value in headers.items()}
+    retry_after = str(by_name.get("retry-after", ""))
+    try:  # RFC 9110, 10.2.3: a number of seconds, or a moment
         seconds = float(retry_after)
+        return seconds if seconds >= 0 else None
     except ValueError:
         pass
-    else:
-        return seconds if seconds >= 0 else None
     try:
         # a moment without a zone is in UTC, and naive: `timestamp` would take it for local time
         moment = parsedate_to_datetime(retry_after.replace("-0000", "+0000"))
     except (TypeError, ValueError):
         return None
     return max(0.0, moment.timestamp() - time.time())
-
-
-async def admission(limiter: Any, *tokens: int) -> None:
-    """Wait until a rate limiter, such as LlamaIndex's, admits a request of about so many tokens."""
-    if limiter is None:
-        return
-    acquire = getattr(limiter, "async_acquire", None)
-    if inspect.iscoroutinefunction(acquire):
-        await acquire(*tokens)
-    else:
-        await in_thread(limiter.acquire, *tokens)
 
 
 def http_status(error: BaseException | None) -> int | None:
@@ -103,8 +76,9 @@ def http_status(error: BaseException | None) -> int | None:
     return None
 
 
-def refuses_key(status: int | None, *, has_answered: bool) -> bool:
+def refuses_key(error: BaseException, *, has_answered: bool) -> bool:
     """Whether asking again is of no use; a service that forbids one query may allow others."""
+    status = http_status(error)
     return status == UNAUTHORIZED or (status == FORBIDDEN and not has_answered)
 
 
@@ -121,7 +95,7 @@ class Refusal:
         try:
             answer = await request()
         except Exception as error:
-            if refuses_key(http_status(error), has_answered=self._has_answered):
+            if refuses_key(error, has_answered=self._has_answered):
                 self._error = error
             raise
         self._has_answered = True

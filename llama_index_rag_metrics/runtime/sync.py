@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from typing_extensions import ParamSpec
 
-from llama_index_rag_metrics.runtime.callers import note_caller
-from llama_index_rag_metrics.runtime.errors import QueryTimeout, StrayError
+from .callers import note_caller
+from .errors import QueryTimeout, StrayError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class _LoopThread(threading.Thread):
         self.loop.call_soon_threadsafe(self.loop.stop)
 
 
-_thread: _LoopThread | None = None
+_threads: list[_LoopThread] = []
 _lock = threading.Lock()
 
 
@@ -94,7 +94,8 @@ def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         task.cancel()
         if not _wait(outcome, _PATIENCE):
-            _leave(thread)
+            with suppress(ValueError):  # its code blocks it: the next call has another one
+                _threads.remove(thread)
         raise
     error = outcome.exception()
     if error is None:
@@ -111,25 +112,17 @@ def _wait(outcome: Future[Any], seconds: float) -> bool:
 
 def _shared_thread() -> _LoopThread:
     """The thread of all synchronous calls; a new one after a fork, or where code blocks it."""
-    global _thread  # noqa: PLW0603 - there is one
     with _lock:
-        if _thread is None or not _thread.is_alive():
-            _thread = _LoopThread()
-        return _thread
-
-
-def _leave(thread: _LoopThread) -> None:
-    global _thread  # noqa: PLW0603
-    with _lock:
-        if _thread is thread:
-            _thread = None
+        if not (_threads and _threads[-1].is_alive()):
+            _threads[:] = [_LoopThread()]
+        return _threads[-1]
 
 
 @atexit.register
 def _stop() -> None:
-    if _thread is not None and _thread.is_alive():
-        _thread.stop()
-        _thread.join(_PATIENCE)
+    for thread in filter(_LoopThread.is_alive, _threads):
+        thread.stop()
+        thread.join(_PATIENCE)
 
 
 def _is_cancelled() -> bool:
@@ -153,24 +146,20 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     outcome: asyncio.Future[T] = loop.create_future()
 
-    def settle(value: Any, error: Exception | None) -> None:
-        if outcome.done():
-            return
-        if error is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(value)
+    def settle(method: Callable[[Any], None], value: Any) -> None:
+        if not outcome.done():
+            method(value)
 
     def call() -> Callable[[], None]:
-        value, error = None, None
+        settled: tuple[Callable[[Any], None], Any]
         try:
-            value = context.run(function, *arguments)
-        except BaseException as raised:  # noqa: BLE001 - handed over to the coroutine that waits
-            error = as_exception(raised)
+            settled = outcome.set_result, context.run(function, *arguments)
+        except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
+            settled = outcome.set_exception, as_exception(error)
 
         def deliver() -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(settle, value, error)
+                loop.call_soon_threadsafe(settle, *settled)
 
         return deliver
 
@@ -222,16 +211,6 @@ async def _handled(awaitable: Awaitable[T]) -> T:
         raise
     except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
         raise as_exception(error) from error.__cause__
-
-
-async def settled(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """Await all at once; the failure of one is its outcome."""
-    outcomes: list[T | Exception] = []
-    for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
-        if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
-            raise outcome
-        outcomes.append(outcome)
-    return outcomes
 
 
 async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: int) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.usage import Usage
 from llama_index_rag_metrics.scores.mappings import LazyMapping, ranking_digest
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean

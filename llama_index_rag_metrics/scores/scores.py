@@ -20,6 +20,7 @@ from llama_index_rag_metrics.metrics.metric_names import (
     limits_of,
     lower_is_better,
 )
+from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import estimate, questions, score
@@ -28,7 +29,6 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error, without_secrets
-from llama_index_rag_metrics.runtime.usage import Usage
 from llama_index_rag_metrics.scores.mappings import (
     ByMetric,
     frozen,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sqlite3
+import stat
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,10 +14,11 @@ from typing import Any
 
 import pytest
 from llama_index.core.embeddings import MockEmbedding
+from pydantic import PrivateAttr
 from support.processes import Forked
 
 from llama_index_rag_metrics import Cache, EmbeddingSimilarity
-from llama_index_rag_metrics.runtime.cache import CacheFile, cache_key
+from llama_index_rag_metrics.runtime.cache import cache_key
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
 from llama_index_rag_metrics.runtime.models import settings_of
 
@@ -157,7 +161,10 @@ def test_the_settings_of_a_component_are_known_and_no_secret() -> None:
         dimensions: int = 8
         model_kwargs: dict[str, Any] = {"top_p": 0.5, "login": {"client_secret": "confidential"}}
 
-    settings = settings_of(Remote(embed_dim=4, embed_batch_size=7))
+        _width: int = PrivateAttr(4)
+
+    model = Remote(embed_dim=4, embed_batch_size=7)
+    settings = settings_of(model)
     assert settings["dimensions"] == 8
     assert settings["api_base"] == "https://***@host/v1"
     assert settings["model_kwargs"] == {"top_p": 0.5, "login": {}}
@@ -165,67 +172,92 @@ def test_the_settings_of_a_component_are_known_and_no_secret() -> None:
     for secret in ("the secret", "confidential", "pw"):
         assert secret not in json.dumps(settings)
     assert settings_of(Remote(embed_dim=4, dimensions=9)) != settings
+    other = model.model_copy()
+    other._width = 9
+    assert settings_of(other) != settings
 
 
 class TestFile:
     def test_keeps_values(self, tmp_path: Path) -> None:
-        file = CacheFile(tmp_path / "deep" / "down" / "cache.sqlite")
-        file.write({"a": "ö\ud800", "b": [1.5, None], "c": {}})
-        assert file.read(["a", "x"]) == {"a": "ö\ud800"}
-        file.close()
-        assert file.read("bc") == {"b": [1.5, None], "c": {}}
+        with Cache(tmp_path / "deep" / "down" / "cache.sqlite") as cache:
+            cache.put({"a": "ö\ud800", "b": [1.5, None], "c": {}})
+            assert cache.known(["a", "x"]) == {"a": "ö\ud800"}
+            cache.close()
+            assert cache.known(["b", "c"]) == {"b": [1.5, None], "c": {}}
 
     def test_more_keys_than_a_statement_takes(self, tmp_path: Path) -> None:
-        file = CacheFile(tmp_path / "cache.sqlite")
-        file.write({str(n): n for n in range(5_000)})
-        assert len(file.read(str(n) for n in range(5_001))) == 5_000
+        with Cache(tmp_path / "cache.sqlite") as cache:
+            cache.put({str(n): n for n in range(5_000)})
+            assert len(cache.known([str(n) for n in range(5_001)])) == 5_000
 
     def test_holds_json_and_no_text(self, tmp_path: Path) -> None:
         path = tmp_path / "cache.sqlite"
-        cache = Cache(path)  # kept, so that its files stay
-        asyncio.run(Service(cache).get("confidential", query="confidential"))
-        raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
-        del cache
-        assert b"confidential" not in raw
-        assert b'"CONFIDENTIAL"' in raw
+        asyncio.run(Service(Cache(path)).get("confidential", query="confidential"))
+        assert b"confidential" not in path.read_bytes()
+        assert b'"CONFIDENTIAL"' in path.read_bytes()
+
+    def test_closes_when_nobody_asks_any_more(self, tmp_path: Path) -> None:
+        cache = Cache(tmp_path / "cache.sqlite")
+        for text in ("a", "b"):
+            assert asyncio.run(Service(cache).get(text)) == [text.upper()]
+            assert [path.name for path in tmp_path.iterdir()] == ["cache.sqlite"]
+
+    @pytest.mark.skipif(os.name != "posix", reason="modes as POSIX has them")
+    def test_only_its_owner_may_read_it(self, tmp_path: Path) -> None:
+        with Cache(tmp_path / "cache.sqlite") as cache:
+            cache.put({"a": 1})
+            assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+    @pytest.mark.parametrize("value", ["7.0", '"0.5"', '{"other": 1}', "[1]", "{"])
+    def test_a_value_that_cant_be_one_is_asked_for_again(self, value: str, tmp_path: Path) -> None:
+        async def ask(positions: list[int]) -> list[float]:
+            return [0.5 for _ in positions]
+
+        def fetch() -> tuple[list[Any], int, int]:
+            return asyncio.run(Cache(path).fetch(["key"], ask, is_valid=lambda it: it == 0.5))
+
+        path = tmp_path / "cache.sqlite"
+        fetch()
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE entries SET value = ?", (value,))
+        connection.close()
+        assert fetch() == ([0.5], 1, 0)
+        assert fetch() == ([0.5], 0, 1)
 
 
 WRITER = """
-import pathlib, sys
-from llama_index_rag_metrics.runtime.cache import CacheFile
+import sys
+from llama_index_rag_metrics import Cache
 
-file = CacheFile(pathlib.Path(sys.argv[1]))
-for number in range(int(sys.argv[3])):
-    file.write({f"{sys.argv[2]}{number}": number})
-    print(number, flush=True)
+with Cache(sys.argv[1]) as cache:
+    for number in range(int(sys.argv[3])):
+        cache.put({f"{sys.argv[2]}{number}": number})
+        print(number, flush=True)
 """
-
-
-def _writer(path: Path, name: str, n: int) -> Forked:
-    return Forked(WRITER, str(path), name, str(n))
 
 
 def test_survives_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
-    writer = _writer(path, "k", 10_000_000)
+    writer = Forked(WRITER, str(path), "k", "10_000_000")
     written = [int(writer.stdout.readline()) for _ in range(50)]
     writer.kill()
     written += [int(line) for line in writer.communicate()[0].splitlines() if line.strip()]
-    file = CacheFile(path)
-    values = file.read(f"k{number}" for number in written)
-    assert values == {f"k{number}": number for number in written}
-    file.write({"after": 1})
-    assert file.read(["after"]) == {"after": 1}
+    values = {f"k{number}": number for number in written}
+    with Cache(path) as cache:
+        assert cache.known([*values]) == values
+        cache.put({"after": 1})
+        assert cache.known(["after"]) == {"after": 1}
 
 
-def test_two_processes_at_once(tmp_path: Path) -> None:
+def test_processes_at_once(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
-    writers = [_writer(path, name, 200) for name in ("a", "b", "c")]
+    writers = [Forked(WRITER, str(path), name, "200") for name in ("a", "b", "c")]
     for writer in writers:
         writer.communicate()
         assert writer.wait() == 0
     keys = [f"{name}{number}" for name in "abc" for number in range(200)]
-    assert len(CacheFile(path).read(keys)) == 600
+    with Cache(path) as cache:
+        assert len(cache.known(keys)) == 600
 
 
 class TestFailingFile:

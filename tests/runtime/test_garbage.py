@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from llama_index_rag_metrics.runtime.garbage import collection_paused
+from llama_index_rag_metrics.runtime.lazy import collection_paused
 
 
 class Cycle:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.llms import Completing
 from support.openai_server import openai_server
 
-from llama_index_rag_metrics.runtime.llms import ask_llm, json_and_text, quote, without_reasoning
+from llama_index_rag_metrics.runtime.models import ask_llm, json_and_text, quote, without_reasoning
 
 pytestmark = pytest.mark.servers
 

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_rankings
 from llama_index_rag_metrics.decisions.comparison.pairing import clusters_of
+from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     MissingExtra,
     NotScored,
     UnknownMetric,
 )
-from llama_index_rag_metrics.runtime.usage import Usage
 from llama_index_rag_metrics.scores import Reason
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.rows import slice_table

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.files.traces.trace_sessions import Session, Session
 from llama_index_rag_metrics.files.traces.trace_spans import spans_in
 from llama_index_rag_metrics.rankings.run import Ranking, Run, combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.garbage import collection_paused
+from llama_index_rag_metrics.runtime.lazy import collection_paused
 
 
 class HasQueries(Protocol):

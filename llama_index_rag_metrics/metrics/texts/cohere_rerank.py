@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import re
@@ -21,7 +22,7 @@ from llama_index_rag_metrics.runtime.errors import (
     ScorerFailed,
 )
 from llama_index_rag_metrics.runtime.masking import mask_and_cut, register_secret
-from llama_index_rag_metrics.runtime.retries import admission, attempts
+from llama_index_rag_metrics.runtime.retries import attempts
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 from .text_metric import HasCorpus, TextMetric, service
@@ -176,7 +177,7 @@ class CohereRerankRelevancy(TextMetric):
         self.spend(self.model, fresh=len(texts))
 
         async def attempt() -> Any:
-            await admission(self.rate_limiter)
+            await self._admission()
             self.spend(self.model, requests=1)
             return await in_thread(self._clients.rerank, key, endpoint, self.timeout, request)
 
@@ -190,6 +191,13 @@ class CohereRerankRelevancy(TextMetric):
             self.spend(self.model, units=_units(answer))
             return self._scores(answer, len(texts))
         raise failure  # without the error it comes from, whose text may hold the key
+
+    async def _admission(self) -> None:
+        acquire = getattr(self.rate_limiter, "async_acquire", None)
+        if inspect.iscoroutinefunction(acquire):
+            await acquire()
+        elif self.rate_limiter is not None:
+            await in_thread(self.rate_limiter.acquire)
 
     def _scores(self, answer: Any, n: int) -> list[float]:
         """The scores of the answer, in the order of the texts; the SDK checks none of them."""

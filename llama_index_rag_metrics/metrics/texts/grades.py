@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llama_index_rag_metrics.runtime.llms import json_and_text, without_reasoning
+from llama_index_rag_metrics.runtime.models import json_and_text, without_reasoning
 
 HIGHEST = 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,11 +15,16 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, ScorerFailed
-from llama_index_rag_metrics.runtime.llms import ask_llm, quote
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
-from llama_index_rag_metrics.runtime.models import instance_of, model_of_settings, settings_of
+from llama_index_rag_metrics.runtime.models import (
+    ask_llm,
+    instance_of,
+    model_of_settings,
+    quote,
+    settings_of,
+)
 from llama_index_rag_metrics.runtime.retries import Refusal
-from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync, settled
+from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync
 
 from .grades import HIGHEST, read_grade
 from .text_metric import Aggregation, HasCorpus, TextMetric, service
@@ -102,10 +108,11 @@ class LLMRelevancy(TextMetric):
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         llm = await in_thread(self._judge)
-        grades = await settled(self._fetch(llm, query, text) for text in texts)
+        asked = [self._fetch(llm, query, text) for text in texts]
+        grades = await asyncio.gather(*asked, return_exceptions=True)
         scores = []
         for grade in grades:  # all are kept before a failure is raised
-            if isinstance(grade, Exception):
+            if isinstance(grade, BaseException):
                 raise grade
             scores.append(float(grade))
         return scores

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,9 +14,9 @@ from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.matching.normalisation import words
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed
-from llama_index_rag_metrics.runtime.models import Embedder, instance_of, model_of_settings
+from llama_index_rag_metrics.runtime.models import instance_of, model_of_settings, settings_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 from .text_metric import Aggregation, HasCorpus, TextMetric, service
@@ -66,29 +67,88 @@ class EmbeddingSimilarity(TextMetric):
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         model = await in_thread(self._embedding_model)
-        embedder = Embedder(model, self._cache, self.metric_name, self.label)
-        try:
-            vector = await embedder.query(query)
-            vectors = await embedder.texts(texts)
-        finally:
-            self._usage += embedder.usage
+
+        def embed_queries(queries: list[str]) -> list[list[float]]:
+            return [model.get_query_embedding(text) for text in queries]
+
+        # many models embed questions otherwise than texts
+        (vector,) = await self._embed("embedding of a question", model, [query], embed_queries)
+        vectors = await self._embed("embedding", model, texts, model.get_text_embedding_batch)
         if {len(vector)} != {*map(len, vectors)}:
             raise ScorerFailed(self.metric_name, "the embeddings have different lengths")
         similarities: list[float] = _similarity(self.mode, vector, np.stack(vectors)).tolist()
         return similarities
 
+    async def _embed(
+        self,
+        kind: str,
+        model: BaseEmbedding,
+        texts: Sequence[str],
+        embed: Callable[[list[str]], Sequence[Sequence[float]]],
+    ) -> list[FloatArray]:
+        """(dimensions,) of each text its embedding, from the cache where it is there."""
+        name, settings = self.label or model.model_name, settings_of(model)
+        keys = [cache_key(kind, name, parameters=settings, text=text) for text in texts]
+
+        async def ask(positions: list[int]) -> list[str]:
+            self.spend(name, requests=1, fresh=len(positions))
+            embeddings = await in_thread(embed, [texts[position] for position in positions])
+            if len(embeddings) != len(positions):
+                reason = f"{len(embeddings)} embeddings for {len(positions)} texts"
+                raise ScorerFailed(self.metric_name, reason)
+            return [self._packed(vector) for vector in embeddings]
+
+        fetched = await self._cache.fetch(
+            keys, ask, batch_size=model.embed_batch_size, is_valid=_is_packed
+        )
+        self.spend(name, cached=fetched.cached)
+        return [_unpacked(value) for value in fetched.values]
+
+    def _packed(self, vector: Sequence[float]) -> str:
+        """An embedding for the cache: 64-bit floats in base64."""
+        numbers = np.asarray(vector, "<f8")
+        if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
+            raise ScorerFailed(self.metric_name, "an embedding isn't a list of finite numbers")
+        return base64.b64encode(numbers.tobytes()).decode()
+
     def _embedding_model(self) -> BaseEmbedding:
         return self.embed_model or model_of_settings("embed_model", "comparing embeddings")
+
+
+def _unpacked(value: Any) -> FloatArray:
+    return np.frombuffer(base64.b64decode(value, validate=True), "<f8")
+
+
+def _is_packed(value: object) -> bool:
+    try:
+        numbers = _unpacked(value)
+    except (TypeError, ValueError):
+        return False
+    return len(numbers) > 0 and bool(np.isfinite(numbers).all())
+
+
+def _similarity(mode: str, vector: FloatArray, matrix: FloatArray) -> FloatArray:
+    """(texts,) of each row, row by row: a product of matrices would have other bits."""
+    if mode == "euclidean":
+        difference = matrix - vector
+        distances: FloatArray = np.sqrt((difference * difference).sum(axis=1))
+        return 1 / (1 + distances)
+    products: FloatArray = (matrix * vector).sum(axis=1)
+    if mode == "dot":
+        return products
+    norm = np.asarray((vector[None] * vector).sum(axis=1))
+    norms = np.sqrt(norm * (matrix * matrix).sum(axis=1))
+    # an embedding without a direction is like nothing
+    return np.clip(products / np.where(norms > 0, norms, np.inf), -1.0, 1.0)
 
 
 class BM25Similarity(TextMetric):
     """The BM25 score of the retrieved texts for the question, mean over the texts; unbounded.
 
     Σ over the query's words of idf · tf·(k1+1) / (tf + k1·(1 − b + b·length/average length)), with
-    Lucene's idf = ln(1 + (N − df + 0.5) / (df + 0.5)); bm25s calls that method="atire" with
-    idf_method="lucene". df, N and the average length are those of the corpus, whatever is
-    retrieved, so that chunks of any size are scored on one scale. Nothing retrieved has no value.
-    How texts are cut into words: `words`.
+    Lucene's idf = ln(1 + (N − df + 0.5) / (df + 0.5)). df, N and the average length are those of
+    the corpus, whatever is retrieved, so that chunks of any size are scored on one scale. Nothing
+    retrieved has no value.
 
     Args:
         k1: how fast further occurrences of a word stop counting; larger is slower.
@@ -183,18 +243,3 @@ class CorpusStatistics:
 def _no_corpus() -> InvalidInput:
     remedy = "Pass BM25Similarity(corpus=...), or evaluate a dataset that has a corpus."
     return InvalidInput("corpus", None, "texts to take the statistics of", remedy)
-
-
-def _similarity(mode: str, vector: FloatArray, matrix: FloatArray) -> FloatArray:
-    """(texts,) of each row, row by row: a product of matrices would have other bits."""
-    if mode == "euclidean":
-        difference = matrix - vector
-        distances: FloatArray = np.sqrt((difference * difference).sum(axis=1))
-        return 1 / (1 + distances)
-    products: FloatArray = (matrix * vector).sum(axis=1)
-    if mode == "dot":
-        return products
-    norm = np.asarray((vector[None] * vector).sum(axis=1))
-    norms = np.sqrt(norm * (matrix * matrix).sum(axis=1))
-    # an embedding without a direction is like nothing
-    return np.clip(products / np.where(norms > 0, norms, np.inf), -1.0, 1.0)

@@ -1,13 +1,4 @@
-"""What every metric of texts shares: the texts it sees, aggregation, the cache, counts.
-
-A metric is a subclass with a `name` and one asynchronous method, `ascore`, that gives each text a
-score. Which texts those are, and what becomes of the scores, is decided here.
-
-The parameters that all of them take:
-
-* `k`: only the first k retrieved texts count; None takes all.
-* `agg`: "max", "mean" or "median" of the scores of the retrieved texts.
-"""
+"""What every metric of texts shares: the texts it sees, aggregation, the cache, counts."""
 
 from __future__ import annotations
 
@@ -15,6 +6,7 @@ import math
 import statistics
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
@@ -27,7 +19,6 @@ from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import run_sync
-from llama_index_rag_metrics.runtime.usage import Usage
 
 __all__ = ["TextMetric"]
 
@@ -38,6 +29,41 @@ _AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": lambda scores: math.fsum(scores) / len(scores),
     "median": statistics.median,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a metric of texts asked a service or a model for during a run.
+
+    `fresh` texts were asked about, `cached` ones had been before. The service bills `units`; an LLM
+    read and wrote tokens, as far as it says.
+
+    Examples:
+        >>> usage = Usage("some LLM", requests=2, fresh=2) + Usage(cached=1, tokens_in=90)
+        >>> usage.model, usage.fresh, usage.cached, usage.tokens_in
+        ('some LLM', 2, 1, 90)
+    """
+
+    model: str = ""
+    requests: int = 0
+    fresh: int = 0
+    cached: int = 0
+    units: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        counts = [field.name for field in fields(self)[1:]]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in counts}
+        return Usage(self.model or other.model, **sums)
+
+    def counts(self) -> dict[str, Any]:
+        """What was asked for, as a result says it; nothing where nothing was."""
+        if self == Usage():
+            return {}
+        always = ("requests", "fresh", "cached")
+        counts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in counts.items() if value or name in always}
 
 
 def service(description: str, default: Any = None, **limits: Any) -> Any:
@@ -167,7 +193,7 @@ class TextMetric(NamedMetric):
         low, high = self.bounds
         return RetrievalMetricResult(
             score=min(max(_AGGREGATIONS[aggregation](scores), low), high),
-            metadata={"agg": aggregation, "scores": scores, **_counts(call._usage)},
+            metadata={"agg": aggregation, "scores": scores, **call._usage.counts()},
         )
 
     def compute(
@@ -200,15 +226,3 @@ class TextMetric(NamedMetric):
         if not is_query and any(map(str.strip, counting)):
             raise InvalidInput("query", query, "a text that isn't blank")
         return counting
-
-
-def _counts(usage: Usage) -> dict[str, Any]:
-    """What it took to score a query, as a result says it; nothing where nothing was asked for."""
-    if usage == Usage():
-        return {}
-    counts: dict[str, Any] = {"model": usage.model} if usage.model else {}
-    counts |= {"requests": usage.requests, "fresh": usage.fresh, "cached": usage.cached}
-    for name in ("units", "tokens_in", "tokens_out"):
-        if number := getattr(usage, name):
-            counts[name] = number
-    return counts

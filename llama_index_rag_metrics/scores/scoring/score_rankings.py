@@ -22,7 +22,7 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.garbage import collection_paused
+from llama_index_rag_metrics.runtime.lazy import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores import Reason, Scores
 from llama_index_rag_metrics.scores.graders import graders_of_labels, with_graders

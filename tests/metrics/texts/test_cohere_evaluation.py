@@ -27,7 +27,7 @@ from llama_index_rag_metrics import (
     register,
     unregister,
 )
-from llama_index_rag_metrics.runtime.usage import Usage
+from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 
 pytestmark = pytest.mark.cohere
 
