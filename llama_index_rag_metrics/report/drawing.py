@@ -1,42 +1,18 @@
-"""What drawings of figures go by: colours, ticks, and names made short."""
+"""What drawings of figures go by: ticks, places, and names made short."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import compress, pairwise
-from typing import Any
+from collections.abc import Sequence
+from itertools import pairwise
 
-from llama_index_rag_metrics.report.excerpts import shared_start
-from llama_index_rag_metrics.report.figure import MOST_ABREAST, Series
+from .excerpts import shared_start
+from .figure import MOST_ABREAST
 
-# violet, orange and teal first: told apart in grey and by colour-blind eyes, on white and on black;
-# red and green mean worse and better, and no system
-COLOURS = ("#7c4dea", "#e07b00", "#0d9488", "#3b82c4", "#b08d1f", "#b5479f", "#7d8590")
-
-# what a series has of each point
-_COLUMNS = ("x", "y", "low", "high", "remarks", "hollow", "labels")
-_FINE_TICK_DECADES = 4
 _TICKS = 5
 _SHORTEST_PREFIX = 4
-_NAME = re.compile(r"[^\W\d_]")  # a letter
-
-
-def colour_of(series: Series) -> str:
-    return COLOURS[series.number % len(COLOURS)]
-
-
-def with_known_points(series: Series) -> Series:
-    places: Iterable[tuple[Any, Any]] = zip(series.x, series.y, strict=True)
-    is_known = [all(isinstance(at, str) or math.isfinite(at) for at in both) for both in places]
-    columns: dict[str, Any] = {
-        name: [*compress(column, is_known)]
-        for name in _COLUMNS
-        if (column := getattr(series, name))
-    }
-    return replace(series, **columns)
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 def without_prefix(names: Sequence[str]) -> tuple[str, list[str]]:
@@ -44,14 +20,12 @@ def without_prefix(names: Sequence[str]) -> tuple[str, list[str]]:
 
     >>> without_prefix(["e5-large-k5", "e5-large-k10"])
     ('e5-large-', ['k5', 'k10'])
-    >>> without_prefix(["bm25", "lsa"])
-    ('', ['bm25', 'lsa'])
     >>> without_prefix(["call 1", "call 2"])  # a number is no name, but where it has one: k=1
     ('', ['call 1', 'call 2'])
     """
     prefix = re.sub(r"[^\W_]*$", "", shared_start(names))
     short = [name.removeprefix(prefix) for name in names]
-    is_named = all(short) if prefix.endswith("=") else all(map(_NAME.search, short))
+    is_named = all(short) if prefix.endswith("=") else all(map(_LETTER.search, short))
     if len(prefix) < _SHORTEST_PREFIX or len(names) < 2 or not is_named:
         return "", list(names)
     return prefix, short
@@ -60,8 +34,9 @@ def without_prefix(names: Sequence[str]) -> tuple[str, list[str]]:
 def short_names(names: Sequence[str]) -> dict[str, str]:
     """Each name as a sentence has it: of many, without what all begin with."""
     prefix, short = without_prefix(names)
-    is_short = len(names) > MOST_ABREAST and not prefix.endswith("=")
-    return dict(zip(names, short if is_short else names, strict=True))
+    if len(names) <= MOST_ABREAST or prefix.endswith("="):
+        short = list(names)
+    return dict(zip(names, short, strict=True))
 
 
 def shortened(names: Sequence[str], most: int) -> list[str]:
@@ -70,15 +45,15 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     >>> shortened(["chunk512-rerank6", "chunk512-rerank12"], 12)
     ['chunk5…rank6', 'chunk5…ank12']
     """
-    while True:
-        half = most // 2
-        short = [
-            name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}"
-            for name in names
-        ]
-        if len({*short}) == len({*names}):
-            return short
-        most += 4
+    short = [_cut(name, most) for name in names]
+    if len({*short}) == len({*names}):
+        return short
+    return shortened(names, most + 4)
+
+
+def _cut(name: str, most: int) -> str:
+    half = most // 2
+    return name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}"
 
 
 def spread(places: Sequence[float], gap: float, end: float) -> list[float]:

@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Iterable
 from html import escape
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
 # what could be markup; a stop within a number, a dash within a line and the like can't
@@ -66,8 +66,8 @@ def element(tag: str, *children: Child, **attributes: str) -> Element:
     >>> render(element("p", "1 < 2 ", element("b", "&"), title='"'))
     '<p title="&quot;">1 &lt; 2 <b>&amp;</b></p>'
     """
-    named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
-    parent = ElementTree.Element(tag, named)
+    names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
+    parent = ElementTree.Element(tag, {names[name]: attributes[name] for name in attributes})
     for child in children:
         if not isinstance(child, str):
             parent.append(child)
@@ -80,7 +80,5 @@ def element(tag: str, *children: Child, **attributes: str) -> Element:
 
 def render(*elements: Element) -> str:
     # as XML, since the HTML form leaves < in attributes; no void element is ever made
-    return "".join(
-        ElementTree.tostring(child, encoding="unicode", short_empty_elements=False)
-        for child in elements
-    )
+    options: dict[str, Any] = {"encoding": "unicode", "short_empty_elements": False}
+    return "".join(ElementTree.tostring(child, **options) for child in elements)

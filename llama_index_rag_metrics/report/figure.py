@@ -47,7 +47,7 @@ class Figure:
 # the captions of figures by their kind
 CAPTIONS: Mapping[str, str] = {
     "means": "Means with their intervals",
-    "differences": "Differences from the baseline (hollow: may be none)",
+    "differences": "Differences from the baseline",
     "by_cutoff": "By cutoff k",
     "tradeoff": "Quality against tokens",
 }

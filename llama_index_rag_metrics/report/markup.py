@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from llama_index_rag_metrics.report import escape, query_lines
-from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.excerpts import excerpt
-from llama_index_rag_metrics.report.failures import failure_lines, failures_title
-from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.wording import why_lines
+from . import model as m
+from . import query_lines
+from .escape import markdown as escape
+from .excerpts import excerpt
+from .failures import failure_lines, failures_title
+from .numbers import shown
+from .wording import why_lines
 
-_SIGNS: Mapping[m.Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
+_SIGNS: Mapping[m.Tone, str] = {"best": "✅ ", "alarm": "❌ ", "open": "⚠️ "}
 _BOLD: tuple[m.Tone, ...] = ("best", "alarm")
 _QUESTION_CHARACTERS = 200
 
@@ -23,64 +24,72 @@ def to_markdown(report: m.Report) -> str:
 
 
 def _blocks(report: m.Report) -> Iterator[str]:
-    outcome = "" if report.outcome is None else f": {_cell(report.outcome)}"
-    yield f"### {escape.markdown(report.title)}{outcome}"
+    title = escape(report.title)
+    if report.outcome is not None:
+        title += f": {_cell(report.outcome)}"
+    yield f"### {title}"
     for statement in report.decision:
-        yield escape.markdown(statement.text)
-    for table in report.tables("summary", "detail"):
-        if table.title:
-            yield f"**{escape.markdown(table.title)}** {escape.markdown(table.remark)}".rstrip()
-        sides = [":--" if n < table.text_columns else "--:" for n in range(len(table.head))]
-        rows = [(escape.markdown(row.label), *map(_cell, row.cells)) for row in table.rows]
-        yield _pipes(map(escape.markdown, (table.first, *table.head)), (":--", *sides), *rows)
+        yield escape(statement.text)
     for section in report.sections:
-        yield escape.markdown(section.text)
-    yield "\n".join(f"- {escape.markdown(note)}" for note in report.notes)
+        for table in section.tables:
+            yield from _table(table)
+        yield escape(section.text)
+    yield "\n".join(f"- {escape(note)}" for note in report.notes)
     for listing in report.listings:
         title = f"{listing.title} ({listing.remark})" if listing.remark else listing.title
-        above = map(escape.markdown, filter(None, (listing.lead, listing.legend)))
-        yield _folded(title, "\n\n".join([*above, "\n".join(_listed(listing))]))
+        blocks = [escape(listing.lead), escape(listing.legend), "\n".join(_listed(listing))]
+        yield _folded(title, "\n\n".join(filter(None, blocks)))
     if report.failures:
-        rows = [tuple(map(escape.markdown, line)) for line in failure_lines(report.failures)]
-        lines = _pipes(("system", "error"), ["---"] * 2, *rows)
+        rows = [map(escape, line) for line in failure_lines(report.failures)]
+        lines = _pipes(("system", "error"), ("---", "---"), *rows)
         yield _folded(failures_title(report.failures), lines)
+
+
+def _table(table: m.Table) -> Iterator[str]:
+    if table.title:
+        yield f"**{escape(table.title)}** {escape(table.remark)}".rstrip()
+    sides = [":--"] * (1 + table.text_columns)
+    sides += ["--:"] * (1 + len(table.head) - len(sides))
+    rows = [(escape(row.label), *map(_cell, row.cells)) for row in table.rows]
+    yield _pipes(map(escape, (table.first, *table.head)), sides, *rows)
 
 
 def _cell(cell: m.Cell) -> str:
     text = shown(cell)
     if cell.form == "outcome":
-        return f"{_SIGNS.get(cell.tone, '')} {text}".strip()
-    # a number holds no markup but the sign of a small p
-    text = escape.markdown(text) if cell.form == "text" else text.replace("<", "&lt;")
+        return _SIGNS.get(cell.tone, "") + text
+    if cell.form == "text":
+        text = escape(text)
     return f"**{text}**" if cell.tone in _BOLD else text
 
 
 def _listed(listing: m.Listing) -> Iterator[str]:
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
-        yield f"- {escape.markdown(query.query_id)}: {escape.markdown(text)}".removesuffix(": ")
-        yield from (f"  - {escape.markdown(line)}" for line in why_lines(query))
+        yield f"- {escape(query.query_id)}: {escape(text)}".removesuffix(": ")
+        yield from (f"  - {escape(line)}" for line in why_lines(query))
         yield from chain(*query_lines.in_order(query, _relevant(query), _came(query, listing.most)))
-        yield from (f"  - {escape.markdown(remark)}" for remark in query.remarks)
+        yield from (f"  - {escape(remark)}" for remark in query.remarks)
     if listing.more_in_words:
         yield f"- {listing.more_in_words}"
 
 
 def _relevant(query: m.QueryAnswers) -> Iterator[str]:
     for wanted in query_lines.wanted_lines(query):
-        yield f"  - relevant {escape.markdown(str(wanted))}"
+        yield f"  - relevant {escape(str(wanted))}"
     if more := query_lines.more_wanted(query):
         yield f"  - {more}"
 
 
 def _came(query: m.QueryAnswers, most: int) -> Iterator[str]:
+    """A line a system: a failure, or the only item, stands beside it, several below it."""
     for answer in query.answers:
-        head = f"{escape.markdown(answer.system)} {_cell(answer.score)}".rstrip()
-        lines = [escape.markdown(line.text) for line in query_lines.came_lines(query, answer, most)]
-        # a failure, or the only item, stands beside the system
-        beside = lines[:1] if most == 1 or answer.error is not None or len(lines) == 1 else []
-        yield f"  - {head}: {''.join(beside)}".removesuffix(": ")
-        yield from (f"    - {line}" for line in lines[len(beside) :])
+        head = f"  - {escape(answer.system)} {_cell(answer.score)}".rstrip()
+        lines = [escape(line.text) for line in query_lines.came_lines(query, answer, most)]
+        if lines and (most == 1 or answer.error is not None or len(lines) == 1):
+            head += f": {lines.pop(0)}"
+        yield head
+        yield from (f"    - {line}" for line in lines)
 
 
 def _pipes(*lines: Iterable[str]) -> str:
@@ -88,4 +97,4 @@ def _pipes(*lines: Iterable[str]) -> str:
 
 
 def _folded(title: str, inner: str) -> str:
-    return f"<details><summary>{escape.markdown(title)}</summary>\n\n{inner}\n\n</details>"
+    return f"<details><summary>{escape(title)}</summary>\n\n{inner}\n\n</details>"

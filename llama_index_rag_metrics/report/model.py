@@ -7,27 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report.figure import Draw
+
+from .figure import Draw
 
 # how a value or a sentence looks: better, worse or failed, undecided
 Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
 # what a value is, and so how `numbers.shown` writes it
-Form: TypeAlias = Literal[
-    "text",
-    "score",
-    "signed",
-    "range",
-    "bounds",
-    "change",
-    "count",
-    "tally",
-    "share",
-    "seconds",
-    "outcome",
-]
-
-# everywhere; not in a paper, and folded where that can be; or only where it can be folded
-TablePlace: TypeAlias = Literal["summary", "detail", "page"]
+Several: TypeAlias = Literal["range", "bounds", "change", "tally", "share"]
+Form: TypeAlias = Literal["text", "outcome", "score", "signed", "count", "seconds", Several]
+TablePlace: TypeAlias = Literal["summary", "detail"]  # a page folds details
 
 
 class Cell(NamedTuple):
@@ -45,7 +33,7 @@ class Cell(NamedTuple):
     @classmethod
     def of(cls, value: float | None, form: Form, tone: Tone = "normal") -> Cell:
         """A number, quiet where there is none, or where it counts 0."""
-        is_nothing = not value if form == "count" else value is None
+        is_nothing = value is None or (form == "count" and not value)
         return cls(value, form, "quiet" if is_nothing else tone)
 
 
@@ -62,7 +50,6 @@ class Table:
     head: Sequence[str]
     parts: Sequence[Sequence[Row]]
     first: str = "metric"  # the heading of the column of labels
-    fold: str = ""  # what a page calls the parts behind the first, which it folds
     place: TablePlace = "summary"
     sortable: bool = False  # whether a page lets choose the column that its rows are ordered by
     remark: str = ""  # shown beside the title
@@ -90,8 +77,6 @@ class Section:
     heading: str
     tables: Sequence[Table]
     text: str = ""
-    aside: bool = False  # whether a page has it at the end
-    folded: bool = False  # whether a page folds each of its tables
     notes: Sequence[str] = ()
 
 
@@ -122,10 +107,10 @@ class ReportedItem(NamedTuple):
         """What it was recognised by; "" where nothing of it was judged."""
         if self.grade is None:
             return ""
-        passages = [item.passage for item in self.stands_for if item.passage is not None]
-        if not passages:
-            return "id"
-        return "place" if isinstance(passages[0], Span) else "text"
+        for item in self.stands_for:
+            if item.passage is not None:
+                return "place" if isinstance(item.passage, Span) else "text"
+        return "id"
 
 
 class CallAnswer(NamedTuple):
@@ -192,6 +177,16 @@ class QueryAnswers(NamedTuple):
     cutoff: Cutoff | None = None  # that of the metric by which the answers are scored
     stages: bool = False  # whether the systems are the stages of one pipeline, in order
 
+    @property
+    def grades(self) -> set[float]:
+        """The grades of all that was wanted or came."""
+        grades = {item.grade for need in self.wanted for item in need if item.grade}
+        for answer in self.answers:
+            rankings = [call.retrieved for call in answer.calls or ()]
+            for ranking in (*rankings, answer.retrieved or ()):
+                grades.update(item.grade for item in ranking if item.grade is not None)
+        return grades
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -212,16 +207,12 @@ class Listing:
     @property
     def legend(self) -> str:
         """What the grades in brackets mean, with the largest of these questions; "" without any."""
-        needs = (item.grade for query in self.queries for need in query.wanted for item in need)
-        answers = [answer for query in self.queries for answer in query.answers]
-        rankings = [call.retrieved for answer in answers for call in answer.calls or ()]
-        rankings += [answer.retrieved or () for answer in answers]
-        came = (item.grade for ranking in rankings for item in ranking)
-        grades = {*filter(None, needs), *(grade for grade in came if grade is not None)}
+        grades: set[float] = set().union(*(query.grades for query in self.queries))
         if not grades:
             return ""
         scale = "[1] relevant" if grades == {1} else f"[grade] 0 to {max(grades):g}"
-        order = "searches, then what is relevant; " if any(each.calls for each in answers) else ""
+        calls = (answer.calls for query in self.queries for answer in query.answers)
+        order = "searches, then what is relevant; " if any(calls) else ""
         return f"{order}{scale}; none: unlabelled"
 
     @classmethod
@@ -234,9 +225,9 @@ class Listing:
         on_request: bool = False,
     ) -> Listing:
         """The first queries, by id, text and remarks, of as many as the title says."""
-        shown = [QueryAnswers(key, text, remarks=lines) for key, text, lines in remarks[:most]]
+        queries = [QueryAnswers(key, text, remarks=lines) for key, text, lines in remarks[:most]]
         n = len(remarks)
-        return cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)
+        return cls(f"{title}: {n:,}", queries, more=n - len(queries), on_request=on_request)
 
 
 class Failure(NamedTuple):
@@ -278,6 +269,10 @@ class Records:
         """The columns of these names, of objects that have such attributes."""
         return cls({name: [getattr(row, name) for row in rows] for name in names})
 
+    @property
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        return zip(*self.columns.values(), strict=True)
+
 
 def headline(metrics: Sequence[str]) -> str:
     """The metric that stands for the others: the first."""
@@ -314,5 +309,5 @@ class Report:
         return self.primary or headline(self.metrics)
 
     def tables(self, *places: TablePlace) -> list[Table]:
-        tables = (table for section in self.sections for table in section.tables)
+        tables = [table for section in self.sections for table in section.tables]
         return [table for table in tables if table.place in places]

@@ -9,16 +9,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from llama_index_rag_metrics.report.model import Cell, Form
 from llama_index_rag_metrics.statistics.intervals import HasEnds
 from llama_index_rag_metrics.statistics.kappa import Kappa
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
+from .model import Cell, Form
+
 NO_VALUE = "–"
 MINUS = "−"
 DIGITS = 4
-_FEWEST_DIGITS = 2
-_SMALLEST_P = 0.0001
+_FEWEST_DIGITS, _MOST_DIGITS = 2, 9
 
 
 def shown(cell: Cell, *, interval: bool = True) -> str:
@@ -26,13 +26,11 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
 
     >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
     '0.5252 (0.4310 to 0.6194)'
-    >>> shown(Cell(-0.25, "signed")), shown(Cell((2, 7), "share")), shown(Cell(None, "score"))
-    ('−0.2500', '2 of 7 (29%)', '–')
     """
     if cell.value is None and cell.form != "range":
         return NO_VALUE
     text = _FORMS[cell.form](cell.value, cell)
-    return text + (interval_of(cell) if interval else "")
+    return text + interval_of(cell) if interval else text
 
 
 def interval_of(cell: Cell) -> str:
@@ -43,24 +41,12 @@ def interval_of(cell: Cell) -> str:
 
 
 def digits_of(n: int) -> int:
-    """How many decimals the mean of a score from 0 to 1 over n questions carries, 2 to 4.
-
-    The last one is at most a fifth of the largest standard error that there can be, 0.5 / √n.
-
-    >>> digits_of(58), digits_of(2503), digits_of(1_000_000)
-    (2, 3, 4)
-    """
+    """How many decimals a mean carries: the last is at most a fifth of 0.5 / √n, its error."""
     return min(DIGITS, max(_FEWEST_DIGITS, 1 + math.ceil(math.log10(max(n, 1)) / 2)))
 
 
 def digits_for(n: int, interval: HasEnds) -> int:
-    """How many decimals a difference over n questions carries, and the means that it is of.
-
-    Where the interval leaves out 0, as many as show that.
-
-    >>> [digits_for(58, Cell(None, low=low, high=0.007)) for low in (-0.001, 0.001)]
-    [2, 3]
-    """
+    """How many decimals a difference over n questions carries: as many as show that it isn't 0."""
     low, high = interval.low, interval.high
     if low is None or high is None or low <= 0 <= high:
         return digits_of(n)
@@ -74,17 +60,16 @@ def mean_of(cell: Cell, n: int, digits: int = 0) -> Cell:
 
 
 def digits_apart(values: Iterable[float | None], n: int) -> int:
-    """How many decimals a question's scores carry, beside means over n questions.
-
-    As many as these, or as tell different scores from each other, and from 0 and 1; at most 4.
+    """How many decimals tell different scores from each other, and from 0 and 1; at most 4.
 
     >>> digits_apart([0.5, None], 58), digits_apart([0.5, 0.503], 58), digits_apart([0.998], 58)
     (2, 3, 3)
     """
-    known = {0.0, 1.0, *(value for value in values if value is not None)}
-    fewest = digits_of(n)
-    enough = (d for d in range(fewest, DIGITS) if len({round(v, d) for v in known}) == len(known))
-    return next(enough, DIGITS)
+    scores = {0.0, 1.0, *(value for value in values if value is not None)}
+    for digits in range(digits_of(n), DIGITS):
+        if len({round(value, digits) for value in scores}) == len(scores):
+            return digits
+    return DIGITS
 
 
 def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
@@ -92,13 +77,13 @@ def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str
 
     >>> score(0.5), score(0.50001, limit=0.5), score(0.5 + 1e-12, limit=0.5), score(math.nan)
     ('0.5000', '0.500010', '0.5000', '–')
-    >>> score(0.63649, digits=2), score(0.5996, limit=0.6, digits=2)
-    ('0.64', '0.5996')
     """
     if math.isnan(value):
         return NO_VALUE
     text = f"{abs(value):.{_decimals(value, limit, digits)}f}"
-    return f"{MINUS}{text}" if value < 0 and float(text) else text
+    if value < 0 and float(text):
+        return MINUS + text
+    return text
 
 
 def estimate(
@@ -119,10 +104,11 @@ def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> st
     >>> signed(0.00006), signed(-0.25), signed(-0.00004), signed(math.nan)
     ('+0.0001', '−0.2500', '0.0000', '–')
     """
-    text = score(abs(value), None if limit is None else abs(limit), digits)
+    size = None if limit is None else abs(limit)
+    text = score(abs(value), size, digits)
     if text == NO_VALUE or not float(text):
         return text
-    return f"{'+' if value > 0 else MINUS}{text}"
+    return ("+" if value > 0 else MINUS) + text
 
 
 def between(low: float | None, high: float | None, digits: int = DIGITS) -> str:
@@ -133,7 +119,7 @@ def between(low: float | None, high: float | None, digits: int = DIGITS) -> str:
     """
     if low is None or high is None:
         return NO_VALUE
-    return " to ".join(_from_0(signed(end, 0.0, digits), end) for end in (low, high))
+    return " to ".join(_beside_0(signed(end, 0.0, digits), end) for end in (low, high))
 
 
 def decimals_of(low: float, high: float) -> int:
@@ -143,8 +129,11 @@ def decimals_of(low: float, high: float) -> int:
     (2, 3, 0)
     """
     half = (high - low) / 2
-    decimals = 9 if half <= 0 else math.ceil(-math.log10(half / 2.5))
-    return min(9, max(decimals, _FEWEST_DIGITS if half < 1 else 0))
+    if half <= 0:
+        return _MOST_DIGITS
+    decimals = math.ceil(-math.log10(half / 2.5))
+    fewest = _FEWEST_DIGITS if half < 1 else 0
+    return min(_MOST_DIGITS, max(decimals, fewest))
 
 
 def ends(low: float, high: float) -> str:
@@ -154,34 +143,29 @@ def ends(low: float, high: float) -> str:
     ('0.01 to 0.07', '−0.07 to −0.0003', 'above 0 to 0.20')
     """
     decimals = decimals_of(low, high)
-    return " to ".join(_from_0(score(end, 0.0, decimals), end) for end in (low, high))
+    return " to ".join(_beside_0(score(end, 0.0, decimals), end) for end in (low, high))
 
 
 def rounded_up(value: float, decimals: int) -> str:
-    """What something is less than, or at most.
-
-    >>> rounded_up(0.0213, 3), rounded_up(0.022, 3), rounded_up(31.4, 0)
-    ('0.022', '0.022', '32')
-    """
+    """What something is less than, or at most."""
     unit = 10.0**decimals
     return score(math.ceil(round(value * unit, 6)) / unit, digits=decimals)
 
 
 def seconds(value: float) -> str:
     """Seconds in three digits."""
-    number, unit = (value, "s") if value >= 1 else (value * 1e3, "ms")
-    return f"{number:.{2 if number < 10 else 1 if number < 100 else 0}f} {unit}"
+    number, unit = value, "s"
+    if value < 1:
+        number, unit = value * 1e3, "ms"
+    decimals = sum(number < most for most in (10, 100))
+    return f"{number:.{decimals}f} {unit}"
 
 
 def count(value: float) -> str:
-    """How many; of a mean, three digits or all before the point.
-
-    >>> count(2000), count(0.5), count(2710.08)
-    ('2,000', '0.5', '2,710')
-    """
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    """How many; of a mean, three digits or all before the point."""
+    if isinstance(value, int) or value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def kappa_in_words(kappa: Kappa) -> str:
@@ -197,8 +181,8 @@ def percent(share: float) -> str:
     >>> percent(0.95), percent(1 - 0.05 / 3), percent(0.999999)
     ('95 %', '98.33 %', '99.9999 %')
     """
-    digits = f"{share * 100:.4g}"
-    return f"{share * 100:.10g} %" if digits == "100" else f"{digits} %"
+    is_certain = f"{share * 100:.4g}" == "100"
+    return f"{share * 100:.{10 if is_certain else 4}g} %"
 
 
 def whole_percent(share: float) -> str:
@@ -206,14 +190,11 @@ def whole_percent(share: float) -> str:
 
 
 def times(factor: float) -> str:
-    """How much of what it was something is.
-
-    >>> times(0.31), times(1.5), times(6.13)
-    ('69 % less', '50 % more', '6.1 times as much')
-    """
+    """How much of what it was something is, such as "69 % less"."""
     if factor > 2:
         return f"{factor:.1f} times as much"
-    return f"{abs(factor - 1) * 100:.0f} % {'less' if factor < 1 else 'more'}"
+    change = "less" if factor < 1 else "more"
+    return f"{abs(factor - 1) * 100:.0f} % {change}"
 
 
 def whole_seconds(value: float) -> str:
@@ -221,11 +202,7 @@ def whole_seconds(value: float) -> str:
 
 
 def two_digits_up(n: float) -> str:
-    """About how many, rounded up.
-
-    >>> two_digits_up(200.1), two_digits_up(299_639), two_digits_up(58)
-    ('210', '300,000', '58')
-    """
+    """About how many, rounded up: 299,639 is 300,000."""
     unit = int(10 ** max(0, len(str(math.ceil(n))) - 2))
     return f"{math.ceil(n / unit) * unit:,}"
 
@@ -239,9 +216,9 @@ def on_axis(value: float) -> str:
     return f"{value:,.10g}".replace("-", MINUS)
 
 
-def kept_score(value: float | None) -> float | None:
+def kept_score(value: float) -> float:
     """A score as a page keeps it: to the digits that it shows."""
-    return None if value is None else round(value, DIGITS)
+    return round(value, DIGITS)
 
 
 def counted(n: int, noun: str, plural: str) -> str:
@@ -255,10 +232,14 @@ def questions(n: int) -> str:
 def _decimals(value: float, limit: float | None, digits: int) -> int:
     if limit is None:
         return digits
-    enough = (digits, DIGITS, 6, 9)
-    apart = next((n for n in enough if round(value, n) != round(limit, n)), None)
-    # a value that is the limit has its digits
-    return apart or next((n for n in enough if round(limit, n) == limit), digits)
+    choices = (digits, DIGITS, 6, _MOST_DIGITS)
+    for decimals in choices:
+        if round(value, decimals) != round(limit, decimals):
+            return decimals
+    for decimals in choices:  # a value that is the limit has its digits
+        if round(limit, decimals) == limit:
+            return decimals
+    return digits
 
 
 def _exact(value: float) -> int | None:
@@ -268,11 +249,11 @@ def _exact(value: float) -> int | None:
 def _with_ends(value: float, low: float | None, high: float | None, n: int, more: str = "") -> str:
     if low is None or high is None or math.isnan(low):
         return carried(value, n)
-    ends = " to ".join(score(end, digits=digits_of(n)) for end in (low, high))
-    return f"{carried(value, n)} ({ends}{more})"
+    low_end, high_end = (score(end, digits=digits_of(n)) for end in (low, high))
+    return f"{carried(value, n)} ({low_end} to {high_end}{more})"
 
 
-def _from_0(text: str, value: float) -> str:
+def _beside_0(text: str, value: float) -> str:
     if float(text.replace(MINUS, "-")) or abs(value) < NOISE:
         return text
     return "above 0" if value > 0 else "below 0"
@@ -280,25 +261,30 @@ def _from_0(text: str, value: float) -> str:
 
 def _share(counts: tuple[int, int], _: Cell) -> str:
     part, whole = counts
-    return f"{part:,} of {whole:,} ({whole_percent(part / whole if whole else 0)})"
+    return f"{part:,} of {whole:,} ({whole_percent(part / max(whole, 1))})"
 
 
 def _bounds(show: Callable[[float, float | None, int], str], cell: Cell) -> str:
     if cell.low is None and cell.high is None:
         return NO_VALUE
-    ends = (cell.low, cell.high)
-    return " to ".join(
-        NO_VALUE if end is None else show(end, cell.limit, cell.digits) for end in ends
-    )
+    texts = []
+    for end in (cell.low, cell.high):
+        texts.append(NO_VALUE if end is None else show(end, cell.limit, cell.digits))
+    return " to ".join(texts)
+
+
+def _text(value: object, _: Cell) -> str:
+    return str(value)
 
 
 _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
-    **dict.fromkeys(("text", "outcome"), lambda value, _: str(value)),
+    "text": _text,
+    "outcome": _text,
     "score": lambda value, cell: score(value, cell.limit, cell.digits),
     "signed": lambda value, cell: signed(value, cell.limit, cell.digits),
     "range": lambda _, cell: between(cell.low, cell.high, cell.digits),
     "bounds": lambda value, cell: _bounds(signed if value == "signed" else score, cell),
-    "change": lambda value, cell: " → ".join(score(each, digits=cell.digits) for each in value),
+    "change": lambda value, cell: " → ".join(score(end, digits=cell.digits) for end in value),
     "count": lambda value, _: count(value),
     "tally": lambda value, _: " / ".join(f"{part:,}" for part in value),
     "share": _share,

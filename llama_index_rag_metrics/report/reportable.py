@@ -6,14 +6,15 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.report.escape import csv_line, html, terminal
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import MissingExtra
+
+from .escape import csv_line, html, terminal
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from llama_index_rag_metrics.report.model import Records, Report
+    from .model import Records, Report
 
 
 class Sentence:
@@ -32,7 +33,7 @@ class Sentence:
 
 
 class Reportable:
-    """A result that can be shown in a terminal, a notebook, on a page, in a paper or a program."""
+    """A result that can be shown in a terminal, a notebook, on a page, or in a program."""
 
     @abstractmethod
     def report(self, *, full: bool = False) -> Report:
@@ -45,17 +46,18 @@ class Reportable:
     def __repr__(self) -> str:
         """What is decided, or how much there is; the report is in `str()`."""
         report = self.report()
-        first = [statement.text for statement in report.decision[:1]]
-        return f"<{type(self).__name__}: {terminal(first[0] if first else report.title)}>"
+        sentences = [statement.text for statement in report.decision]
+        first, *_ = [*sentences, report.title]
+        return f"<{type(self).__name__}: {terminal(first)}>"
 
     def __str__(self) -> str:
         """The report as text, as wide as the terminal."""
-        from llama_index_rag_metrics.report.terminal import to_text
+        from .terminal import to_text
 
         return to_text(self.report())
 
     def _repr_html_(self) -> str:
-        from llama_index_rag_metrics.report.html import fragment
+        from .html import fragment
 
         return fragment(self.report())
 
@@ -64,22 +66,21 @@ class Reportable:
 
         An existing file is replaced. Without a title, the heading has the systems' names.
         """
-        from llama_index_rag_metrics.report.html import write_page
+        from .html import write_page
 
         return write_page(self.report(full=True), path, title=title)
 
     def to_markdown(self) -> str:
         """The report as GitHub shows it; what comes from data is escaped."""
-        from llama_index_rag_metrics.report.markup import to_markdown
+        from .markup import to_markdown
 
         return to_markdown(self.report())
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The unrounded numbers as a list of JSON objects; written to `path`, if given."""
         records = self.report().records
-        rows = zip(*records.columns.values(), strict=True)
-        parts = [dict(zip(records.columns, row, strict=True)) for row in rows]
-        return written(json_text(jsonable(parts, "records")), path)
+        objects = [dict(zip(records.columns, row, strict=True)) for row in records.rows]
+        return written(json_text(jsonable(objects, "records")), path)
 
     def to_pandas(self) -> pd.DataFrame:
         """The unrounded numbers as a data frame."""
@@ -94,9 +95,9 @@ class Reportable:
 
 def csv_text(records: Records) -> str:
     """A line of names, and a line a row."""
-    rows = zip(*records.columns.values(), strict=True)
-    lines = [list(records.columns), *(jsonable(row, "records") for row in rows)]
-    return "".join(f"{csv_line(line)}\n" for line in lines)
+    lines = [csv_line(records.columns)]
+    lines += [csv_line(jsonable(row, "records")) for row in records.rows]
+    return "\n".join([*lines, ""])
 
 
 def written(text: str, path: str | Path | None) -> str:

@@ -10,11 +10,11 @@ from support.reported import EVIL, baseline, comparison, other
 
 from llama_index_rag_metrics import Scores, compare
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
-from llama_index_rag_metrics.report.drawing import COLOURS, ticks
+from llama_index_rag_metrics.report.drawing import ticks
 from llama_index_rag_metrics.report.escape import render
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.html import html_page
-from llama_index_rag_metrics.report.svg import on_page
+from llama_index_rag_metrics.report.svg import COLOURS, on_page
 
 
 def drawn(figure: Figure) -> ElementTree.Element:

@@ -177,20 +177,6 @@ def test_what_is_left_out_is_counted() -> None:
     assert [line.text for line in lines] == ["1. a", "2. b", "3. c", "and 2 more"]
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
-def test_lines_end_between_words(width: int) -> None:
-    text = "A title\n" + "volcanoes " * 30
-    answer = Answer("bm25", Cell(0.0, "score"), [ReportedItem("io", None, text)])
-    listing = Listing("", [QueryAnswers("q", "x?", answers=[answer])], most=2)
-    (line,) = [
-        line
-        for line in to_text(Report("", listings=[listing]), width=width).splitlines()
-        if "io" in line and "title" in line
-    ]
-    assert line.endswith(" volcanoes…")
-    assert len(line) <= width
-
-
 def test_hits_are_green_in_a_terminal() -> None:
     retrieved = [ReportedItem("a", 0.0, "Mars."), ReportedItem("b", 2.0, "Io.")]
     query = QueryAnswers("q", "x?", answers=[Answer("bm25", Cell(0.5, "score"), retrieved)])

@@ -16,18 +16,17 @@ function choices(label, values) {
   return [make("label", {}, label, " ", select), select];
 }
 
-const words = (text) => text.split(" ").filter(Boolean);
-const losses = (question) => (question.dataset.loss ?? "").split("|").filter(Boolean);
-const changes = (question) => words(question.dataset.change ?? "");
-const gains = (question) => words(question.dataset.gains ?? "").map(Number);
-const known = (value) => (value === undefined || value === "" || !Number.isFinite(Number(value)) ? Infinity : Number(value));
+const split = (text, sign) => (text ?? "").split(sign).filter(Boolean);
+const losses = (question) => split(question.dataset.loss, "|");
+const changes = (question) => split(question.dataset.change, " ");
+const gains = (question) => split(question.dataset.gains, " ").map(Number);
 
 // what a question is sorted by: less comes first, what isn't known last
 const ORDERS = {
-  asked: null,
-  worst: (question) => known(question.dataset.score),
-  loss: (question) => (gains(question).length ? Math.min(...gains(question)) : Infinity),
-  gain: (question) => (gains(question).length ? -Math.max(...gains(question)) : Infinity),
+  asked: () => 0,
+  worst: (question) => Number(question.dataset.score ?? Infinity),
+  loss: (question) => Math.min(...gains(question)),
+  gain: (question) => -Math.max(...gains(question)) || 0,
 };
 
 function counted(values) {
@@ -36,21 +35,25 @@ function counted(values) {
   return counts;
 }
 
-function start() {
-  const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
-  const systems = (place.dataset.systems ?? "").split("|").filter(Boolean);
-  const shows = { all: "all questions" };
+function shows(systems) {
+  const named = { all: "all questions" };
   systems.slice(1).forEach((system, number) => {
     const counts = counted(all.map((question) => changes(question)[number]));
     for (const name of ["better", "same", "worse"]) {
       const than = name === "same" ? `same as ${systems[0]}` : `${name} than ${systems[0]}`;
-      if (counts.get(name)) shows[`${name} ${number + 1}`] = `${system} ${than} (${counts.get(name)})`;
+      if (counts.get(name)) named[`${name} ${number + 1}`] = `${system} ${than} (${counts.get(name)})`;
     }
   });
-  for (const [loss, n] of counted(all.flatMap(losses))) shows[`loss ${loss}`] = `${loss} (${n})`;
+  for (const [loss, n] of counted(all.flatMap(losses))) named[`loss ${loss}`] = `${loss} (${n})`;
+  return named;
+}
+
+function start() {
+  const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
+  const systems = split(place.dataset.systems, "|");
   const orders = { asked: "as asked", worst: "lowest score first" };
   if (systems.length) Object.assign(orders, { loss: "largest loss first", gain: "largest gain first" });
-  const [showLabel, show] = choices("Show", shows);
+  const [showLabel, show] = choices("Show", shows(systems));
   const [orderLabel, order] = choices("Sort", orders);
   const count = make("span", { role: "status" });
   const form = place.querySelector(".controls");
@@ -73,32 +76,24 @@ function start() {
     return changes(question)[Number(rest[0]) - 1] === kind;
   };
   const update = () => {
-    const sought = words(search.value.toLowerCase());
-    let n = 0;
+    const sought = split(search.value.toLowerCase(), " ");
     for (const question of all) {
-      const hasWords = sought.every((word) => textOf(question).includes(word));
-      question.hidden = !(isShown(question) && hasWords);
-      n += question.hidden ? 0 : 1;
+      question.hidden = !(isShown(question) && sought.every((word) => textOf(question).includes(word)));
     }
+    const n = all.filter((question) => !question.hidden).length;
     count.textContent = n === all.length ? "" : `${n} of ${all.length}`;
   };
-  const sort = () => {
-    const by = ORDERS[order.value];
-    const keys = new Map(all.map((question) => [question, by ? by(question) : 0]));
-    const sorted = by ? [...all].sort((one, other) => keys.get(one) - keys.get(other) || 0) : all;
-    list.append(...sorted);
-  };
-  let waiting = 0;
-  search.addEventListener("input", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(update, 120);
-  });
+  search.addEventListener("input", update);
   show.addEventListener("input", update);
-  order.addEventListener("input", sort);
+  order.addEventListener("input", () => {
+    const keys = new Map(all.map((question) => [question, ORDERS[order.value](question)]));
+    list.append(...[...all].sort((one, other) => keys.get(one) - keys.get(other) || 0));
+  });
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[data-show]");
-    if (!link || ![...show.options].some((option) => option.value === link.dataset.show)) return;
+    if (!link) return;
     show.value = link.dataset.show;
+    if (show.selectedIndex < 0) show.value = "all";
     update();
   });
   list.addEventListener("toggle", (event) => {
@@ -126,9 +121,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
       head.setAttribute("aria-sort", isUp ? "ascending" : "descending");
       const key = (row) => row.cells[column].dataset.sort ?? row.cells[column].textContent;
       const compare = (one, other) => Number(key(one)) - Number(key(other)) || key(one).localeCompare(key(other), "en", { numeric: true });
-      for (const body of table.tBodies) {
-        body.append(...[...body.rows].sort((one, other) => (isUp ? 1 : -1) * compare(one, other)));
-      }
+      const rows = [...table.tBodies[0].rows].sort((one, other) => (isUp ? 1 : -1) * compare(one, other));
+      table.tBodies[0].append(...rows);
     });
   });
 }
