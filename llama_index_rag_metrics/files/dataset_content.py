@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -43,7 +43,7 @@ def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, R
             continue
         place = f"relevance[{query_id!r}]"
         try:
-            judged[query_id] = Relevance(judgements)
+            judged[query_id] = as_relevance(judgements)
         except InvalidInput as error:
             if error.argument != "expected_ids":
                 place = f"{place}, {error.argument}"

@@ -186,6 +186,11 @@ class Relevance(list[str]):
     __setattr__ = __delattr__ = __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
 
+def as_relevance(labels: RelevanceLike) -> Relevance:
+    """The labels as they are where they are a Relevance, so that who graded them stays known."""
+    return labels if isinstance(labels, Relevance) else Relevance(labels)
+
+
 def _to_arguments(labels: Any) -> dict[str, Any]:
     """The arguments that one form of relevance stands for."""
     if isinstance(labels, Relevance):

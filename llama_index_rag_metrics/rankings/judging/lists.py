@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, has_order
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
@@ -138,7 +138,7 @@ def judge_one(
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
     judgements = relevance
     if judgements is not None and not _is_plain(judgements):
-        judgements = _as_relevance(judgements)
+        judgements = as_relevance(judgements)
     columns = {TOKENS: tokens, SPANS: spans}
     needs = [name for name, values in columns.items() if values is not None]
     if needs:
@@ -183,13 +183,9 @@ def _are_texts(ids: Iterable[Any]) -> bool:
 def _read_judgements(judgements: RelevanceLike | None) -> tuple[Judgements, Relevance | None]:
     if judgements is None:
         return {}, None
-    relevance = _as_relevance(judgements)
+    relevance = as_relevance(judgements)
     _check_types(relevance.grades)
     return relevance.grades, None if relevance.alternatives is None else relevance
-
-
-def _as_relevance(labels: RelevanceLike) -> Relevance:
-    return labels if isinstance(labels, Relevance) else Relevance(labels)
 
 
 def _read_ranking(ranking: Any) -> list[str]:
