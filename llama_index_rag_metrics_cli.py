@@ -1,7 +1,7 @@
 """The command `rag-metrics`: it starts without LlamaIndex, so that help and completion are quick.
 
 The package's own import brings LlamaIndex along. So this lies outside the package and leaves that
-import out; a command makes up for it before it begins, with as much of LlamaIndex as it needs.
+import to the command that runs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ def main() -> None:
     """Run the command line."""
     gc.set_threshold(100_000)  # what is imported stays: to search it for cycles takes a tenth
     spec = find_spec(PACKAGE)
-    is_ours = spec is not None and PACKAGE not in sys.modules
-    if spec is not None and is_ours:
+    if spec is not None and PACKAGE not in sys.modules:
         sys.modules[PACKAGE] = module_from_spec(spec)
     try:
         from llama_index_rag_metrics.cli import main as run
@@ -27,7 +26,3 @@ def main() -> None:
     except KeyboardInterrupt:  # while it starts; a command says itself what it kept
         sys.stderr.write("rag-metrics: interrupted: nothing was written\n")
         sys.exit(130)
-    finally:
-        if is_ours:  # whoever imports the package later gets all of it
-            for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
-                del sys.modules[name]

@@ -12,15 +12,10 @@ from typing import Annotated, TextIO
 
 import typer
 
-# the commands, in the order of the help
-# isort: off
-from llama_index_rag_metrics.cli import evaluate, score, show  # noqa: F401
-from llama_index_rag_metrics.cli import gate, labels, init  # noqa: F401
-
-# isort: on
-from llama_index_rag_metrics.cli.commands import app, run_package, say
-from llama_index_rag_metrics.cli.help import epilog
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
+
+from . import evaluate, gate, init, labels, metrics, score, show  # noqa: F401
+from .commands import app, say
 
 __all__ = ["app", "main"]
 
@@ -48,34 +43,25 @@ def _say_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    is_said = issubclass(category, UserWarning)
-    is_error = issubclass(category, EveryQueryFailed)
-    say(str(message) if is_said else f"{category.__name__}: {message}", is_error=is_error)
+    sentence = str(message)
+    if not issubclass(category, UserWarning):
+        sentence = f"{category.__name__}: {message}"
+    say(sentence, is_error=issubclass(category, EveryQueryFailed))
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
         try:
             version = version_of("llama-index-rag-metrics")
         except PackageNotFoundError:  # a copy that nobody installed
-            run_package()
-            version = sys.modules[__name__.partition(".")[0]].__version__
+            version = "of a copy that isn't installed"
         typer.echo(f"rag-metrics {version}")
         raise typer.Exit
 
 
-_EXAMPLES = """\
-rag-metrics demo
-rag-metrics evaluate -d eval/dataset.jsonl -r bm25 -r my_package:build
-rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
-rag-metrics COMMAND --help"""
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")
 
 
-@app.callback(epilog=epilog(_EXAMPLES, ()))
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
+@app.callback(epilog="Example: rag-metrics evaluate -d eval/dataset.jsonl -r my_package:build")
+def _root(version: Annotated[bool, _VERSION] = False) -> None:
     """Retrieval evaluation for LlamaIndex: which retriever is better, and where each fails."""

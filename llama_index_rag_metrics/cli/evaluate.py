@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.cli.commands import (
-    Count,
-    Natural,
-    NewFile,
+import typer
+
+from llama_index_rag_metrics.runtime.amounts import WORKERS
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+
+from . import options as o
+from .commands import (
     app,
-    check_files,
     chosen_metrics,
     command,
     fail_if,
     interrupted,
     say,
     say_of_threshold,
+    show_report,
+    unbroken_pipe,
 )
-from llama_index_rag_metrics.runtime.amounts import WORKERS
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-    from llama_index_rag_metrics import EvaluationResults
+    from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores
+    from llama_index_rag_metrics.rankings.run import Run
+    from llama_index_rag_metrics.report.model import Report
 
 _ABOUT_DEMO = (
     "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
@@ -37,138 +42,264 @@ _ABOUT_DEMO = (
 _AFTER_DEMO = """
 Every question on a page:         rag-metrics demo --html report.html
 Your own questions and retriever: rag-metrics init index"""
+_WORST = 3  # questions whose stories the terminal tells
 
 
-@command(app, "demo", failed="questions failed")
-def run_demo(
-    *,
-    metric: list[str] | None = None,
-    top_k: Count[int | None] = None,
-    workers: Count[int] = WORKERS,
-    worst: Natural[int] = 3,
-    html: NewFile[Path | None] = None,
-    progress: bool = True,
-) -> None:
+@command(app, "demo", "rag-metrics demo --html report.html", failed="questions failed")
+def run_demo(metric: o.Metrics = None, html: o.Html = None, json: o.Json = None) -> None:
     """Compare two retrievers on a small collection, offline.
 
     One matches keywords, the other is a vector index.
-
-    Examples:
-        rag-metrics demo --html report.html
     """
-    from llama_index_rag_metrics.cli import retriever_results as several
     from llama_index_rag_metrics.demo.collection import load_collection
     from llama_index_rag_metrics.demo.retrievers import bm25, lsa
+    from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
     from llama_index_rag_metrics.report.terminal import print_text
 
-    check_files({"--html": html})
     metrics = chosen_metrics(metric)
-    k = several.depth(metrics, top_k)
     dataset = load_collection()
-    several.print_dataset(dataset)
-    print_text(_ABOUT_DEMO)
-    nodes = dataset.to_nodes()
-    retrievers = {"bm25": bm25(nodes, k), "lsa": lsa(nodes, k)}
-    results = several.evaluate_all(
-        retrievers, dataset, metrics, workers=workers, show_progress=progress
-    )
-    several.show_all(results, worst=worst, slice_by=["type", "language"], html=html)
-    print_text(_AFTER_DEMO)
+    nodes, top_k = dataset.to_nodes(), retrieval_depth(metrics)
+    retrievers = {"bm25": bm25(nodes, top_k), "lsa": lsa(nodes, top_k)}
+    with unbroken_pipe():
+        _print_dataset(dataset)
+        print_text(_ABOUT_DEMO)
+    results = _evaluate_all(retrievers, dataset, metrics, show_progress=True)
+    _show(results, ["type", "language"], html, json)
+    with unbroken_pipe():
+        print_text(_AFTER_DEMO)
     fail_if(any(result.scores.failed for result in results))
 
 
-@command(app, "evaluate", failed="questions failed, or a metric has no value for some of them")
+@command(
+    app,
+    "evaluate",
+    "rag-metrics evaluate -d eval/dataset.jsonl -r my_package:build -m ndcg@10",
+    failed="questions failed, or a metric has no value for some of them",
+)
 def run_evaluate(
-    *,
-    dataset: Path,
-    retriever: list[str] | None = None,
-    metric: list[str] | None = None,
-    top_k: Count[int | None] = None,
-    match_on: str = "node_id",
-    repeats: Count[int] = 1,
-    workers: Count[int] = WORKERS,
-    journal: Annotated[Path | None, {"file_okay": False}] = None,
-    timeout: float | None = None,
-    worst: Natural[int] = 5,
-    slice_by: list[str] | None = None,
-    matcher: str | None = None,
-    tokenizer: str | None = None,
-    min_score: float | None = None,
-    output: NewFile[Path | None] = None,
-    html: NewFile[Path | None] = None,
-    progress: bool = True,
+    dataset: o.Dataset,
+    retriever: o.Retrievers,
+    columns: o.Columns = None,
+    match_on: o.MatchOn = "node_id",
+    matcher: o.Matcher = None,
+    metric: o.Metrics = None,
+    top_k: o.TopK = None,
+    min_score: o.MinScore = None,
+    tokenizer: o.Tokenizer = None,
+    slice_by: o.Slices = None,
+    workers: o.Workers = WORKERS,
+    timeout: o.Timeout = None,
+    repeats: o.Repeats = 1,
+    journal: o.Journal = None,
+    progress: o.Progress = True,
+    output: o.RunOutput = None,
+    html: o.Html = None,
+    json: o.Json = None,
 ) -> None:
-    """Evaluate one or several retrievers on a dataset, side by side.
-
-    Args:
-        dataset (-d, DATASET): A BEIR folder, or a file that RetrievalDataset.load reads.
-        retriever (-r, RETRIEVER): bm25, lsa, or package.module:factory; the factory may take
-            dataset, nodes and similarity_top_k. Repeat the option to compare several.
-        repeats: How many times to ask every question, of agents and others that answer differently
-            each time. A question's score is the mean of its runs.
-        journal: A folder that keeps finished questions. A second call continues from there; for
-            metrics of other cutoffs give it the depth of the first call, by --top-k.
-        timeout: Seconds that retrieval, or a metric, may take per question.
-        slice_by (--slice, KEY): A metadata key of the questions to split by. Repeatable.
-        matcher: Recognise labelled passages by this instead of ids: text, or span, their place in
-            a document.
-        output (-o): Write what was retrieved: a TREC run, or the format of the ending .jsonl,
-            .json, .csv, .tsv, .parquet or .arrow. Several retrievers get a file each:
-            RUN.NAME.trec.
-
-    Groups:
-        What to ask, and whom: dataset, retriever, top_k
-        Metrics: metric, slice_by, min_score, tokenizer
-        Recognising labelled passages: match_on, matcher
-        Running: repeats, workers, timeout, journal, progress
-        Output: worst, html, json, output
-
-    Examples:
-        rag-metrics evaluate -d eval/dataset.jsonl -r my_package:build -m ndcg@10
-        rag-metrics evaluate -d eval/beir -r bm25 -r mine:build --html report.html
-    """
-    from llama_index_rag_metrics.cli import retriever_results as several
-    from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
+    """Evaluate one or several retrievers on a dataset, side by side."""
+    from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
     from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
     from llama_index_rag_metrics.rankings.matching.matched import as_matcher
+
+    from .factories import tokenizer_named
 
     kept = "nothing was kept; --journal FOLDER keeps finished questions"
     if journal is not None:
         kept = f"finished questions are kept in {journal}; the same command continues from there"
     with interrupted(kept, journal):
-        check_files({"--html": html, "--output": output})
         as_matcher(matcher)
         if repeats > 1 and output is not None and not holds_repeats(output):
             expected = "a file that ends in .jsonl or .parquet for --repeats"
             raise InvalidInput("--output", str(output), expected)
-        tokens_of = tokenizer_named(tokenizer)
-        metrics = chosen_metrics(metric)
-        slices = slice_by or []
-        if not retriever:
-            raise InvalidInput("--retriever", "none", "at least one retriever")
-        questions, retrievers, runs = several.open_retrievers(
-            retriever, dataset, metrics, top_k, slices
-        )
+        settings: dict[str, Any] = {
+            "match_on": match_on,
+            "matcher": matcher,
+            "min_score": min_score,
+            "tokenizer": tokenizer_named(tokenizer),
+            "workers": workers,
+            "timeout": timeout,
+            "repeats": repeats,
+            "show_progress": progress,
+        }
+        metrics, slices = chosen_metrics(metric), slice_by or []
+        depth = top_k or retrieval_depth(metrics)
+        factories = _factories(retriever)
+        questions = _questions(dataset, o.columns_of(columns), metrics, slices)
+        retrievers = _built(factories, questions, depth)
+        runs = {name: f"{spec}, top {depth}" for name, (spec, _) in factories.items()}
         say_of_threshold(min_score, len(retrievers), "retrievers")
-        several.print_dataset(questions)
-        results = several.evaluate_all(
-            retrievers,
-            questions,
-            metrics,
-            journal=journal,
-            runs=runs,
-            repeats=repeats,
-            workers=workers,
-            show_progress=progress,
-            match_on=match_on,
-            matcher=matcher,
-            tokenizer=tokens_of,
-            min_score=min_score,
-            timeout=timeout,
+        with unbroken_pipe():
+            _print_dataset(questions)
+        results = _evaluate_all(
+            retrievers, questions, metrics, journal=journal, runs=runs, **settings
         )
-        several.write_runs(output, results)
-        several.show_all(results, worst=worst, slice_by=slices, html=html)
+        _write_runs(output, results)
+        _show(results, slices, html, json)
     fail_if(_lacks_values(results, metrics) or any(result.scores.failed for result in results))
+
+
+def _factories(specs: Sequence[str]) -> dict[str, tuple[str, Any]]:
+    """Names for reports to spellings and factories; two of one name go by their paths."""
+    from .factories import find_retriever
+
+    short = [spec.rpartition(":")[2] or spec for spec in specs]
+    factories: dict[str, tuple[str, Any]] = {}
+    for name, spec in zip(short, specs, strict=True):
+        if specs.count(spec) > 1:
+            raise InvalidInput("--retriever", spec, "each retriever once")
+        factories[name if short.count(name) == 1 else spec] = spec, find_retriever(spec)
+    return factories
+
+
+def _questions(
+    path: Path,
+    columns: Mapping[str, str] | None,
+    metrics: Sequence[BaseRetrievalMetric],
+    slices: Sequence[str],
+) -> RetrievalDataset:
+    """The dataset, which has the labels and the metadata that it is asked for."""
+    from llama_index_rag_metrics import RetrievalDataset
+    from llama_index_rag_metrics.files.fields import EXAMPLE
+    from llama_index_rag_metrics.scores.mappings import unknown_key
+
+    dataset = RetrievalDataset.load(path, columns=columns)
+    needs_labels = all(getattr(metric, "needs_relevance", True) for metric in metrics)
+    labels = [*dataset.relevance.values(), *dataset.expected_texts.values()]
+    if needs_labels and not any(labels):
+        expected = "labels of at least one question, with a relevant passage"
+        remedy = f"A line of JSON that has one: {EXAMPLE}."
+        raise InvalidInput("--dataset", str(path), expected, remedy)
+    for key in slices:
+        if not any(key in row for row in dataset.metadata.values()):
+            raise unknown_key("--slice", key, dataset.metadata)
+    return dataset
+
+
+def _built(
+    factories: Mapping[str, tuple[str, Any]], dataset: RetrievalDataset, depth: int
+) -> dict[str, Any]:
+    from llama_index_rag_metrics.evaluation.as_ask import as_retriever
+
+    from .factories import built
+
+    return {
+        name: built("--retriever", spec, factory, dataset, depth, as_retriever)
+        for name, (spec, factory) in factories.items()
+    }
+
+
+def _evaluate_all(
+    retrievers: Mapping[str, Any],
+    dataset: RetrievalDataset,
+    metrics: Sequence[BaseRetrievalMetric],
+    *,
+    journal: Path | None = None,
+    runs: Mapping[str, str] | None = None,
+    show_progress: bool,
+    **settings: Any,
+) -> list[EvaluationResults]:
+    """Evaluate each retriever; the report has a note where labels don't fit."""
+    from llama_index_rag_metrics import evaluate
+
+    results = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        for name, retriever in retrievers.items():
+            if journal is not None and runs is not None:
+                settings["journal"] = journal / f"{_file_name(name)}.jsonl"
+                settings["run"] = runs[name]
+            results.append(
+                evaluate(
+                    retriever, dataset, metrics, name=name, show_progress=show_progress, **settings
+                )
+            )
+    if show_progress:
+        typer.echo(err=True)
+    return results
+
+
+def _show(
+    results: Sequence[EvaluationResults],
+    slices: Sequence[str],
+    html: Path | None,
+    json: Path | None,
+) -> None:
+    """Print each retriever against the first, after it was written to the files asked for."""
+    from llama_index_rag_metrics.report.html import write_page
+    from llama_index_rag_metrics.scores import scores_export
+
+    systems = {result.run.name: result for result in results}
+    if html is not None:
+        write_page(report_of(systems, slice_by=slices), html)
+    scores = scores_export.to_json([result.scores for result in results])
+    show_report(report_of(systems, worst=_WORST, slice_by=slices), scores, json)
+
+
+def report_of(
+    systems: Mapping[str, EvaluationResults | Scores],
+    *,
+    worst: int = 0,
+    slice_by: Sequence[str] = (),
+) -> Report:
+    """Return the report of one retriever, or of several compared with the first.
+
+    Raises:
+        InvalidInput: several have other questions.
+    """
+    from dataclasses import replace
+
+    from llama_index_rag_metrics.decisions.comparison.comparison import compare
+    from llama_index_rag_metrics.evaluation.evaluation_results import results_report
+    from llama_index_rag_metrics.stories.results_report import SLICES
+
+    alone = results_report(systems, worst=worst, slice_by=slice_by)
+    if len(systems) == 1:
+        return alone
+    compared = compare(systems, next(iter(systems))).report(full=True)
+    slices = [section for section in alone.sections if slice_by and section.heading == SLICES]
+    return replace(compared, listings=alone.listings, sections=[*compared.sections, *slices])
+
+
+def _write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
+    """Write what was retrieved, where a path is given; several retrievers get a file each."""
+    from llama_index_rag_metrics import write_run
+    from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
+
+    if path is None:
+        return
+    for result in results:
+        target = path
+        if len(results) > 1:
+            name = _file_name(result.run.name)
+            target = path.with_name(f"{path.stem}.{name}{path.suffix}")
+        write_run(result.run if holds_repeats(target) else _for_exchange(result.run), target)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def _for_exchange(run: Run) -> Run:
+    """What a TREC run can hold: no failures, and each id of a ranking once."""
+    from llama_index_rag_metrics.rankings.run import Ranking, Run
+
+    rankings = {}
+    for query_id, ranking in run.items():
+        ids = list(dict.fromkeys(ranking.ids))
+        scores = None
+        if ranking.scores is not None:
+            scores = [ranking.scores[ranking.ids.index(item)] for item in ids]
+        rankings[query_id] = Ranking(ids, scores)
+    return Run(rankings, name=run.name)
+
+
+def _print_dataset(dataset: RetrievalDataset) -> None:
+    """Print what a dataset holds, and what to check before trusting its scores."""
+    from llama_index_rag_metrics.report.numbers import counted, questions
+    from llama_index_rag_metrics.report.terminal import print_heading
+
+    passages = counted(len(dataset.corpus), "passage", "passages")
+    print_heading(dataset.name, f"{questions(len(dataset.queries))} · {passages}", dataset.check())
 
 
 def _lacks_values(
@@ -185,7 +316,8 @@ def _lacks_values(
             due = scores.due(name)
             if isinstance(metric, TextMetric):
                 due = {query_id for query_id, ranking in result.run.items() if ranking.ids}
-            if missing := len(due - scores.by_query(name).keys()):
+            missing = len(due - scores.by_query(name).keys())
+            if missing:
                 say(f"{scores.name}: {name} has no value for {missing:,} of {len(due):,} questions")
                 is_lacking = True
     return is_lacking

@@ -4,73 +4,43 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from llama_index_rag_metrics.cli import outcome
-from llama_index_rag_metrics.cli.commands import (
-    Form,
-    NewFile,
-    app,
-    check_files,
-    command,
-    fail_if,
-    say,
-    show,
-)
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+from . import options as o
+from .commands import app, command, fail_if, say, show, tell
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics import GateReport, Scores
 
 
-@command(
-    app,
-    "gate",
-    ok="no rule is broken, or the scores were accepted",
-    failed="a rule is broken; with --strict also if one is inconclusive",
-    needs_llama_index=False,
-)
+_BROKEN = "a rule is broken; with --strict also if one is inconclusive"
+
+
+@command(app, "gate", "rag-metrics gate now.json -b before.json --strict", failed=_BROKEN)
 def run_gate(
-    scores: Path,
-    *,
-    rule: list[str] | None = None,
-    baseline: NewFile[Path | None] = None,
-    system: str | None = None,
-    accept: bool = False,
-    strict: bool = False,
-    form: Form = "table",
-    html: NewFile[Path | None] = None,
+    scores: Annotated[Path, o.argument("SCORES", "What `evaluate --json` or to_json() wrote.")],
+    rule: o.Rules = None,
+    baseline: o.Baseline = None,
+    system: o.SystemName = None,
+    accept: o.Accept = False,
+    strict: o.Strict = False,
+    html: o.Html = None,
+    json: o.Json = None,
 ) -> None:
     """Judge scores by rules: may this change be merged?
 
     Rules may compare the scores with a baseline: the scores of before, in a file of the same kind.
-    To accept the new ones, copy SCORES to the baseline once the rules hold.
 
     A rule is inconclusive if the questions are too few to decide it. The report then names the
-    tolerance that they could decide.
-
-    If GITHUB_STEP_SUMMARY is set, the table is added to that file.
-
-    Args:
-        scores: Scores from `rag-metrics evaluate --json`, or results' to_json().
-        rule (RULE): A rule such as 'ndcg@10 >= baseline - 0.02', also with 'at 99%', 'ndcg@10
-            >= baseline - 0.05 as observed', 'recall@5 >= 0.8' or 'failed <= 0'. Repeatable.
-            Default with a baseline: the first metric may lose what compare takes as alike, 0.02.
-        baseline (-b): The scores of before, a file in your repository.
-        system: Which retriever to judge, where the file has several.
-        accept: Copy SCORES to the baseline, even if a rule is broken.
-        strict: Exit with 1 if a rule is inconclusive, too.
-
-    Examples:
-        rag-metrics gate now.json --rule 'recall@5 >= 0.8'
-        rag-metrics gate now.json -b before.json --strict
-        rag-metrics gate now.json -b before.json --accept
+    tolerance that they could decide. If GITHUB_STEP_SUMMARY is set, the table is added to that
+    file.
     """
     from llama_index_rag_metrics import check_rules
     from llama_index_rag_metrics.decisions.gate.checking_rules import baseline_scores, read_scores
 
-    check_files({"--html": html}, [scores, baseline])
     if accept and baseline is None:
         raise InvalidInput("--baseline", None, "a file to write")
     measured = read_scores(scores, system)
@@ -83,7 +53,7 @@ def run_gate(
         previous = baseline_scores(baseline, system or measured.name)
     report = check_rules(measured, rules, baseline=previous)
     _add_to_step_summary(report)
-    show(report, form, html=html)
+    show(report, json, html)
     if accept and baseline is not None:
         _accept(scores, baseline)
         return
@@ -107,7 +77,7 @@ def _default_rule(scores: Scores) -> str:
 def _accept(scores: Path, baseline: Path) -> None:
     """Copy the scores to the baseline, whole or not at all."""
     write_text(baseline, scores.read_text(encoding="utf-8"))
-    outcome.tell(f"{baseline} now has the scores of {scores}.")
+    tell(f"{baseline} now has the scores of {scores}.")
 
 
 def _add_to_step_summary(report: GateReport) -> None:

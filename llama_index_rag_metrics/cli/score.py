@@ -1,140 +1,198 @@
-"""`rag-metrics score`, and `metrics`, which lists the metrics."""
+"""`rag-metrics score`: stored rankings, one or several side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from llama_index_rag_metrics.cli import outcome
-from llama_index_rag_metrics.cli.commands import (
-    Count,
-    NewFile,
-    app,
-    check_files,
-    chosen_metrics,
-    command,
-    fail_if,
-    say_of_threshold,
-)
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+from . import options as o
+from .commands import app, chosen_metrics, command, fail_if, say_of_threshold, show_report
+
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.rankings.relevance import Relevance
+    from llama_index_rag_metrics.rankings.run import Run
     from llama_index_rag_metrics.scores import Scores
 
-Output: TypeAlias = Literal["table", "json", "csv"]
+_WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
+_NO_LABELS = (
+    "Give the labels with --qrels FILE; if you have none, let an LLM judge: in Python "
+    "LLMRelevancy(llm=…).grade() and write_qrels() make such a file."
+)
 
 
-@command(app, "score", failed="a RUN has failed questions", needs_llama_index=False)
+@command(
+    app,
+    "score",
+    "rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10",
+    failed="a RUN has failed questions",
+)
 def run_score(
-    runs: list[Path],
-    *,
-    qrels: Path | None = None,
-    metric: list[str] | None = None,
-    output_format: Output = "table",
-    max_retrieved: Count[int | None] = None,
-    judged_only: bool = False,
-    min_score: float | None = None,
-    tokenizer: str | None = None,
-    output: NewFile[Path | None] = None,
-    question_id: str | None = None,
-    questions: Path | None = None,
-    html: NewFile[Path | None] = None,
+    runs: o.Runs,
+    qrels: o.Qrels = None,
+    dataset: o.MaybeDataset = None,
+    columns: o.Columns = None,
+    question_id: o.QuestionId = None,
+    metric: o.Metrics = None,
+    min_score: o.MinScore = None,
+    tokenizer: o.Tokenizer = None,
+    html: o.Html = None,
+    json: o.Json = None,
 ) -> None:
-    """Score stored rankings, one or several side by side.
-
-    Args:
-        runs (RUN): Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}},
-            Parquet or Arrow; traces as OTLP/JSON; .gz works, too.
-            Several are compared.
-        qrels: What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. Default:
-            the expected_ids beside the rankings of each RUN.
-        metric (-m, METRIC): A metric, such as ndcg@10. Repeat the option, or use commas.
-            `rag-metrics metrics` lists all.
-        output_format (--format): table, json or csv.
-        max_retrieved (-M): How many of each ranking count, best first.
-        judged_only (-J): Only labelled passages count, and the ranks close up.
-        output (-o): Write every question's scores, unrounded: a .parquet, .csv or .json file.
-        questions (DATASET): A dataset with the questions' metadata, for rules over slices, and the
-            labels, unless --qrels has them. If RUN is a file of traces, it also finds their
-            questions by their text.
-
-    Groups:
-        Judgements: qrels, questions, question_id
-        Metrics: metric, min_score, max_retrieved, judged_only, tokenizer
-        Output: output_format, html, output, json
-
-    Examples:
-        rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
-        rag-metrics score bm25.run --qrels qrels.txt --format json
-    """
-    from llama_index_rag_metrics.cli import run_files
-    from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
-    from llama_index_rag_metrics.cli.systems_report import report_of
-    from llama_index_rag_metrics.rankings.judging.judged import Selection
+    """Score stored rankings; several are compared with the first."""
     from llama_index_rag_metrics.report.html import write_page
     from llama_index_rag_metrics.scores import scores_export
+    from llama_index_rag_metrics.scores.retrieval import Retrieval
+    from llama_index_rag_metrics.stories.label_view import with_retrieval
 
-    check_files({"--output": output, "--html": html}, [*runs, qrels])
-    if output is not None and output.suffix.lower() not in scores_export.ENDINGS:
-        expected = f"a file that ends in {' or '.join(scores_export.ENDINGS)}"
-        raise InvalidInput("--output", str(output), expected)
-    request = run_files.ScoreRequest(
-        chosen_metrics(metric),
-        selection=Selection(max_retrieved, judged_only, min_score),
-        asked=run_files.TraceQuestions.of(question_id, questions),
-        tokenizer=tokenizer_named(tokenizer),
-    )
+    from .evaluate import report_of
+    from .factories import tokenizer_named
+
+    for path in runs:
+        if runs.count(path) > 1:
+            raise InvalidInput("RUN", str(path), "each run once")
+    metrics = chosen_metrics(metric)
+    counter = tokenizer_named(tokenizer)
+    stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
     say_of_threshold(min_score, len(runs), "runs")
-    systems = run_files.score_all(runs, qrels, request)
-    names = run_files.named_apart([scores.name for scores in systems], runs)
-    named = [scores.replace(name=name) for scores, name in zip(systems, names, strict=True)]
-    if output is not None:
-        scores_export.write_scores(output, named)
-    apart = {scores.name: scores for scores in named}
+    scored = []
+    for path in runs:
+        stored.check_labelled(path)
+        run, notes = _above(stored.run(path), min_score)
+        relevance = stored.labels_for(path, run)
+        labels: Any = relevance
+        if stored.dataset is not None and relevance is stored.dataset.relevance:
+            labels = stored.dataset
+        scores = _scores(labels, run, metrics, stored.metadata_of(run), counter)
+        scores = scores.replace(notes=[*notes, *scores.notes])
+        scored.append(with_retrieval(scores, Retrieval(run, relevance)))
+    names = named_apart([scores.name for scores in scored], runs)
+    systems = {}
+    for name, scores in zip(names, scored, strict=True):
+        systems[name] = scores.replace(name=name)
+    report = report_of(systems)
     if html is not None:
-        write_page(report_of(apart), html)
-    _print(apart, output_format)
-    outcome.found_scores(named)
-    fail_if(any(scores.failed for scores in systems))
+        write_page(report, html)
+    show_report(report, scores_export.to_json([*systems.values()]), json)
+    fail_if(any(scores.failed for scores in scored))
 
 
-def _print(systems: Mapping[str, Scores], output_format: Output) -> None:
-    from llama_index_rag_metrics.cli.systems_report import report_of
-    from llama_index_rag_metrics.report.reportable import csv_text
-    from llama_index_rag_metrics.report.terminal import print_report
-    from llama_index_rag_metrics.scores import scores_export
+class StoredFiles:
+    """What a command reads: runs, and the labels that belong to them."""
 
-    several = [*systems.values()]
-    if output_format == "json":
-        typer.echo(scores_export.to_json(several))
-    elif output_format == "csv":
-        typer.echo(csv_text(scores_export.means(several)), nl=False)
-    else:
-        print_report(report_of(systems))
+    def __init__(
+        self,
+        qrels: Path | None,
+        dataset: Path | None,
+        columns: Mapping[str, str] | None,
+        question_id: str | None,
+    ) -> None:
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+
+        self._columns = columns
+        self._question_id = question_id
+        self.dataset: RetrievalDataset | None = None
+        if dataset is not None:
+            self.dataset = RetrievalDataset.load(dataset, columns=columns)
+        self.relevance: Mapping[str, Relevance] | None = None
+        if qrels is not None:
+            self.relevance = self._qrels(qrels)
+            if not self.relevance:
+                raise InvalidInput("--qrels", str(qrels), "a file with at least one label")
+        elif self.dataset is not None and self.dataset.relevance:
+            self.relevance = self.dataset.relevance
+
+    def _qrels(self, path: Path) -> Mapping[str, Relevance]:
+        from llama_index_rag_metrics.files.runs.read_runs import read_qrels
+
+        return read_qrels(path, columns=self._columns)
+
+    def check_labelled(self, path: Path) -> None:
+        """Refuse a run without labels whose file can't have any, before it is read."""
+        from llama_index_rag_metrics.files.sources import kind_of
+
+        path.stat()  # what isn't there has no kind
+        if self.relevance is None and kind_of(path) not in _WITH_RELEVANCE:
+            expected = "a kind of file that has expected_ids beside its rankings"
+            remedy = "Or give the labels with --qrels FILE."
+            raise InvalidInput("RUN", str(path), expected, remedy)
+
+    def run(self, path: Path) -> Run:
+        """A run from a file, of traces where their questions are named."""
+        from llama_index_rag_metrics.files.runs.read_runs import read_run
+        from llama_index_rag_metrics.files.traces.trace_reading import read_traces
+        from llama_index_rag_metrics.files.traces.trace_spans import is_trace_file
+
+        is_named = self._question_id is not None or self.dataset is not None
+        if is_named and is_trace_file(path):
+            run = read_traces(path, question_id=self._question_id, questions=self.dataset)
+        elif self._question_id is not None:
+            raise InvalidInput("--question-id", str(path), "a file of traces as RUN")
+        else:
+            run = read_run(path, columns=self._columns)
+        if not run:
+            remedy = f"It says: {'; '.join(run.notes)}." if run.notes else ""
+            raise InvalidInput("RUN", str(path), "a file with at least one ranking", remedy)
+        return run
+
+    def labels_for(self, path: Path, run: Run) -> Mapping[str, Relevance]:
+        """The labels of a run, of which at least one belongs to a question of it."""
+        from llama_index_rag_metrics.files.traces.trace_spans import is_trace_file
+        from llama_index_rag_metrics.scores.scoring.batches import no_common_query
+
+        relevance = self.relevance
+        if relevance is None:
+            relevance = self.relevance_beside(path)
+        if not run.keys() & relevance.keys():
+            if is_trace_file(path) and self._question_id is None and self.dataset is None:
+                expected = "traces of the questions that are judged"
+                remedy = "--question-id ATTRIBUTE or --dataset DATASET names a trace's question."
+                raise InvalidInput("RUN", str(path), expected, remedy)
+            raise no_common_query(path, next(iter(run)), next(iter(relevance), ""))
+        return relevance
+
+    def relevance_beside(self, path: Path) -> Mapping[str, Relevance]:
+        """The labels beside the rankings of a run."""
+        from llama_index_rag_metrics.files.lines import LacksField
+
+        relevance: Mapping[str, Relevance] = {}
+        with suppress(LacksField):
+            relevance = self._qrels(path)
+        if not relevance:
+            raise InvalidInput("RUN", str(path), "expected_ids beside its rankings", _NO_LABELS)
+        return relevance
+
+    def metadata_of(self, run: Run) -> Mapping[str, Mapping[str, Any]]:
+        """The run's own metadata, if it was read with the dataset; else the dataset's."""
+        if run.metadata or self.dataset is None:
+            return run.metadata
+        return self.dataset.metadata
 
 
-@command(app, "metrics", needs_llama_index=False)
-def run_metrics(name: str | None = None) -> None:
-    """List every metric: its names, range, definition and parameters.
+def _above(run: Run, min_score: float | None) -> tuple[Run, list[str]]:
+    """The passages of at least a score, and a note of how many are left out."""
+    from llama_index_rag_metrics.scores.scoring.notes import Cut
 
-    Args:
-        name: A metric, by any of its names: prints all about it.
+    if min_score is None:
+        return run, []
+    rest = run.at_least(min_score)
+    pairs = zip(run.every_ranking, rest.every_ranking, strict=True)
+    return rest, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
 
-    Examples:
-        rag-metrics metrics ndcg
-    """
-    from llama_index_rag_metrics.cli.metric_listing import print_entry, print_table, record
-    from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
 
-    known = None if name is None else ALIASES.get(name, name)
-    if known is not None and known not in METRICS:
-        known = metric(known).name
-    chosen = METRICS.values() if known is None else [METRICS[known]]
-    outcome.found(lambda: [record(entry) for entry in chosen])
-    if known is None:
-        print_table(METRICS.values())
-        return
-    print_entry(METRICS[known])
+def _scores(labels: Any, run: Run, metrics: Any, metadata: Any, tokenizer: Any) -> Scores:
+    from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
+
+    return score_rankings(labels, run, metrics, metadata=metadata, tokenizer=tokenizer)
+
+
+def named_apart(names: Sequence[str], runs: Sequence[Path]) -> Sequence[str]:
+    """Names of runs; where two are the same, those of their files, or if these are, their paths."""
+    for choice in (names, [run.name for run in runs], [str(run) for run in runs]):
+        if all(choice) and len(set(choice)) == len(names):
+            return choice
+    return names

@@ -6,104 +6,77 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from llama_index_rag_metrics.cli import outcome
-from llama_index_rag_metrics.cli.commands import Count, app, command
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 
+from . import options as o
+from .commands import app, command, show_report
+from .score import StoredFiles, named_apart
+
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.rankings.relevance import Relevance
     from llama_index_rag_metrics.stories.label_view import System
 
-Output: TypeAlias = Literal["table", "markdown"]
+_DEPTH = 10  # how many passages of each ranking are shown
+_ABOUT = "Its id, or a part of its text that no other question has."
 
 
-@command(app, "show", needs_llama_index=False)
+@command(app, "show", "rag-metrics show 'soup out of the pot' bm25.jsonl scores.json -d my-dataset")
 def run_show(
-    question: str,
-    runs: list[Path],
-    *,
-    dataset: Path | None = None,
-    qrels: Path | None = None,
-    metric: str | None = None,
-    matcher: str | None = None,
-    depth: Count[int] = 10,
-    question_id: str | None = None,
-    form: Output = "table",
+    question: Annotated[str, o.argument("QUESTION", _ABOUT)],
+    runs: o.Runs,
+    dataset: o.MaybeDataset = None,
+    qrels: o.Qrels = None,
+    columns: o.Columns = None,
+    question_id: o.QuestionId = None,
+    matcher: o.Matcher = None,
+    metric: Annotated[str | None, o.option("--metric -m", "METRIC", o.METRICS)] = None,
+    json: o.Json = None,
 ) -> None:
     """Show one question: what each RUN found, what it missed, and where.
 
-    Args:
-        question: Its id, or a part of its text that no other question has.
-        runs (RUN): Stored rankings, of any kind that `rag-metrics score` reads; or scores, as
-            `rag-metrics evaluate --json` writes them, which hold the first passages of each
-            ranking. Several are shown side by side.
-        dataset: The questions, the labels and the passages' texts: a BEIR folder, or a file that
-            RetrievalDataset.load reads. Default: what each RUN holds.
-        qrels: What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. Default:
-            the labels of --dataset, or else the expected_ids beside the rankings of each RUN.
-        metric (-m, METRIC): The metric to show; its cutoff decides what counts as lost. Default:
-            ndcg@10, or the first one of stored scores.
-        matcher: Recognise the labelled passages of --dataset in RUN by this instead of ids, as
-            after a change of chunks: text or span. Default: ids, or text where --dataset has
-            labels by text alone.
-        depth: How many passages of each ranking are shown.
-
-    Examples:
-        rag-metrics show q23 bm25.jsonl hybrid.jsonl --dataset my-dataset
-        rag-metrics show "soup out of the pot" scores.json
+    A RUN may also be scores that `evaluate --json` or `score --json` wrote.
     """
-    from llama_index_rag_metrics.cli.run_files import named_apart
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.report.markup import to_markdown
-    from llama_index_rag_metrics.report.terminal import print_report
+    from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
     from llama_index_rag_metrics.stories.worst import story_report
 
     if matcher is not None and dataset is None:
         expected = "--dataset DATASET beside it, which has the labels' texts"
         raise InvalidInput("--matcher", matcher, expected)
-    known = None
-    if dataset is not None:
-        known = RetrievalDataset.load(dataset)
-    stored = [system for path in runs for system in _systems(path, known, qrels, question_id)]
-    asked = {} if known is None else dict(known.queries)
-    for system in stored:
-        ids = dict.fromkeys([*system.run, *system.scores.query_ids], "")
-        asked = {**ids, **system.scores.queries, **asked}
+    stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
+    systems = [system for path in runs for system in _systems(path, stored)]
+    asked: dict[str, str] = {}
+    for system in systems:
+        asked |= dict.fromkeys([*system.run, *system.scores.query_ids], "") | asked
+        asked |= system.scores.queries
+    if stored.dataset is not None:
+        asked |= stored.dataset.queries
     query_id = _found(question, asked)
-    names = named_apart([system.name for system in stored], runs)
-    chosen = metric or next((name for system in stored for name in system.scores), "ndcg@10")
-    systems = [
-        _scored(system._replace(name=name), query_id, chosen, known, matcher)
-        for system, name in zip(stored, names, strict=True)
-    ]
-    report = story_report(query_id, systems, chosen, depth)
-    records = report.records
-    rows = zip(*records.columns.values(), strict=True)
-    outcome.found(lambda: [dict(zip(records.columns, row, strict=True)) for row in rows])
-    if form == "markdown":
-        typer.echo(to_markdown(report).rstrip("\n"))
-    else:
-        print_report(report)
+    names = named_apart([system.name for system in systems], runs)
+    known = [name for system in systems for name in system.scores]
+    chosen = metric or next(iter(known), "ndcg@10")
+    shown = []
+    for system, name in zip(systems, names, strict=True):
+        named = system._replace(name=name)
+        shown.append(_scored(named, query_id, chosen, stored.dataset, matcher))
+    report = story_report(query_id, shown, chosen, _DEPTH)
+    columns_of_report = report.records.columns
+    rows = zip(*columns_of_report.values(), strict=True)
+    records = [dict(zip(columns_of_report, row, strict=True)) for row in rows]
+    show_report(report, json_text(jsonable(records, "json", strict=False), indent=1), json)
 
 
-def _systems(
-    path: Path, dataset: RetrievalDataset | None, qrels: Path | None, question_id: str | None
-) -> Iterator[System]:
+def _systems(path: Path, stored: StoredFiles) -> Iterator[System]:
     """The systems of one file: of scores, or the one whose rankings it holds."""
-    from llama_index_rag_metrics.cli import run_files
     from llama_index_rag_metrics.files.dataset_content import PassageTexts
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.retrieval import Retrieval
     from llama_index_rag_metrics.scores.scores_export import read_json
     from llama_index_rag_metrics.stories.label_view import System
 
-    text_of = None if dataset is None else PassageTexts(dataset)
+    text_of = None if stored.dataset is None else PassageTexts(stored.dataset)
     if path.suffix.lower() == ".json":
         with suppress(FileFormatError):
             for name, scores in read_json(path).items():
@@ -112,15 +85,12 @@ def _systems(
                     system = system._replace(retrieval=replace(system.retrieval, text_of=text_of))
                 yield system
             return
-    asked = run_files.TraceQuestions(question_id, dataset)
-    run = run_files.read_stored(path, asked)
-    relevance: Mapping[str, Relevance]
-    if qrels is not None:
-        relevance = run_files.read_relevance(qrels)
-    elif dataset is not None and (dataset.relevance or dataset.expected_texts):
-        relevance = dataset.relevance
-    else:
-        relevance = run_files.relevance_beside(path)
+    run = stored.run(path)
+    relevance = stored.relevance
+    if relevance is None and stored.dataset is not None and stored.dataset.expected_texts:
+        relevance = {}
+    if relevance is None:
+        relevance = stored.relevance_beside(path)
     scores = Scores([], {}, queries=run.queries)
     retrieval = Retrieval(run, relevance, text_of=text_of)
     yield System(run.name or path.stem, scores, {}, retrieval)
@@ -147,8 +117,9 @@ def _scored(
     if dataset is not None and matcher is not None:
         from llama_index_rag_metrics.rankings.matching.matched import match_run
 
-        seen = match_run(run, dataset.select([query_id]), matcher)
-        run, relevance, known = seen.run, seen.relevance, replace(known, matched={metric: seen})
+        match = match_run(run, dataset.select([query_id]), matcher)
+        run, relevance = match.run, match.relevance
+        known = replace(known, matched={metric: match})
     scores = system.scores.replace(repeats=[system.scores] * len(run.repeats))
     if query_id in relevance:
         judged = {query_id: relevance[query_id]}
@@ -175,5 +146,7 @@ def _found(question: str, asked: Mapping[str, str]) -> str:
     by_text = {text: query_id for query_id, text in texts.items()}
     near = get_close_matches(question, list(asked), n=3, cutoff=0.5)
     near += [by_text[text] for text in get_close_matches(part, by_text, n=3, cutoff=0.4)]
-    remedy = f"Did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?" if near else ""
+    remedy = ""
+    if near:
+        remedy = f"Did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?"
     raise InvalidInput("QUESTION", question, "the id of a question, or a part of its text", remedy)

@@ -31,7 +31,7 @@ def test_tokens_by_the_tokenizer_named(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "my_words.py").write_text("words = str.split\nnothing = 5\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     run = measured_run(tmp_path)
-    arguments = ["score", str(run), "-m", "span_recall@4tokens", "--format", "json"]
+    arguments = ["score", str(run), "-m", "span_recall@4tokens", "--json", "-"]
     result = CliRunner().invoke(app, [*arguments, "--tokenizer", "my_words:words"])
     assert result.exit_code == 0, result.output
     (scores,) = json.loads(result.output).values()

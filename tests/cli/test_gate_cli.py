@@ -141,20 +141,8 @@ def broken_pipe(*_: object, **__: object) -> None:
 
 
 class TestOutput:
-    def test_markdown(self) -> None:
-        result = gate("same.json", "--rule", "recall@5 >= 0.8", "--format", "markdown")
-        assert result.stdout.splitlines()[:7] == [
-            "### Retrieval gate of bm25: ✅ pass",
-            "",
-            "The rule is kept: recall&#64;5 is 1.00, must be at least 0.8 (50 questions).",
-            "",
-            "| rule | verdict | now | baseline | difference | bounds | questions |",
-            "| :-- | --: | --: | --: | --: | --: | --: |",
-            "| recall&#64;5 &#62;= 0.8 | ✅ pass | 1.00 | – | – | – | 50 |",
-        ]
-
     def test_json(self) -> None:
-        result = gate("worse.json", "--rule", "recall@5 >= 0.8", "--format", "json")
+        result = gate("worse.json", "--rule", "recall@5 >= 0.8", "--json", "-")
         data = json.loads(result.stdout)
         assert (result.exit_code, data["outcome"]) == (1, "fail")
         assert [query["query_id"] for query in data["verdicts"][0]["worst"]] == IDS[:5]
@@ -191,7 +179,7 @@ def test_a_rule_about_a_cutoff_by_tokens() -> None:
 def test_a_stored_run_passes_its_own_gate(folder: Path) -> None:
     (folder / "run.txt").write_text("".join(f"q{n} Q0 d{n % 3} 1 1.0 r\n" for n in range(9)))
     (folder / "qrels.txt").write_text("".join(f"q{n} 0 d0 1\n" for n in range(9)))
-    score = ["score", "run.txt", "--qrels", "qrels.txt", "-m", "mrr", "--output", "scores.json"]
+    score = ["score", "run.txt", "--qrels", "qrels.txt", "-m", "mrr", "--json", "scores.json"]
     rule = ["-b", "base.json", "--rule", "mrr >= baseline - 0.02", "--strict"]
     runner = CliRunner()
     assert runner.invoke(app, score).exit_code == 0

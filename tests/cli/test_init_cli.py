@@ -101,17 +101,3 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
         "written. Name another folder: `rag-metrics init KIND FOLDER`."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["evaluate.py"]
-
-
-def test_an_unknown_kind_is_told_the_known_ones() -> None:
-    assert refusal(run("init", "nosuch")) == (
-        "KIND: expected one of index, documents, got 'nosuch'."
-    )
-
-
-def test_without_a_kind_all_are_listed() -> None:
-    ended = run("init")
-    assert (ended.exit_code, ended.stdout) == (2, "")
-    *kinds, said = ended.stderr.splitlines()
-    assert [line.split()[0] for line in kinds] == list(WORSE)
-    assert said == "rag-metrics: KIND is missing: say which of these you have."

@@ -46,7 +46,7 @@ class TestReview:
         assert not (folder / "judgements.jsonl").exists()
 
     def test_elsewhere(self, folder: Path) -> None:
-        result = run("review", "pool.jsonl", "-o", "j.jsonl", "--page", "page.html", "--seed", "3")
+        result = run("review", "pool.jsonl", "-o", "j.jsonl", "--page", "page.html")
 
         assert result.exit_code == 0, result.output
         assert (folder / "page.html").exists()
@@ -60,25 +60,11 @@ class TestReview:
         assert (folder / "j.jsonl").read_bytes() == before
         assert read_qrels("j.jsonl")["q"].grades == {"a": 2}
 
-    def test_wrong_usage(self, folder: Path) -> None:
-        write("bad.jsonl", {"query_id": "q", "doc_id": "a", "grade": "?", "note": 1})
-        (folder / "rubric.txt").write_text("Grade it well.")
-
-        assert "none.jsonl" in refusal(run("review", "none.jsonl", "-o", "j.jsonl"))
-        assert "bad.jsonl, line 1" in refusal(run("review", "pool.jsonl", "-o", "bad.jsonl"))
-        assert "--output" in refusal(run("review", "pool.jsonl", "-o", "no/such/folder.jsonl"))
-        assert "--page" in refusal(run("review", "pool.jsonl", "-o", "j.html"))
-        same = run("review", "pool.jsonl", "-o", "j.jsonl", "--page", "pool.jsonl")
-        assert "a file that the command doesn't read" in refusal(same)
-        assert len((folder / "pool.jsonl").read_text().splitlines()) == len(ITEMS)
+    def test_grades_by_another_rubric_are_refused(self, folder: Path) -> None:
         (folder / "other.txt").write_text("3: It is law.\n0: It isn't.")
         write("j.jsonl", {"query_id": "q", "doc_id": "a", "grade": 3})
         other = refusal(run("review", "pool.jsonl", "-o", "j.jsonl", "--rubric", "other.txt"))
         assert other.startswith("--output: expected grades by 'own rubric ")
-        rubric = run("review", "pool.jsonl", "-o", "j.jsonl", "--rubric", "rubric.txt")
-        assert "a line for each grade" in refusal(rubric)
-        lacking = refusal(run("review", "bad.jsonl", "-o", "j.jsonl"))
-        assert lacking.startswith("bad.jsonl, line 1: expected a field 'query'")
         assert not (folder / "j.html").exists()
 
 
@@ -93,15 +79,10 @@ class TestAgree:
             write(f"{name}.jsonl", *lines)
 
     def test_agreement(self, folder: Path) -> None:
-        result = run("agree", "anna.jsonl", "ben.jsonl", "--format", "json")
+        result = run("agree", "anna.jsonl", "ben.jsonl", "--json", "-")
 
         assert result.exit_code == 0, result.output
         (differing,) = json.loads(result.stdout)
         assert (differing["doc_id"], differing["first"], differing["second"]) == ("b", 0, 1)
         # o = 2/3; e = 1/3 * 1/3 + 1/3 * 2/3 = 1/3
         assert "Kappa 0.50 on 3 passages" in run("agree", "anna.jsonl", "ben.jsonl").stdout
-
-    def test_wrong_usage(self, folder: Path) -> None:
-        assert "none.jsonl" in refusal(run("agree", "anna.jsonl", "none.jsonl"))
-        write("other.jsonl", {"query_id": "q9", "doc_id": "a", "grade": 1})
-        assert "was judged" not in refusal(run("agree", "anna.jsonl", "other.jsonl"))

@@ -65,7 +65,7 @@ def test_numbered_runs_of_a_file_all_count(folder: Path, ending: str) -> None:
     times = Run(repeats=[Run({"q": ["a"]}), Run({"q": ["b", "a"]})])
     write_run(times, f"run.{ending}")
     Path("qrels.tsv").write_text("q\t0\ta\t1\n", encoding="utf-8")
-    command = ("score", f"run.{ending}", "--qrels", "qrels.tsv", "-m", "mrr", "--format", "json")
+    command = ("score", f"run.{ending}", "--qrels", "qrels.tsv", "-m", "mrr", "--json", "-")
     assert json.loads(run(*command).stdout)["run"]["means"] == {"mrr": 0.75}
 
 

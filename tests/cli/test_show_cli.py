@@ -87,23 +87,6 @@ def test_a_part_of_the_question_names_it(folder: Path) -> None:
     assert "Question q2 moons found 0 of 1 relevant passage." in words(result)
 
 
-@pytest.mark.parametrize(
-    ("question", "message"),
-    [
-        ("which moon", "a part of one question's text; q1, q2 have it"),
-        ("q3", "Did you mean 'q2' or 'q1'?"),
-        ("Which moon has lake water", "Did you mean 'q2'"),
-        ("zzz", "the id of a question, or a part of its text, got 'zzz'."),
-    ],
-)
-def test_an_unknown_question_is_answered_with_the_nearest(
-    folder: Path, question: str, message: str
-) -> None:
-    result = show(question, "moons.run", "--dataset", "dataset.json")
-    assert result.exit_code == 2
-    assert message in words(result)
-
-
 def test_qrels_are_enough(folder: Path) -> None:
     write_qrels(DATASET.relevance, "qrels.txt")
     result = show("q1", "moons.run", "--qrels", "qrels.txt")
@@ -132,12 +115,3 @@ def test_labels_are_recognised_by_their_texts(folder: Path) -> None:
     result = show("q1", "chunks.jsonl", "--dataset", "dataset.json", "--matcher", "text")
     assert "2. n2 is enceladus [2], by text They say: Enceladus has geysers." in words(result)
     assert "enceladus [2] Enceladus has geysers. rank 2" in words(result)
-    alone = show("q1", "chunks.jsonl", "--matcher", "text")
-    assert "--dataset DATASET beside it" in words(alone)
-
-
-def test_markdown_escapes_what_comes_from_data(folder: Path) -> None:
-    write_run(Run({"q1": ["<b>"]}, name="r"), "r.jsonl")
-    result = show("q1", "r.jsonl", "--dataset", "dataset.json", "--format", "markdown")
-    assert "&#60;b&#62;" in result.output
-    assert "<b>" not in result.output

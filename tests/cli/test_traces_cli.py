@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import json
 import re
 import warnings
 from pathlib import Path
@@ -33,18 +33,17 @@ class TestScore:
     def test_by_attribute(self) -> None:
         Path("qrels.txt").write_text("q1 0 good 1\nq1 0 good2 1\nq2 0 z 1\n")
         named = ["--qrels", "qrels.txt", "--question-id", "question_id"]
-        ended = run("score", "traces.jsonl", *named, "-m", "mrr,recall@3", "--format", "csv")
+        ended = run("score", "traces.jsonl", *named, "-m", "mrr,recall@3", "--json", "-")
         assert ended.exit_code == 0, ended.output
-        rows = list(csv.DictReader(ended.stdout.splitlines()))
         # q1: bad, good, good2: 1/2 and 2/2; q2: nothing
-        assert [(row["mrr"], row["recall@3"]) for row in rows] == [("0.25", "0.5")]
+        assert json.loads(ended.stdout)["traces"]["means"] == {"mrr": 0.25, "recall@3": 0.5}
 
     def test_by_the_questions_of_a_dataset_whose_labels_count(self) -> None:
         dataset = RetrievalDataset(
             queries={"a": "Where?", "b": "When?"}, relevance={"a": ["good"], "b": ["bad"]}
         )
         dataset.save("dataset.json")
-        ended = run("score", "traces.jsonl", "--questions", "dataset.json", "-m", "mrr")
+        ended = run("score", "traces.jsonl", "--dataset", "dataset.json", "-m", "mrr")
         assert ended.exit_code == 0
         assert re.search(r"0\.75", ended.stdout)  # (1/2 + 1) / 2
 
@@ -52,7 +51,7 @@ class TestScore:
         Path("qrels.txt").write_text("q1 0 good 1\n")
         ended = run("score", "traces.jsonl", "--qrels", "qrels.txt")
         assert ended.exit_code == 2
-        assert "--question-id ATTRIBUTE or --questions DATASET" in ended.output
+        assert "--question-id ATTRIBUTE or --dataset DATASET" in ended.output
 
     def test_unlabelled(self) -> None:
         ended = run("score", "traces.jsonl")

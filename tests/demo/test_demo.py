@@ -154,7 +154,7 @@ def test_the_embedding_is_the_same_each_time(collection: RetrievalDataset) -> No
 @pytest.mark.usefixtures("no_network")
 def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "scores.json"
-    result = CliRunner().invoke(app, ["demo", "--json", str(path), "--worst", "2"])
+    result = CliRunner().invoke(app, ["demo", "--json", str(path)])
 
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -165,7 +165,7 @@ def test_the_command(tmp_path: Path) -> None:
     counts = rows[next(n for n, line in enumerate(lines) if line.startswith("Questions and")) :]
     assert [row[1:4] for row in counts if row[:1] in NAMES][:2] == [["63", "58", "5"]] * 2
     assert {"keyword", "zh", "q36", "relevant"} <= set(result.stdout.split())
-    assert sum(line.startswith(" q") and "questions" not in line for line in lines) == 2
+    assert sum(line.startswith(" q") and "questions" not in line for line in lines) == 3
 
     saved = {
         name: Scores.from_json(json.dumps(scores))

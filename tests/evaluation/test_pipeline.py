@@ -23,7 +23,6 @@ from llama_index_rag_metrics import (
     evaluate_stages,
 )
 from llama_index_rag_metrics import metrics as resolve
-from llama_index_rag_metrics.cli.retriever_results import depth
 from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
 from llama_index_rag_metrics.metrics.base import BinaryMetric
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
@@ -112,7 +111,7 @@ def test_one_request_has_one_depth(names: list[str], expected: int) -> None:
         corpus={f"d{n}": f"text {n}" for n in range(30)},
     )
     chosen = resolve(names)
-    assert retrieval_depth(chosen) == depth(chosen, None) == expected
+    assert retrieval_depth(chosen) == expected
     evaluator = RetrieverEvaluator(metrics=chosen, retriever=index)
     options: dict[str, Any] = {"match_on": "ref_doc_id"}
     runs = [

@@ -72,6 +72,6 @@ def test_two_weeks_are_compared_on_what_both_asked(path: Path) -> None:
 def test_on_the_command_line(path: Path, tmp_path: Path) -> None:
     week(path, range(10), misses=5)
     DATASET.save(tmp_path / "dataset.json")
-    shown = run("score", str(path), "--questions", str(tmp_path / "dataset.json"), "-m", "mrr")
+    shown = run("score", str(path), "--dataset", str(tmp_path / "dataset.json"), "-m", "mrr")
     assert shown.exit_code == 0, shown.output
     assert "10 questions scored; 20 not asked" in shown.stdout

@@ -196,7 +196,7 @@ def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Pa
         assert each.selection.min_score == of_cut.selection.min_score == 0.5
     command = ["score", str(path), "--qrels", str(qrels), "-m", "recall", "--min-score", "0.5"]
     written = tmp_path / "scores.json"
-    result = CliRunner().invoke(app, [*command, "-o", str(written)])
+    result = CliRunner().invoke(app, [*command, "--json", str(written)])
     printed = " ".join(result.output.split())
     (told,) = json.loads(written.read_text()).values()
     kept = Scores.from_json(json.dumps(told))

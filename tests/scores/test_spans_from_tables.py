@@ -197,7 +197,7 @@ def test_files_hold_places_and_tokens(tmp_path: Path, ending: str) -> None:
     write_qrels({"q1": WANTED, "q2": WANTED}, qrels)
     scores = score_rankings(read_qrels(qrels), read_run(path), names)
     assert scores["span_recall"].tolist() == [0.5, 0.0]  # nothing was retrieved for the second
-    result = CliRunner().invoke(app, ["score", str(path), "--format", "json", "-m", "span_recall"])
+    result = CliRunner().invoke(app, ["score", str(path), "--json", "-", "-m", "span_recall"])
     assert result.exit_code == 0, result.output
     assert '"span_recall": 0.5' in result.output
 

@@ -390,7 +390,7 @@ def fuzz_sweep_journals(rng: random.Random, folder: Path) -> None:
     shutil.rmtree(journals)
 
 
-OPTIONS = ["-m", "--metric", "--qrels", "--format", "-J", "-M", "-o"]
+OPTIONS = ["-m", "--metric", "--qrels", "--json", "--html", "--columns", "-d"]
 WORDS = ["ndcg@3", "map", "json", "csv", "", "1", "-1", "nan", "no-such-file"]
 
 

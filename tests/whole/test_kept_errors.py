@@ -163,7 +163,7 @@ def test_an_attribute_that_an_error_quotes(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"got 'not json \*\*\*'") as raised:
         read_traces(path)
     assert KEY not in repr(raised.value)
-    ended = command("score", str(path), "--questions", "none")
+    ended = command("score", str(path), "--dataset", "none")
     assert KEY not in ended.output
 
 

@@ -1,4 +1,4 @@
-"""Retrievers by name on the command line: built in, or made by the user's factory."""
+"""Objects by name: retrievers, passages, LLMs and tokenizers, built in or made by a function."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,31 +22,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BUILT_IN = ("bm25", "lsa")
-"""Functions of `demo.retrievers`."""
-
-_KINDS = f"{', '.join(BUILT_IN)} or package.module:factory"
-
-
-def specs_by_name(specs: Sequence[str]) -> dict[str, str]:
-    """Names for reports to spellings; where two factories have the same name, their paths."""
-    short = [spec.rpartition(":")[2] or spec for spec in specs]
-    names: dict[str, str] = {}
-    for name, spec in zip(short, specs, strict=True):
-        if spec in names.values():
-            raise InvalidInput("--retriever", spec, "each retriever once")
-        names[name if short.count(name) == 1 else spec] = spec
-    return names
+BUILT_IN = ("bm25", "lsa")  # functions of `demo.retrievers`
+_FACTORY = "package.module:factory"
+_FACTORY_ARGUMENTS = "a factory that takes any of dataset, nodes and similarity_top_k"
+_TOP_K = 10
 
 
-def find(spec: str) -> Any:
-    """A retriever by name, or what "package.module:factory" names."""
+def find_retriever(spec: str) -> Any:
+    """A retriever that is built in, or what "package.module:factory" names."""
     if spec in BUILT_IN:
         return getattr(importlib.import_module("llama_index_rag_metrics.demo.retrievers"), spec)
-    return imported(spec, "--retriever", _KINDS)
+    return imported(spec, "--retriever", f"{', '.join(BUILT_IN)} or {_FACTORY}")
 
 
-def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:
+def imported(spec: str, option: str, kinds: str = _FACTORY) -> Any:
     """What "package.module:name" names; the current folder is importable."""
     module, colon, attribute = spec.partition(":")
     if not (module and colon and attribute):
@@ -60,30 +49,24 @@ def imported(spec: str, option: str, kinds: str = "package.module:factory") -> A
         raise broken(option, spec, "a module that can be imported", error) from error
     for name in attribute.split("."):
         if not hasattr(target, name):
-            there = f"{_called(target)} has no function `{name}` ({_functions_of(target)})"
-            raise InvalidInput(option, spec, sentence=f"{option}: {there}.")
+            file = getattr(target, "__file__", None)
+            called = Path(file).name if file else module
+            functions = _functions_of(target)
+            there = f"it has: {join_first(functions, 8)}" if functions else "it has none"
+            sentence = f"{option}: {called} has no function `{name}` ({there})."
+            raise InvalidInput(option, spec, sentence=sentence)
         target = getattr(target, name)
     return target
 
 
-def _called(holder: Any) -> str:
-    """What a person calls a module or a class: "mods.py"."""
-    is_file = inspect.ismodule(holder) and not hasattr(holder, "__path__")
-    file = getattr(holder, "__file__", None) if is_file else None
-    return Path(file).name if file else getattr(holder, "__name__", type(holder).__name__)
-
-
-def _functions_of(holder: Any) -> str:
-    """The functions and classes that a module defines, or else the ones that it imported."""
-    public = {
-        name: value
-        for name, value in getattr(holder, "__dict__", {}).items()
-        if not name.startswith("_") and callable(value)
-    }
-    module = getattr(holder, "__name__", None)
-    own = [name for name, value in public.items() if getattr(value, "__module__", "") == module]
-    names = own or list(public)
-    return f"it has: {join_first(names, 8)}" if names else "it has none"
+def _functions_of(module: Any) -> list[str]:
+    """The functions and classes that a module defines."""
+    names = []
+    for name, value in vars(module).items():
+        is_own = getattr(value, "__module__", "") == getattr(module, "__name__", "")
+        if callable(value) and is_own and not name.startswith("_"):
+            names.append(name)
+    return names
 
 
 def built(
@@ -97,28 +80,22 @@ def built(
     """What `use` makes of a factory's result; it is called with those arguments that it takes."""
     if not callable(factory):
         return use(factory)
-    offered: dict[str, Callable[[], Any]] = {
-        "dataset": lambda: dataset,
-        "nodes": dataset.to_nodes,
-        "similarity_top_k": lambda: top_k,
-    }
+    offered = {"dataset": dataset, "similarity_top_k": top_k}
     wanted: Mapping[str, inspect.Parameter] = {}
     with suppress(ValueError):  # some functions in C have no signature
         wanted = inspect.signature(factory).parameters
-    if unknown := [
-        name for name, parameter in wanted.items() if name not in offered and _required(parameter)
-    ]:
-        raise InvalidInput(
-            option,
-            spec,
-            "a factory that takes any of dataset, nodes and similarity_top_k",
-            f"It needs {', '.join(unknown)}."
-            + (" Call that similarity_top_k." if {"top_k", "k"} & set(unknown) else ""),
-        )
-    arguments = {name: offered[name]() for name in wanted if name in offered}
-    if arguments.get("nodes") == [] and _required(wanted["nodes"]):
+    required = [name for name, parameter in wanted.items() if _is_required(parameter)]
+    if unknown := [name for name in required if name not in {*offered, "nodes"}]:
+        remedy = f"It needs {', '.join(unknown)}."
+        if {"top_k", "k"} & set(unknown):
+            remedy += " Call that similarity_top_k."
+        raise InvalidInput(option, spec, _FACTORY_ARGUMENTS, remedy)
+    if "nodes" in wanted:
+        offered["nodes"] = dataset.to_nodes()
+    if "nodes" in required and not offered["nodes"]:
         remedy = "Give the dataset a corpus, or name a factory that doesn't take nodes."
         raise InvalidInput(option, spec, "a dataset with the texts of passages", remedy)
+    arguments = {name: value for name, value in offered.items() if name in wanted}
     try:
         return use(factory(**arguments))
     except (MissingExtra, InvalidInput):
@@ -129,16 +106,16 @@ def built(
 
 def broken(option: str, spec: str, expected: str, error: BaseException) -> InvalidInput:
     """The error of a factory or a module that raised one: what, and in which line of it."""
-    places = [
-        f" ({Path(frame.filename).name}, line {frame.lineno})"
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename not in (__file__, importlib.__file__) and frame.filename[0] != "<"
-    ]
-    what = f"{describe_error(error)}{places[-1] if places else ''}"
-    return InvalidInput(option, spec, expected, what)
+    message = describe_error(error)
+    ours = (__file__, importlib.__file__)
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if frame.filename not in ours and frame.filename[0] != "<"]
+    if theirs:
+        message = f"{message} ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})"
+    return InvalidInput(option, spec, expected, message)
 
 
-def _required(parameter: inspect.Parameter) -> bool:
+def _is_required(parameter: inspect.Parameter) -> bool:
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
 
@@ -162,9 +139,6 @@ def tokenizer_named(spec: str | None) -> Tokenizer | None:
     return tokenizer
 
 
-_TOP_K = 10
-
-
 def passages_of(
     argument: str, spec: str | None, dataset: RetrievalDataset, match_on: str = "node_id"
 ) -> Passages:
@@ -175,5 +149,5 @@ def passages_of(
         return Passages.of(dataset, match_on)
     if ":" not in spec or Path(spec).exists():
         return Passages.of(spec, match_on)
-    factory = imported(spec, argument, "a path that is there, or package.module:factory")
+    factory = imported(spec, argument, f"a path that is there, or {_FACTORY}")
     return built(argument, spec, factory, dataset, _TOP_K, partial(Passages.of, match_on=match_on))
