@@ -72,7 +72,7 @@ def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any
     known = sorted({str(key) for row in metadata.values() for key in row})
     if known:
         return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
-    remedy = "They have none: score with metadata=, or with --questions DATASET."
+    remedy = "They have none: score with metadata=, or with --dataset DATASET."
     return InvalidInput(argument, key, "a key of the questions' metadata", remedy)
 
 
