@@ -107,7 +107,7 @@ def _plain_labels(relevance: Mapping[str, Relevance]) -> dict[str, Any]:
 
 
 def _read_labels(plain: Mapping[str, Any]) -> dict[str, Relevance]:
-    return {query_id: Relevance.of(labels) for query_id, labels in plain.items()}
+    return {query_id: Relevance(labels) for query_id, labels in plain.items()}
 
 
 def _plain_rankings(run: Run, *, with_texts: bool = True) -> dict[str, Any]:
