@@ -37,8 +37,11 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
-    from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
-    from llama_index_rag_metrics.decisions.gate.gate_report import GateReport
+    from llama_index_rag_metrics.decisions.gate.gate import (
+        GateReport,
+        assert_retrieval,
+        check_rules,
+    )
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.stages import (
         StageResults,
@@ -129,8 +132,7 @@ __all__ += _texts.__all__
 
 _LAZY = {
     "decisions.comparison.comparison": ("Comparison", "compare"),
-    "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
-    "decisions.gate.gate_report": ("GateReport",),
+    "decisions.gate.gate": ("GateReport", "assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),
     "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),
     "decisions.sweeps.sweep_result": ("Sweep",),

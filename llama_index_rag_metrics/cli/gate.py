@@ -39,7 +39,7 @@ def run_gate(
     file.
     """
     from llama_index_rag_metrics import check_rules
-    from llama_index_rag_metrics.decisions.gate.checking_rules import baseline_scores, read_scores
+    from llama_index_rag_metrics.decisions.gate.gate import baseline_scores, read_scores
 
     if accept and baseline is None:
         raise InvalidInput("--baseline", None, "a file to write")

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Results
-from llama_index_rag_metrics.decisions.gate.checking_rules import BaselineLike, assert_retrieval
-from llama_index_rag_metrics.decisions.gate.gate_report import GateReport
+from llama_index_rag_metrics.decisions.gate.gate import BaselineLike, GateReport, assert_retrieval
 from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

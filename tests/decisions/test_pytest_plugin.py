@@ -114,7 +114,7 @@ def test_a_failure_shows_the_rule_the_numbers_and_the_worst_queries(with_baselin
             "E*2. other",
         ]
     )
-    assert "checking_rules.py" not in result.stdout.str()
+    assert "gate.py" not in result.stdout.str()
 
 
 def test_inconclusive_is_a_warning(with_baseline: Session) -> None:

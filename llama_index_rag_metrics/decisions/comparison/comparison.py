@@ -46,16 +46,14 @@ from llama_index_rag_metrics.stories import results_report, rows
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
 
-from .decision import BEST, COUNTS, what_would_decide, winner_of
+from .decision import BEST, counts, what_to_do, winner_of
 from .difference import Difference, Outcome, differences_of, margin_of
 from .pairing import Paired, clusters_in_words, pair, scores_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_LINES = 9
-"""Up to this many other systems have a sentence each."""
-
+_MOST_LINES = 9  # up to this many other systems have a sentence each
 _HOW = "{confidence} confidence intervals decide."
 _HOW_TOGETHER = (
     "{confidence} confidence intervals decide; those on {metric} hold for all {systems} systems at "
@@ -72,18 +70,12 @@ _RECORDS = (
 class Comparison(Reportable):
     """Systems compared with a baseline, paired by question.
 
-    Attributes:
-        systems: name to scores, in the order given.
-        results: name to the results of an evaluation; None where only scores were given.
-        baseline: the name of the system that the others are compared with.
-        differences: by system, then metric; also `comparison["hybrid", "ndcg@10"]`.
-        means: (system, metric) to the mean with its interval, over the questions with a score.
-        clusters: the key of the metadata that questions are clustered by; None for conversations.
-        notes: what a reader of the numbers should know.
+    `differences` are by system, then metric; also `comparison["hybrid", "ndcg@10"]`. `means` has
+    the mean of each (system, metric) with its interval, over all questions with a score.
     """
 
     systems: Mapping[str, Scores]
-    results: Mapping[str, EvaluationResults | None]
+    reported: Mapping[str, EvaluationResults | Scores]
     baseline: str
     differences: tuple[Difference, ...]
     means: Mapping[tuple[str, str], MeanInterval]
@@ -118,13 +110,11 @@ class Comparison(Reportable):
         return [name for name in self.systems if name != self.baseline]
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
-        if not isinstance(key, tuple) or len(key) != 2:
-            remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.primary!r}]."
-            raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
-        system, metric = key[0], name_among(key[1], self.metric_names)
-        if (system, metric) not in self._by_key:
-            raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
-        return self._by_key[system, metric]
+        if not isinstance(key, tuple) or key[0] not in self.others:
+            example = f"As in comparison[{self.others[0]!r}, {self.primary!r}]."
+            expected = f"a metric and one of the systems {self.others}"
+            raise InvalidInput("comparison[...]", key, expected, example)
+        return self._by_key[key[0], name_among(key[1], self.metric_names)]
 
     def __iter__(self) -> Iterator[Difference]:
         return iter(self.differences)
@@ -143,25 +133,28 @@ class Comparison(Reportable):
     def winner(self) -> str | None:
         """The system that is shown to beat all others on the metric that decides; None if none is.
 
-        The rule is that of `sweep`: of equal systems one is named in at most 1 - confidence of
-        cases.
+        Of equal systems one is named in at most 1 - confidence of cases.
         """
         names = [name for name in self.names if self.systems[name].is_measured]
         return winner_of(self.paired, names, alpha_of(self.confidence))
 
     @cached_property
     def sentences(self) -> list[m.Statement]:
-        """What the metric that decides shows: a line a system, and what would decide if it doesn't.
+        """What the metric that decides shows: a line a system, and what to do or would decide.
 
         Of many systems, how many are better and worse takes the place of the lines.
         """
-        lines = [_statement(difference) for difference in self.measured(self.primary)]
+        differences = self.measured(self.primary)
+        lines = [_statement(difference) for difference in differences]
         if len(lines) > _MOST_LINES:
-            lines = [m.Statement(self._counts)]
-        if self._best:
-            lines.insert(0, m.Statement(self._best, "best"))
-        if self._choice:
-            lines.append(m.Statement(self._choice, "open"))
+            lines = [m.Statement(counts(differences))]
+        if self.winner is None and differences:
+            choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
+            return [*lines, m.Statement(choice, "open")] if choice else lines
+        if self.winner is not None and len(self.names) > 2:
+            name, n = short_names(self.names)[self.winner], f"{len(self.names):,}"
+            best = BEST.format(system=name, systems=n, metric=self.primary)
+            return [m.Statement(best, "best"), *lines]
         return lines
 
     @property
@@ -170,34 +163,9 @@ class Comparison(Reportable):
 
         Of two systems it is the verdict on the other one.
         """
-        if len(self.others) == 1:
+        if len(self.others) == 1 or not self.sentences:
             return self[self.others[0], self.primary].verdict
-        return self._best or self._choice or self._counts
-
-    @property
-    def _best(self) -> str:
-        if self.winner is None or len(self.names) < 3:
-            return ""
-        winner = short_names(self.names)[self.winner]
-        return BEST.format(system=winner, systems=f"{len(self.names):,}", metric=self.primary)
-
-    @cached_property
-    def _choice(self) -> str:
-        if self.winner is not None:
-            return ""
-        differences = self.measured(self.primary)
-        return what_would_decide(self.paired, differences, alpha_of(self.confidence))
-
-    @property
-    def _counts(self) -> str:
-        outcomes = [difference.outcome for difference in self.measured(self.primary)]
-        return COUNTS.format(
-            others=f"{len(outcomes):,}",
-            metric=self.primary,
-            better=f"{outcomes.count('better'):,}",
-            worse=f"{outcomes.count('worse'):,}",
-            baseline=self.baseline,
-        )
+        return self.sentences[-1 if self.winner is None else 0].text
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Return query id to system minus baseline, of the questions with a score for both."""
@@ -263,25 +231,19 @@ def compare(
 ) -> Comparison:
     """Compare systems with a baseline, paired by question.
 
-    A system is better or worse where the interval of its difference leaves out 0, alike where the
-    interval lies within a margin; otherwise these questions can't tell.
+    A system is better or worse where the interval of its difference leaves out 0, alike where it
+    lies within the margin; otherwise these questions can't tell.
 
     Args:
         systems: two or more, by name: the results of an evaluation, or bare scores.
-        baseline: the name of the system that the others are compared with.
-        metrics: names of metrics, of which the first decides; None takes those that all systems
-            have. The intervals of the first hold together over systems, so that looking at more
-            metrics costs it nothing; those of all other metrics hold together by themselves.
-        confidence: of the intervals.
-        margin: a difference too small to matter; None is 0.02 for metrics from 0 to 1 and none for
-            others, 0 none for all.
-        clusters: a key of the questions' metadata that says what they belong to, such as the
-            document that they were made from; clusters count as a whole. By default the
-            conversations of the questions, where their metadata have `conversation`.
+        metrics: the first decides; None takes those that all systems have. The intervals of the
+            first hold together over systems, those of all others among themselves.
+        margin: a difference too small to matter; None is 0.02 for metrics from 0 to 1, else 0.
+        clusters: a key of the questions' metadata, such as the document that they were made from:
+            clusters count as a whole. Conversations do unless another key is given.
 
     Raises:
-        InvalidInput: the systems have different questions or labels, a score is infinite, or an
-            argument can't be used.
+        InvalidInput: the systems have other questions or labels, or a score is infinite.
         UnknownMetric: a system has no scores by a metric that is wanted.
 
     Examples:
@@ -307,10 +269,6 @@ def compare(
     if paired.clusters is not None:
         words = clusters_in_words(clusters, paired.clusters)
         notes.append(f"{words}: these count as a whole, and t is cluster-robust")
-    results: dict[str, EvaluationResults | None] = dict.fromkeys(systems)
-    for name, system in systems.items():
-        if isinstance(system, EvaluationResults):
-            results[name] = system
     keys = [(name, metric) for name in scores for metric in paired.columns]
     means = mean_intervals(
         np.stack([paired.values(*key) for key in keys], axis=1),
@@ -320,7 +278,7 @@ def compare(
     )
     return Comparison(
         systems=scores,
-        results=results,
+        reported=dict(systems),
         baseline=baseline,
         differences=tuple(differences_of(paired, baseline, confidence, margin)),
         means=dict(zip(keys, means, strict=True)),
@@ -332,16 +290,10 @@ def compare(
 
 
 def _report(comparison: Comparison) -> m.Report:
-    systems = []
-    for name in comparison.names:
-        reported = comparison.results[name] or comparison.systems[name]
-        systems.append(system_of(reported, name))
+    systems = [system_of(comparison.reported[name], name) for name in comparison.names]
     metrics, primary = list(comparison.metric_names), comparison.primary
     decision = with_failures(comparison.sentences, systems, primary)
-    how = _HOW
-    if len(comparison.differences) > 1:
-        how = _HOW_TOGETHER
-    how = how.format(
+    how = (_HOW_TOGETHER if len(comparison.differences) > 1 else _HOW).format(
         confidence=percent(comparison.confidence), metric=primary, systems=f"{len(systems):,}"
     )
     tables = [_table(comparison, metric) for metric in metrics]
@@ -416,7 +368,6 @@ def _table(comparison: Comparison, metric: str) -> m.Table:
 
 
 def _difference_cells(difference: Difference, digits: int) -> list[m.Cell]:
-    """Return the difference, its interval, and on how many questions it is better."""
     interval = m.Cell(None, "range")
     if difference.changed:
         interval = m.Cell(None, "range", low=difference.low, high=difference.high, digits=digits)
@@ -453,29 +404,21 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
 def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
     """Return each system's differences from the baseline; hollow where the interval holds 0."""
     series, ends = [], [0.0]
-    numbers = {name: number for number, name in enumerate(comparison.names)}
     for name in _best_first(comparison):
-        scored = [row for row in comparison if row.system == name and row.n]
-        scored = [row for row in scored if row.metric in metrics]
-        if name == comparison.baseline:
-            continue
-        remarks = []
-        for row in scored:
-            ends += [end for end in (row.low, row.difference, row.high) if end is not None]
-            interval = between(row.low, row.high)
-            remarks.append(f"{row.metric}: {signed(row.difference)} ({interval})")
-        points = Series(
-            name,
-            numbers[name],
-            [row.difference for row in scored],
-            [row.metric for row in scored],
-            [row.low for row in scored],
-            [row.high for row in scored],
-            remarks,
-            [row.outcome not in _TONES for row in scored],
-        )
-        series.append(points)
-    low, high = min(ends), max(ends)
-    room = 0.06 * (high - low) or 0.1
-    axis = Axis(f"difference from {comparison.baseline}", ends=(low - room, high + room))
+        shown = [row for row in comparison if (row.system, row.n > 0) == (name, True)]
+        shown = [row for row in shown if row.metric in metrics]
+        low, high = [row.low for row in shown], [row.high for row in shown]
+        differences = [row.difference for row in shown]
+        ends += [end for end in (*low, *differences, *high) if end is not None]
+        remarks = [
+            f"{row.metric}: {signed(row.difference)} ({between(row.low, row.high)})"
+            for row in shown
+        ]
+        names, hollow = [row.metric for row in shown], [row.outcome not in _TONES for row in shown]
+        if name != comparison.baseline:
+            number = comparison.names.index(name)
+            series.append(Series(name, number, differences, names, low, high, remarks, hollow))
+    room = 0.06 * (max(ends) - min(ends)) or 0.1
+    limits = min(ends) - room, max(ends) + room
+    axis = Axis(f"difference from {comparison.baseline}", ends=limits)
     return Figure("points", axis, Axis(), series, zero_line=True)

@@ -27,7 +27,20 @@ CHOICES = {
         "the time; until there are more, {meanwhile}."
     ),
     "unknown": "Not enough questions to choose: until there are more, {meanwhile}.",
+    "keep": "None is better than {baseline} on {metric}: keep {baseline}.",
 }
+
+
+def counts(differences: Sequence[Difference]) -> str:
+    """Return how many of many systems are better and worse than the baseline."""
+    outcomes = [difference.outcome for difference in differences]
+    return COUNTS.format(
+        others=f"{len(outcomes):,}",
+        metric=differences[0].metric,
+        better=f"{outcomes.count('better'):,}",
+        worse=f"{outcomes.count('worse'):,}",
+        baseline=differences[0].baseline,
+    )
 
 
 def winner_of(paired: Paired, names: Sequence[str], alpha: float) -> str | None:
@@ -52,24 +65,22 @@ def winner_of(paired: Paired, names: Sequence[str], alpha: float) -> str | None:
     return names[int(best[0])] if len(best) == 1 else None
 
 
-def what_would_decide(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:
-    """Return what would decide between the best so far and its rivals; "" if it has none.
+def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:
+    """Return what would decide between the best so far and its rivals, or that there are none.
 
-    `differences` are those from the baseline on one metric.
+    `differences` are those from the baseline on one metric, of which no system is the best.
     """
-    winning = [row for row in differences if row.outcome == "better"]
-    rivals = [row.system for row in differences if row.changed and row.outcome == "can't tell"]
-    if winning:
-        leader = max(winning, key=lambda row: row.gain).system
-        rivals += [row.system for row in winning if row.system != leader]
-        meanwhile = f"use {leader}"
-    elif rivals:
-        leader = differences[0].baseline
-        meanwhile = f"keep {leader}"
-    if not rivals:
-        return ""
     metric, margin, n = differences[0].metric, differences[0].margin, len(paired.query_ids)
-    keys = [(rival, metric, leader) for rival in rivals]
+    leader, baseline = differences[0].baseline, differences[0].baseline
+    meanwhile, rivaling = f"keep {leader}", ["can't tell"]
+    better = [row for row in differences if row.outcome == "better"]
+    if better:
+        leader = max(better, key=lambda row: row.gain).system
+        meanwhile, rivaling = f"use {leader}", ["better", "alike", "can't tell"]
+    rivals = [row.system for row in differences if row.changed and row.outcome in rivaling]
+    keys = [(rival, metric, leader) for rival in rivals if rival != leader]
+    if not keys:
+        return "" if better else CHOICES["keep"].format(metric=metric, baseline=baseline)
     units = paired.units(keys)
     changes = Changes.seen(units, np.array([paired.widest(*key) for key in keys]))
     evenness = np.array([rival.evenness for rival in changes])

@@ -79,13 +79,11 @@ class Difference(Sentence):
     Attributes:
         n: how many questions have a score for both; the means are over these.
         difference: the mean of system minus baseline.
-        low: lower end of its interval, None where there is none, as is `high`. The intervals of
-            all systems hold together.
+        low, high: the ends of its interval, which holds together with those of other systems; None
+            where `note` says why there is none.
         wins: on how many questions the system is better, which may be lower.
-        detectable: the smallest true difference that this many questions would detect 80 % of the
-            time; None where too few changed, or there are too few to detect any.
-        margin: a difference too small to matter; 0 for none.
-        note: why there is no interval.
+        detectable: the smallest true difference that these questions would detect 80 % of the time;
+            None where too few changed.
     """
 
     system: str

@@ -37,7 +37,7 @@ _TOO_LARGE = 1e100  # its square is infinite
 class Paired:
     """The scores of several systems over the same questions, in the order of their ids.
 
-    `columns` has a (queries, systems) array of each metric, with NaN where there is no score.
+    `columns` has a (queries, systems) array of each metric, NaN where there is no score.
     """
 
     systems: tuple[str, ...]
@@ -119,13 +119,7 @@ def pair(
     metrics: Sequence[str] | None = None,
     clusters: str | None = None,
 ) -> Paired:
-    """Return the scores of several systems, paired by question.
-
-    Raises:
-        InvalidInput: the systems have different questions, no metric in common, or a score that
-            isn't finite.
-        UnknownMetric: a system has no scores by a metric that is wanted.
-    """
+    """Return the scores of several systems, paired by question; refuse those that can't be."""
     _check_same_questions(systems)
     names, notes = _metrics_of(systems, baseline, metrics)
     notes += scored_otherwise(systems)

@@ -27,8 +27,6 @@ Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 MOST_ITEMS = 3
 """How many retrieved passages of a worst question are shown."""
 
-_MOST_QUESTIONS = 100_000  # no larger number is named
-
 _FINDINGS = {
     "nothing": "{metric} can't be judged: {none}.",
     "count": "{metric} is {value}, must be {wanted}.",
@@ -51,7 +49,8 @@ _WANTED = {
 }
 _BOUND = " ({kind} {bound} with {confidence} confidence)"
 _OPEN = {
-    "limit": "{questions} can't tell.",
+    "at least": "{questions} can't tell.",
+    "at most": "{questions} can't tell.",
     "loss is clear": (
         "The {loss} is clear; whether it is more than {size}, {questions} can't tell."
     ),
@@ -60,8 +59,8 @@ _OPEN = {
     "some loss": "A {loss} of more than {size} can't be ruled out with {questions}.",
 }
 _WAYS_OUT = {
-    "questions": "Use {needed}.",
-    "questions or tolerance": "Use {needed}, or allow {decidable}.",
+    "questions": "Use about {needed}.",
+    "questions or tolerance": "Use about {needed}, or allow {decidable}.",
     "tolerance": "No number of questions rules out every {loss}: allow {decidable}.",
 }
 _MISSING = {
@@ -104,19 +103,15 @@ class Verdict(Sentence):
 
     Attributes:
         value: the mean now, over the queries compared, or the count.
-        baseline: the mean of the baseline over the same queries; None without one.
-        difference: the mean paired difference, now minus baseline; None without a baseline.
-        lower: one-sided lower bound of the difference, or of the mean if there is no baseline; None
-            where it isn't used or can't be given.
-        upper: the other one-sided bound. The one that lets a rule pass has the rule's confidence,
-            the one that lets it fail that of `together` rules.
-        n: how many queries have a value, on both sides, of the `expected` ones.
-        covered: whether enough queries have a value.
-        together: how many rules, each counted once, it is corrected for.
+        baseline, difference: the mean of before over the same queries, and now minus before.
+        lower, upper: one-sided bounds of the difference, or without a baseline of the mean; None
+            where they aren't used. The one that lets a rule pass has the rule's confidence, the one
+            that lets it fail that of `together` rules.
+        n: how many queries have a value, on both sides, of the `expected` ones; whether these are
+            enough is `covered`.
         identical: whether all rankings are those of the baseline, so that no bound is needed.
-        needed: how many queries like these would pass an unchanged system 80 % of the time; None
-            where the verdict is clear, or no number would.
-        decidable: the smallest tolerance with which these queries would do so, likewise.
+        needed: how many queries like these would pass an unchanged system 80 % of the time.
+        decidable: the smallest tolerance with which these queries would do so.
         worst: the questions that count most against a rule that isn't kept.
     """
 
@@ -149,7 +144,7 @@ class Verdict(Sentence):
     def sentence(self) -> str:
         """What was found, what the rule wants, and where it is undecided, what would decide."""
         rule = self.rule
-        gain, loss = ("fall", "rise") if rule.lower_is_better else ("gain", "loss")
+        gain, loss = self._nouns
         a_value = "a value both now and in the baseline" if rule.baseline else "a value"
         fields = {
             "metric": self.metric,
@@ -162,7 +157,7 @@ class Verdict(Sentence):
             "size": given(abs(rule.tolerance)),
             "gain": gain,
             "loss": loss,
-            "needed": self._needed_in_words,
+            "needed": two_digits_up(self.needed or 0),
             "decidable": rounded_up(self.decidable or 0.0, 2),
             "n": f"{self.n:,}",
             "expected": questions(self.expected),
@@ -200,17 +195,13 @@ class Verdict(Sentence):
 
     @property
     def _open(self) -> str:
-        if not self.rule.baseline:
-            return "limit"
         best = self.lower if self.rule.lower_is_better else self.upper
-        if self.rule.tolerance > 0 and self.rule.improvement(best or 0.0) < 0:
+        if self._wanted == "some loss" and self.rule.improvement(best or 0.0) < 0:
             return "loss is clear"
         return self._wanted
 
     @property
     def _way_out(self) -> list[str]:
-        if self._open in ("limit", "loss is clear"):
-            return []
         if self.needed is not None:
             return [_WAYS_OUT["questions" if self.decidable is None else "questions or tolerance"]]
         if self.decidable is not None and not self.rule.tolerance:
@@ -222,12 +213,6 @@ class Verdict(Sentence):
         if self.n >= self.expected:
             return "runs"
         return "few" if self.covered else "too few"
-
-    @property
-    def _needed_in_words(self) -> str:
-        if (self.needed or 0) > _MOST_QUESTIONS:
-            return f"more than {_MOST_QUESTIONS:,}"
-        return f"about {two_digits_up(self.needed or 0)}"
 
     def _number(self, value: float | int) -> str:
         """Return a count in full, or a score in the digits that n carries, told from a limit."""
@@ -241,13 +226,14 @@ class Verdict(Sentence):
         texts = [score(abs(difference), limit, digits_of(self.n)) for limit in limits]
         return max(texts, key=len)
 
+    @property
+    def _nouns(self) -> tuple[str, str]:
+        return ("fall", "rise") if self.rule.lower_is_better else ("gain", "loss")
+
     def _noun(self, difference: float) -> str:
         if abs(difference) <= NOISE:
             return ""
-        is_gain = self.rule.improvement(difference) > 0
-        if self.rule.lower_is_better:
-            return "fall" if is_gain else "rise"
-        return "gain" if is_gain else "loss"
+        return self._nouns[self.rule.improvement(difference) < 0]
 
     def _change(self, difference: float) -> str:
         noun = self._noun(difference)
