@@ -201,58 +201,11 @@ class TestVerdicts:
         # binomial(200, 0.8) lies between 0.70 and 0.89 in 99.9 % of cases
         assert 0.70 <= np.mean(passed) <= 0.89
 
-    def test_no_number_shows_a_gain_if_nothing_changed(self) -> None:
-        verdict = verdict_of([0.5, 0.6], [0.5, 0.5], "ndcg@10 >= baseline + 0.01")
-        assert (verdict.outcome, verdict.needed) == ("inconclusive", None)
-        assert verdict.sentence.endswith(
-            "(2 questions). A gain of at least 0.01 isn't shown with 2 questions."
-        )
-
-    def test_where_a_loss_is_clear_no_number_for_an_unchanged_system_is_named(self) -> None:
-        # 10 of 50 lose 0.5: between -0.153 and -0.052
-        verdict = verdict_of([0.0] * 10 + [0.5] * 40, [0.5] * 50, "ndcg@10 >= baseline - 0.1")
-        assert (verdict.outcome, verdict.needed, verdict.decidable) == ("inconclusive", None, None)
-        assert verdict.sentence.endswith(
-            " The loss is clear; whether it is more than 0.1, 50 questions can't tell."
-        )
-
-    def test_nothing_shows_that_an_unchanged_system_lost_nothing(self) -> None:
-        # a quarter of a change by 1 in 200¼: variance ¼ / 199¼ = 0.001255, share 0.001248, M² =
-        # (0.251 + 2) / (0.250 + 2) = 1.0006; error √((0.251 + 2.001) / 202 / 201) = 0.007448,
-        # chance √0.251 / 202 = 0.002480: 1.652470 × 0.007448 + 0.841621 × 0.002480 = 0.0144
-        verdict = verdict_of([0.5] * 200, [0.5] * 200, "ndcg@10 >= baseline")
-        assert verdict.sentence.endswith(
-            " A loss can't be ruled out with 200 questions. No number of questions rules out every "
-            "loss: allow 0.02."
-        )
-
-    def test_no_tolerance_is_proposed_that_nobody_would_have(self) -> None:
-        # of 5: variance ¼ / 4¼ = 0.0588, share 0.0476, M² = 1.0250: error √(2.344 / 7 / 6) =
-        # 0.2362, chance √0.2941 / 7 = 0.0775; 1.9432 × 0.2362 + 0.8416 × 0.0775 = 0.52
-        verdict = verdict_of([0.5] * 5, [0.5] * 5)
-        assert verdict.decidable is None
-        assert verdict.sentence.endswith(
-            "A loss of more than 0.02 can't be ruled out with 5 questions. Use about 940."
-        )
-
     def test_no_bound_lies_beyond_what_the_metric_allows(self) -> None:
         # plain t of two differences at 99.99 %: t(0.9999; 1) = 3183 standard errors
         # two of 0.5 may be of a mean of 0 or of 1
         verdict = verdict_of([0.6, 0.9], [0.5, 0.5], "ndcg@10 >= baseline at 99.99%")
         assert (verdict.lower, verdict.upper) == pytest.approx((-1.0, 1.0), abs=1e-4)
-
-    def test_a_number_that_nobody_would_label_isnt_named(self) -> None:
-        # at 100,000 it is near 2.486475 × √(0.0588 / 100,000) = 0.0019
-        verdict = verdict_of([0.5] * 5, [0.5] * 5, "ndcg@10 >= baseline - 0.0015")
-        assert verdict.sentence.endswith("Use more than 100,000.")
-
-    def test_of_several_rules_a_bound_has_at_least_the_confidence_asked(self) -> None:
-        before = Scores(list(map(str, range(50))), {"mrr": [0.5] * 50, "ap": [0.5] * 50})
-        rules = ["mrr >= baseline - 0.02", "ap >= baseline - 0.03"]
-        first, _ = check_rules(before, rules, baseline=before)
-        # error √(2 / 52 / 51) = 0.027462, t(0.95; 51) = 1.675285
-        assert "no change (at worst a loss of 0.05 with 95 % confidence)" in first.sentence
-        assert -first.lower < first.upper  # type: ignore[operator]
 
     @pytest.mark.parametrize(
         ("rule", "outcome"),

@@ -293,7 +293,7 @@ def _report(comparison: Comparison) -> m.Report:
     systems = [system_of(comparison.reported[name], name) for name in comparison.names]
     metrics, primary = list(comparison.metric_names), comparison.primary
     decision = with_failures(comparison.sentences, systems, primary)
-    how = (_HOW_TOGETHER if len(comparison.differences) > 1 else _HOW).format(
+    how = (_HOW_TOGETHER if len(comparison.names) > 2 else _HOW).format(
         confidence=percent(comparison.confidence), metric=primary, systems=f"{len(systems):,}"
     )
     tables = [_table(comparison, metric) for metric in metrics]

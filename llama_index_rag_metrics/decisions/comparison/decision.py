@@ -27,7 +27,7 @@ CHOICES = {
         "the time; until there are more, {meanwhile}."
     ),
     "unknown": "Not enough questions to choose: until there are more, {meanwhile}.",
-    "keep": "None is better than {baseline} on {metric}: keep {baseline}.",
+    "keep": "No system is better than {baseline} on {metric}: keep {baseline}.",
 }
 
 
