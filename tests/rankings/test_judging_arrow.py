@@ -14,7 +14,7 @@ from support.frames import TEXTS, frame_of
 from support.strategies import Query, queries
 
 from llama_index_rag_metrics import Relevance
-from llama_index_rag_metrics.rankings.judging import hashes
+from llama_index_rag_metrics.rankings.judging import arrow, hashes
 from llama_index_rag_metrics.rankings.judging.arrow import judge_table
 from llama_index_rag_metrics.rankings.judging.hashes import HashedLists
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
@@ -61,10 +61,9 @@ def test_whatever_the_hash(batch: list[Query], n_bits: int, shift: int, large: b
 
     theirs = judge([query.relevance for query in batch], [query.ranking for query in batch])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashes.IdLists, "hashed", property(poor))
+        patch.setattr(arrow.IdLists, "hashed", property(poor))
         if large:  # the ways of lists too large for the others
             patch.setattr(hashes, "_FEW", 0)
-            patch.setattr(hashes, "_SHORT", 0)
             patch.setattr(hashes, "_MOST_FILLED", 0)
         assert_same_bits(judge_table(frame_of(batch)), theirs)
 

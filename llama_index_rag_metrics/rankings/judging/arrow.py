@@ -1,24 +1,26 @@
 """Judging from columns, by 64-bit hashes of ids, with the same result as `judge` of lists.
 
-What hashes can't decide (two ids of one hash), and groups, goes through `judge`.
+What hashes can't decide (two ids of one hash), groups and spans go through `judge`, row by row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import Span, read_span
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, none_of_them
+from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
 from llama_index_rag_metrics.runtime.lazy import Lazy
 
-from . import hashes
 from .beside import SPANS, TOKENS, check_tokens
+from .hashes import HashedLists
 from .judged import JudgedRankings, grades_best_first
 from .lists import judge
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 else:
     pl, pa = Lazy("polars"), Lazy("pyarrow")
+
+Values = TypeVar("Values", IntArray, FloatArray)
 
 QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
 GRADES, WEIGHTS, RETRIEVED_TOKENS = "grades", "facet_weights", "retrieved_tokens"
@@ -38,157 +42,270 @@ FIELDS = {TOKENS: (RETRIEVED_TOKENS,), SPANS: (EXPECTED_SPANS, RETRIEVED_SPANS)}
 
 def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row."""
-    columns = [RETRIEVED, EXPECTED, *(name for need in needs for name in FIELDS[need])]
+    columns = [RETRIEVED, EXPECTED]
+    for need in needs:
+        columns += FIELDS[need]
     for column in columns:
-        hashes.check_column(frame, column)
-    if SPANS in needs or _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, needs)
-    try:
-        return _judge_hashed(frame, needs)
-    except hashes.Collision:
-        return _judge_rows(frame, needs)
+        if column not in frame.columns:
+            raise InvalidInput("table", frame.columns, f"a column {column}")
+    tokens = None
+    if TOKENS in needs:
+        tokens = _read_tokens(frame)
+    if SPANS not in needs and not _is_grouped(frame):
+        try:
+            return _judge_hashed(frame, tokens)
+        except Collision:
+            pass
+    return _judge_rows(frame, needs)
 
 
-def _judge_hashed(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
-    expected, retrieved = (hashes.IdLists.read(frame, name) for name in (EXPECTED, RETRIEVED))
+def _is_grouped(frame: pl.DataFrame) -> bool:
+    dtype = frame[EXPECTED].dtype
+    return isinstance(dtype, pl.List) and isinstance(dtype.inner, pl.List)
+
+
+def _judge_hashed(frame: pl.DataFrame, tokens: IntArray | None) -> JudgedRankings:
+    expected, retrieved = IdLists.read(frame, EXPECTED), IdLists.read(frame, RETRIEVED)
     grade = _read_grades(frame, expected)
     retrieved, expected = retrieved.distinct(), expected.distinct(grade)
     grade = expected.kept(grade)
     position, label = retrieved.find(expected)
-    tokens = retrieved.kept(_read_tokens(frame)) if TOKENS in needs else None
     return JudgedRankings(
         depth=retrieved.counts,
         item_query=retrieved.query[position],
-        item_rank=retrieved.rank(position),
+        item_rank=position - retrieved.hashed.begin[retrieved.query[position]] + 1,
         item_grade=grade[label],
         judged_grade=grades_best_first(grade, expected.counts),
         judged_offset=np.concatenate([[0], np.cumsum(expected.counts)]),
-        tokens=tokens,
+        tokens=None if tokens is None else retrieved.kept(tokens),
     )
 
 
-def _read_grades(frame: pl.DataFrame, judged: hashes.IdLists) -> FloatArray:
+class Collision(Exception):
+    """Two ids of one hash."""
+
+
+@dataclass(eq=False)
+class IdLists:
+    """A column of lists of ids, flat."""
+
+    ids: pl.Series
+    query: IntArray
+    counts: IntArray
+    copies: IntArray = field(default_factory=none_of_them)
+
+    @classmethod
+    def read(cls, frame: pl.DataFrame, column: str) -> IdLists:
+        lists = _as_lists(frame[column])
+        if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
+            lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
+        if not isinstance(lists.dtype, pl.List) or lists.dtype.inner.is_nested():
+            raise InvalidInput(f"column {column}", lists.dtype, "a list of ids in every row")
+        counts = _lengths(lists)
+        ids = lists.filter(pl.Series(counts > 0)).explode()
+        query = np.repeat(np.arange(len(lists)), counts)
+        if ids.null_count():
+            row = _row_name(frame, int(query[int(ids.is_null().arg_max() or 0)]))
+            raise InvalidInput(f"{column} of {row}", None, "a list of ids, without None")
+        return cls(_comparable(ids, column), query, counts)
+
+    @cached_property
+    def hashed(self) -> HashedLists:
+        return HashedLists(self.ids.hash().to_numpy(), self.counts)
+
+    def distinct(self, grade: FloatArray | None = None) -> IdLists:
+        """The lists without copies, which must have the grade of what they repeat."""
+        copies, earlier = self.hashed.repeats()
+        if not len(copies):
+            return self
+        self._check_same(copies, self, earlier)
+        if grade is not None and (wrong := np.flatnonzero(grade[copies] != grade[earlier])).size:
+            item = self.ids[int(copies[wrong[0]])]
+            remedy = "Keep one of its grades."
+            raise InvalidInput("expected_ids", item, "one grade for each id", remedy)
+        positions = np.delete(np.arange(len(self.query)), copies)
+        counts = self.counts - np.bincount(self.query[copies], minlength=len(self.counts))
+        return IdLists(self.ids.gather(positions), self.query[positions], counts, copies)
+
+    def kept(self, values: Values) -> Values:
+        """What belongs to the members that are left of those that were read."""
+        return np.delete(values, self.copies) if len(self.copies) else values
+
+    def find(self, wanted: IdLists) -> tuple[IntArray, IntArray]:
+        """The positions of the wanted members, in order, and of each one's equal in `wanted`."""
+        if len(self.ids) and len(wanted.ids) and self.ids.dtype != wanted.ids.dtype:
+            raise mixed_id_types(map(str, (wanted.ids.dtype, self.ids.dtype)))
+        position, equal = self.hashed.find(wanted.hashed)
+        self._check_same(position, wanted, equal)
+        return position, equal
+
+    def _check_same(self, positions: IntArray, others: IdLists, equals: IntArray) -> None:
+        """Equal hashes must stand for equal ids of the same query."""
+        if not len(positions):  # nor can ids of two types be compared
+            return
+        same_query = np.array_equal(self.query[positions], others.query[equals])
+        if not same_query or not (self.ids.gather(positions) == others.ids.gather(equals)).all():
+            raise Collision
+
+
+def _comparable(ids: pl.Series, column: str) -> pl.Series:
+    """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
+    if isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
+        return ids.cast(pl.String)
+    if not ids.dtype.is_integer():
+        return ids
+    numbers = ids.cast(pl.Int64, strict=False)
+    if numbers.null_count():
+        item = ids[int(numbers.is_null().arg_max() or 0)]
+        expected = "ids from -2**63 to 2**63 - 1"
+        raise InvalidInput(f"column {column}", item, expected, "Convert both columns to texts.")
+    return numbers
+
+
+def _as_lists(column: pl.Series) -> pl.Series:
+    """A column whose arrays of one length, if it has such, are lists."""
+    return column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+
+
+def _lengths(lists: pl.Series) -> IntArray:
+    if lists.null_count() == len(lists):  # of any type, such as Null
+        return np.zeros(len(lists), np.int64)
+    return np.asarray(lists.list.len().fill_null(0).to_numpy(), np.int64)
+
+
+def _check_lengths(
+    frame: pl.DataFrame, column: str, counts: IntArray, wanted: IntArray, what: str
+) -> None:
+    """Refuse a row whose list has another length than wanted."""
+    if (unequal := counts != wanted).any():
+        row = int(unequal.argmax())
+        argument = f"{column} of {_row_name(frame, row)}"
+        raise InvalidInput(argument, int(counts[row]), f"{wanted[row]} {what}")
+
+
+def _row_name(frame: pl.DataFrame, row: int) -> str:
+    return f"question {frame[QUERY_ID][row]!r}" if QUERY_ID in frame.columns else f"row {row}"
+
+
+def _read_grades(frame: pl.DataFrame, judged: IdLists) -> FloatArray:
     """(judgements,) the grade of every expected id, 1 in rows without grades."""
+    grade = np.ones(len(judged.ids))
     if GRADES not in frame.columns or frame[GRADES].null_count() == len(frame):
-        return np.ones(len(judged.ids))
-    grades = hashes.as_lists(frame[GRADES])
+        return grade
+    grades = _as_lists(frame[GRADES])
     if grades.dtype == pl.List(pl.Null):
         grades = grades.cast(pl.List(pl.Float64))
     if not isinstance(grades.dtype, pl.List) or not grades.dtype.inner.is_numeric():
         raise InvalidInput(f"column {GRADES}", grades.dtype, "a list of numbers in every row")
-    n_given, is_given = grades.list.len().fill_null(0), grades.is_not_null().to_numpy()
-    counts = np.where(is_given, n_given, judged.counts)
-    hashes.check_lengths(frame, GRADES, counts, judged.counts, "grades, one for each expected id")
-    is_graded = np.repeat(is_given, judged.counts)
-    grade = np.ones(len(judged.ids))
-    numbers = grades.filter(n_given > 0).explode().cast(pl.Float64)
-    grade[is_graded] = numbers.fill_null(float("nan")).to_numpy()
+    is_given = grades.is_not_null().to_numpy()
+    counts = np.where(is_given, _lengths(grades), judged.counts)
+    _check_lengths(frame, GRADES, counts, judged.counts, "grades, one for each expected id")
+    numbers = grades.filter(pl.Series(is_given & (counts > 0))).explode().cast(pl.Float64)
+    grade[np.repeat(is_given, judged.counts)] = numbers.fill_null(float("nan")).to_numpy()
     if (wrong := np.flatnonzero(~(np.abs(grade) <= HIGHEST_GRADE))).size:
         item, row = int(wrong[0]), int(judged.query[wrong[0]])
-        argument = f"grade of {judged.ids[item]!r} in {hashes.row_name(frame, row)}"
+        argument = f"grade of {judged.ids[item]!r} in {_row_name(frame, row)}"
         expected = f"a finite number of at most {HIGHEST_GRADE:g}"
         raise InvalidInput(argument, float(grade[item]), expected)
     return grade
 
 
-def _is_grouped(expected: pl.DataType) -> bool:
-    return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
-
-
-def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
-    relevance: list[Any] = frame[EXPECTED].to_list()
-    is_grouped = _is_grouped(frame[EXPECTED].dtype)
-    if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
-        if is_grouped:
-            remedy = f"Leave {GRADES} out, or null: groups are binary."
-            raise InvalidInput("table", f"groups and {GRADES}", f"groups or {GRADES}", remedy)
-        for row, grades in enumerate(frame[GRADES].to_list()):
-            if grades is not None and relevance[row] is not None:
-                relevance[row] = dict(zip(relevance[row], grades, strict=True))
-    elif is_grouped and WEIGHTS in frame.columns:
-        for row, weights in enumerate(frame[WEIGHTS].to_list()):
-            if weights is not None and relevance[row] is not None:
-                relevance[row] = _weighted(frame, row, relevance[row], weights)
-    retrieved = [ids or [] for ids in frame[RETRIEVED].to_list()]
-    tokens: list[Any] = [None] * len(frame)
-    spans: list[Any] = [None] * len(frame)
-    if TOKENS in needs:
-        _read_tokens(frame)
-        tokens = [row or [] for row in hashes.as_lists(frame[RETRIEVED_TOKENS]).to_list()]
-    if SPANS in needs:
-        if is_grouped:
-            expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
-            raise InvalidInput(f"column {EXPECTED}", "groups", expected)
-        spans = _read_spans(frame, RETRIEVED_SPANS, retrieved)
-        ids = [[] if labels is None else list(labels) for labels in relevance]
-        for row, places in enumerate(_read_spans(frame, EXPECTED_SPANS, ids)):
-            if relevance[row] is not None:
-                spans_by_id = {
-                    item: span for item, span in zip(ids[row], places, strict=True) if span
-                }
-                relevance[row] = Relevance(relevance[row], spans=spans_by_id)
-    rankings = [
-        Ranking(items, tokens=counts, spans=places)
-        for items, counts, places in zip(retrieved, tokens, spans, strict=True)
-    ]
-    return judge(relevance, rankings, needs)
-
-
-def _weighted(
-    frame: pl.DataFrame, row: int, groups: list[list[str]], weights: list[float]
-) -> Relevance:
-    if len(weights) != len(groups):
-        expected = f"{len(groups)} weights, one for each group"
-        raise InvalidInput(f"{WEIGHTS} of {hashes.row_name(frame, row)}", len(weights), expected)
-    names = [str(number) for number in range(len(groups))]
-    facets = dict(zip(names, groups, strict=True))
-    return Relevance(facets=facets, weights=dict(zip(names, weights, strict=True)))
-
-
-def _read_spans(
-    frame: pl.DataFrame, column: str, ids: Sequence[Sequence[str]]
-) -> list[list[Span | None]]:
-    """Of each row the place of every id, None where it isn't known."""
-    rows: list[list[Span | None]] = []
-    for row, (items, places) in enumerate(zip(ids, frame[column].to_list(), strict=True)):
-        row_places = [None] * len(items) if places is None else list(places)
-        if len(row_places) != len(items):
-            argument = f"{column} of {hashes.row_name(frame, row)}"
-            raise InvalidInput(argument, len(row_places), f"{len(items)} places, one for each id")
-        pairs = zip(items, row_places, strict=True)
-        may_be_empty = column == RETRIEVED_SPANS
-        rows.append([_read_place(item, place, may_be_empty) for item, place in pairs])
-    return rows
-
-
-_SOURCE_FIELDS = ("source", "document", "document_id")
-
-
-def _read_place(item: str, place: Any, may_be_empty: bool) -> Span | None:
-    if isinstance(place, Mapping):
-        sources = [place[name] for name in _SOURCE_FIELDS if name in place]
-        edges = [place[name] for name in ("start", "end") if name in place]
-        place = (*sources, *edges)
-    if place is None or (isinstance(place, tuple) and None in place):
-        return None
-    return read_span(item, place, may_be_empty=may_be_empty)
-
-
 def _read_tokens(frame: pl.DataFrame) -> IntArray:
     """(retrieved,) the tokens of every retrieved item of a table, copies included."""
-    lists = hashes.as_lists(frame[RETRIEVED_TOKENS])
+    lists = _as_lists(frame[RETRIEVED_TOKENS])
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     if inner is None or not (inner.is_integer() or inner == pl.Null):
         expected = "a list of whole numbers in every row"
         raise InvalidInput(f"column {RETRIEVED_TOKENS}", lists.dtype, expected)
-    counts = hashes.list_lengths(frame, RETRIEVED_TOKENS)
-    n_ids = hashes.list_lengths(frame, RETRIEVED)
+    counts, n_ids = _lengths(lists), _lengths(_as_lists(frame[RETRIEVED]))
     expected = "numbers, one for each retrieved id"
-    hashes.check_lengths(frame, RETRIEVED_TOKENS, counts, n_ids, expected)
+    _check_lengths(frame, RETRIEVED_TOKENS, counts, n_ids, expected)
     numbers = lists.filter(pl.Series(counts > 0)).explode()
     if numbers.null_count():
         raise InvalidInput(f"column {RETRIEVED_TOKENS}", None, "a number for each retrieved id")
     return check_tokens(np.asarray(numbers.cast(pl.Int64).to_numpy(), np.int64))
+
+
+def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
+    labels, is_grouped = frame[EXPECTED].to_list(), _is_grouped(frame)
+    ids = [[] if row is None else row for row in frame[RETRIEVED].to_list()]
+    grades, weights = _column(frame, GRADES), _column(frame, WEIGHTS)
+    tokens, spans = _column(frame, RETRIEVED_TOKENS), [None] * len(frame)
+    places: list[Any] = [None] * len(frame)
+    if is_grouped and any(row is not None for row in grades):
+        remedy = f"Leave {GRADES} out, or null: groups are binary."
+        raise InvalidInput("table", f"groups and {GRADES}", f"groups or {GRADES}", remedy)
+    if SPANS in needs:
+        if is_grouped:
+            expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
+            raise InvalidInput(f"column {EXPECTED}", "groups", expected)
+        spans = _read_spans(frame, RETRIEVED_SPANS, ids)
+        places = _read_spans(frame, EXPECTED_SPANS, [row or [] for row in labels])
+    relevance: list[Relevance | None] = []
+    rankings: list[Ranking] = []
+    for row, expected_ids in enumerate(labels):
+        counts = (tokens[row] or []) if TOKENS in needs else None
+        rankings.append(Ranking(ids[row], tokens=counts, spans=spans[row]))
+        if expected_ids is None:
+            relevance.append(None)
+        elif is_grouped:
+            relevance.append(_grouped(frame, row, expected_ids, weights[row]))
+        else:
+            relevance.append(_labelled(expected_ids, grades[row], places[row]))
+    return judge(relevance, rankings, needs)
+
+
+def _column(frame: pl.DataFrame, name: str) -> list[Any]:
+    return _as_lists(frame[name]).to_list() if name in frame.columns else [None] * len(frame)
+
+
+def _labelled(
+    ids: Sequence[str], grades: Sequence[float] | None, places: Sequence[Span | None] | None
+) -> Relevance:
+    labels: Any = ids if grades is None else dict(zip(ids, grades, strict=True))
+    if places is None:
+        return Relevance(labels)
+    spans = {item: span for item, span in zip(ids, places, strict=True) if span is not None}
+    return Relevance(labels, spans=spans)
+
+
+def _grouped(
+    frame: pl.DataFrame, row: int, groups: list[list[str]], weights: list[float] | None
+) -> Relevance:
+    if weights is None:
+        return Relevance(groups=groups)
+    if len(weights) != len(groups):
+        expected = f"{len(groups)} weights, one for each group"
+        raise InvalidInput(f"{WEIGHTS} of {_row_name(frame, row)}", len(weights), expected)
+    names = list(map(str, range(len(groups))))
+    facets, weight_of = (
+        dict(zip(names, groups, strict=True)),
+        dict(zip(names, weights, strict=True)),
+    )
+    return Relevance(facets=facets, weights=weight_of)
+
+
+def _read_spans(frame: pl.DataFrame, column: str, ids: Sequence[Sequence[str]]) -> list[Any]:
+    """Of each row the place of every id, None where it isn't known."""
+    rows = _column(frame, column)
+    may_be_empty = column == RETRIEVED_SPANS
+    for row, items in enumerate(ids):
+        places = [None] * len(items) if rows[row] is None else rows[row]
+        if len(places) != len(items):
+            argument = f"{column} of {_row_name(frame, row)}"
+            raise InvalidInput(argument, len(places), f"{len(items)} places, one for each id")
+        pairs = zip(items, places, strict=True)
+        rows[row] = [_read_place(item, place, may_be_empty) for item, place in pairs]
+    return rows
+
+
+def _read_place(item: str, place: Any, may_be_empty: bool) -> Span | None:
+    if isinstance(place, Mapping):
+        names = ("source", "document", "document_id", "start", "end")
+        place = tuple(place[name] for name in names if name in place)
+    if place is None or (isinstance(place, tuple) and None in place):
+        return None
+    return read_span(item, place, may_be_empty=may_be_empty)
 
 
 def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
@@ -203,6 +320,7 @@ def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """An Arrow table as Polars holds it."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     unreadable = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)

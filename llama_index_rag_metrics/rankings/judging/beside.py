@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 TOKENS, SPANS = "tokens", "spans"
 
-_ROOM = 2**63
+_LINE = 2**63
+"""Characters on the line of all documents: a place on it is a whole number of 64 bits."""
 
 
 def needs_of(metrics: Iterable[object]) -> frozenset[str]:
@@ -31,9 +32,7 @@ def needs_of(metrics: Iterable[object]) -> frozenset[str]:
 
 def compute_arguments(metric: object, ranking: Ranking) -> dict[str, Any]:
     """What `metric.compute` is given of a ranking beside its ids."""
-    needs = needs_of([metric])
-    columns = {TOKENS: ranking.tokens, SPANS: ranking.spans}
-    return {f"retrieved_{name}": values for name, values in columns.items() if name in needs}
+    return {f"retrieved_{name}": getattr(ranking, name) for name in needs_of([metric])}
 
 
 def ids_of(ranking: RankingLike) -> Sequence[str]:
@@ -69,11 +68,10 @@ def token_counts(
         if tokens is None:
             texts = getattr(ranking, "texts", None)
             if texts is None:
-                expected = "the tokens or the texts of what was retrieved"
                 remedy = (
                     "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
                 )
-                raise _lacking(TOKENS, query, query_ids, ids, expected, remedy)
+                raise _lacking(TOKENS, "tokens or the texts", remedy, query, query_ids, ids)
             counter = counter or TokenCounter.of(tokenizer)
             tokens = counter.count(texts)
         counts.extend(first_of_each(ids, tokens))
@@ -87,29 +85,22 @@ def check_tokens(counts: IntArray) -> IntArray:
 
 
 def _lacking(
-    what: str, query: int, query_ids: Sequence[str] | None, ids: object, expected: str, remedy: str
+    name: str, what: str, remedy: str, query: int, query_ids: Sequence[str] | None, ids: object
 ) -> InvalidInput:
     query_id = query if query_ids is None else query_ids[query]
-    return InvalidInput(f"ranking of question {query_id!r}", ids, expected, remedy, lacks=what)
+    expected = f"the {what} of what was retrieved"
+    return InvalidInput(f"ranking of question {query_id!r}", ids, expected, remedy, lacks=name)
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedSpans:
-    """Where what was expected and what was retrieved is, on one line of all documents.
+    """Where what was expected and what was retrieved is, on one line of all documents."""
 
-    Attributes:
-        query: (spans,) position of the query.
-        start: (spans,) the first character, ascending; documents lie one after another.
-        end: (spans,) the character after the last.
-        rank: (spans,) the rank of a retrieved item; 0 for expected passages.
-        grade: (spans,) the grade of an expected passage; 0 for retrieved items.
-    """
-
-    query: IntArray
-    start: IntArray
-    end: IntArray
-    rank: IntArray
-    grade: FloatArray
+    query: IntArray  # (spans,) of each span
+    start: IntArray  # (spans,) the first character, ascending; documents lie one after another
+    end: IntArray  # (spans,) the character after the last
+    rank: IntArray  # (spans,) the rank of a retrieved item; 0 for expected passages
+    grade: FloatArray  # (spans,) the grade of an expected passage; 0 for retrieved items
     _covered: dict[object, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -124,48 +115,35 @@ class JudgedSpans:
         Raises:
             InvalidInput: a ranking has no spans, or a span's end is before its start.
         """
-        documents: dict[tuple[int, str], int] = {}
-        rows: list[tuple[int, int, int, int, int, float]] = []
-
-        def add(query: int, span: Span, rank: int, grade: float) -> None:
-            source, start, end = span
-            if not 0 <= start <= end <= LONGEST:
-                expected = "a first character from 0 on, and an end that isn't before it"
-                raise InvalidInput("span", tuple(span), f"{expected}, at most {LONGEST:,}")
-            document = documents.setdefault((query, source), len(documents))
-            rows.append((query, document, start, end, rank, grade))
-
+        spans: list[Span] = []
+        numbers: list[tuple[int, int, float]] = []  # query, rank, grade
         for query, (labels, ranking) in enumerate(zip(relevance, rankings, strict=True)):
-            ids, spans = ids_of(ranking), getattr(ranking, "spans", None)
-            if spans is None and len(ids):
-                what, remedy = "the spans of what was retrieved", "Give Ranking(ids, spans=...)."
-                raise _lacking(SPANS, query, query_ids, ids, what, remedy)
-            judged = Relevance() if labels is None else Relevance(labels)
+            ids, retrieved = ids_of(ranking), getattr(ranking, "spans", None)
+            if retrieved is None and len(ids):
+                remedy = "Give Ranking(ids, spans=...)."
+                raise _lacking(SPANS, "spans", remedy, query, query_ids, ids)
+            judged = Relevance(() if labels is None else labels)
             for item, span in (judged.spans or {}).items():
-                add(query, span, 0, judged.grades[item])
-            for rank, place in enumerate(first_of_each(ids, spans or ()), 1):
+                spans.append(span)
+                numbers.append((query, 0, judged.grades[item]))
+            for rank, place in enumerate(first_of_each(ids, retrieved or ()), 1):
                 if place is not None:
-                    add(query, place, rank, 0.0)
-        *numbers, grade = np.array(rows, np.float64).reshape(-1, 6).T
-        query_, document, start, end, rank_ = (column.astype(np.int64) for column in numbers)
-        room = int(end.max(initial=0)) + 1
-        if len(documents) * room >= _ROOM:
-            expected = f"at most {_ROOM // room:,} documents of such a length"
-            raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
-        start, end = document * room + start, document * room + end
+                    spans.append(place)
+                    numbers.append((query, rank, 0.0))
+        query_of, rank_of, grade = np.array(numbers, np.float64).reshape(-1, 3).T
+        start, end = _on_one_line(spans, query_of)
         order = np.argsort(start)
-        return cls(query_[order], start[order], end[order], rank_[order], grade[order])
+        query_of, rank_of = query_of.astype(np.int64), rank_of.astype(np.int64)
+        return cls(query_of[order], start[order], end[order], rank_of[order], grade[order])
 
     def reranked(self, rank: IntArray, begin: IntArray) -> JudgedSpans:
         """The spans for (retrieved,) new ranks, 0 for none, and where each query's items begin."""
         new = np.zeros(len(self.rank), np.int64)
-        items = np.flatnonzero(self.rank)
+        items = np.flatnonzero(self.is_retrieved)
         new[items] = rank[begin[self.query[items]] + self.rank[items] - 1]
-        positions = np.flatnonzero((self.rank == 0) | (new > 0))
-        columns = {
-            name: getattr(self, name)[positions] for name in ("query", "start", "end", "grade")
-        }
-        return replace(self, **columns, rank=new[positions])
+        is_left = ~self.is_retrieved | (new > 0)
+        query, grade = self.query[is_left], self.grade[is_left]
+        return JudgedSpans(query, self.start[is_left], self.end[is_left], new[is_left], grade)
 
     @cached_property
     def is_retrieved(self) -> BoolArray:
@@ -183,3 +161,24 @@ class JudgedSpans:
             covered = np.bincount(self.query[counted], length, n_queries)
             self._covered[key] = covered.astype(np.int64)
         return self._covered[key]
+
+
+def _on_one_line(spans: Sequence[Span], query: FloatArray) -> tuple[IntArray, IntArray]:
+    """(spans,) the starts and ends of spans whose documents lie one after another, by query."""
+    place = np.array([span[1:] for span in spans], np.float64).reshape(-1, 2)
+    wrong = np.flatnonzero(
+        (place[:, 0] < 0) | (place[:, 1] < place[:, 0]) | (place[:, 1] > LONGEST)
+    )
+    if len(wrong):
+        expected = "a first character from 0 on, and an end that isn't before it"
+        raise InvalidInput("span", spans[wrong[0]], f"{expected}, at most {LONGEST:,}")
+    number: dict[tuple[float, str], int] = {}
+    pairs = zip(query.tolist(), spans, strict=True)
+    documents = [number.setdefault((row, span[0]), len(number)) for row, span in pairs]
+    start, end = place.astype(np.int64).T
+    room = int(end.max(initial=0)) + 1
+    if len(number) * room >= _LINE:
+        expected = f"at most {_LINE // room:,} documents of such a length"
+        raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
+    begin = np.array(documents, np.int64) * room
+    return begin + start, begin + end

@@ -31,44 +31,26 @@ Cutoff: TypeAlias = "int | TokenBudget"
 
 @dataclass(frozen=True, eq=False)
 class JudgedRankings:
-    """The judged result of a batch of queries, one or a million.
+    """The judged result of a batch of queries, one or a million."""
 
-    Attributes:
-        depth: (queries,) how many distinct items were retrieved.
-        item_query: (items,) position of the query of every retrieved item that has a judgement.
-        item_rank: (items,) its rank from 1; the items are sorted by query, then rank.
-        item_grade: (items,) its grade, 0 and negative ones included.
-        judged_grade: (judgements,) all grades of a query, retrieved or not, best first.
-        judged_offset: (queries + 1,) where each query's grades begin in `judged_grade`.
-        group_query: (groups,) position of the query of every group of alternatives.
-        group_weight: (groups,) how much the group counts where groups are weighted.
-        group_name: (groups,) the name of a facet, "" where it has none.
-        pair_group: (pairs,) a group, and
-        pair_item: (pairs,) one of its retrieved items; sorted by group, then rank.
-        member_group: (members,) a group, and
-        member_item: (members,) the number of one of its items, retrieved or not; a query's numbers
-            follow the ids, descending, as trec_eval and ndeval break ties.
-        member_grade: (members,) its grade.
-        tokens: (retrieved,) the length in tokens of every distinct item, or None if not asked for.
-        spans: where expected and retrieved items are, or None if not asked for.
-    """
-
-    depth: IntArray
-    item_query: IntArray
-    item_rank: IntArray
-    item_grade: FloatArray
-    judged_grade: FloatArray
-    judged_offset: IntArray
-    group_query: IntArray = field(default_factory=none_of_them)
+    depth: IntArray  # (queries,) how many distinct items were retrieved
+    item_query: IntArray  # (items,) the query of every retrieved item that has a judgement
+    item_rank: IntArray  # (items,) its rank from 1; items are sorted by query, then rank
+    item_grade: FloatArray  # (items,) its grade, 0 and negative ones included
+    judged_grade: FloatArray  # (judgements,) all grades of a query, retrieved or not, best first
+    judged_offset: IntArray  # (queries + 1,) where each query's grades begin in `judged_grade`
+    group_query: IntArray = field(default_factory=none_of_them)  # (groups,) the group's query
     group_weight: FloatArray = field(default_factory=lambda: np.array([]))
-    group_name: Sequence[str] = ()
-    pair_group: IntArray = field(default_factory=none_of_them)
-    pair_item: IntArray = field(default_factory=none_of_them)
-    member_group: IntArray = field(default_factory=none_of_them)
+    group_name: Sequence[str] = ()  # (groups,) the name of a facet, "" where it has none
+    pair_group: IntArray = field(default_factory=none_of_them)  # (pairs,) a group, and
+    pair_item: IntArray = field(default_factory=none_of_them)  # one of its items, by group, rank
+    member_group: IntArray = field(default_factory=none_of_them)  # (members,) a group, and
+    # one of its items, retrieved or not, by a number: a query's numbers follow the ids, descending,
+    # as trec_eval and ndeval break ties
     member_item: IntArray = field(default_factory=none_of_them)
     member_grade: FloatArray = field(default_factory=lambda: np.array([]))
-    tokens: IntArray | None = None
-    spans: JudgedSpans | None = None
+    tokens: IntArray | None = None  # (retrieved,) of every distinct item, or None if not asked for
+    spans: JudgedSpans | None = None  # where expected and retrieved items are, or None likewise
     _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -77,19 +59,33 @@ class JudgedRankings:
         return len(self.depth)
 
     @cached_property
-    def judged_query(self) -> IntArray:
-        """(judgements,) position of the query of every judgement."""
-        return np.repeat(np.arange(len(self)), self.n_judged)
-
-    @cached_property
     def n_judged(self) -> IntArray:
         """(queries,) how many items are judged, retrieved or not."""
         return self.judged_offset[1:] - self.judged_offset[:-1]
 
     @cached_property
+    def judged_query(self) -> IntArray:
+        """(judgements,) the query of every judgement."""
+        return np.repeat(np.arange(len(self)), self.n_judged)
+
+    @cached_property
     def n_gaining(self) -> IntArray:
         """(queries,) how many items have a grade above 0, retrieved or not."""
         return self.count_judgements(None)
+
+    @cached_property
+    def retrieved_query(self) -> IntArray:
+        """(retrieved,) the query of every retrieved item."""
+        return np.repeat(np.arange(len(self)), self.depth)
+
+    @cached_property
+    def item_place(self) -> IntArray:
+        """(items,) position among the retrieved of every item that has a judgement."""
+        return np.asarray(self._begin[self.item_query] + self.item_rank - 1, np.int64)
+
+    @cached_property
+    def _begin(self) -> IntArray:
+        return np.cumsum(self.depth) - self.depth
 
     def count_judgements(self, lowest: float | None, below: float | None = math.inf) -> IntArray:
         """(queries,) how many grades are from `lowest` (None: above 0) to under `below`."""
@@ -103,53 +99,59 @@ class JudgedRankings:
             view = self._views[cutoff, min_grade] = self._view(cutoff, min_grade)
         return view
 
-    @cached_property
-    def retrieved_query(self) -> IntArray:
-        """(retrieved,) position of the query of every retrieved item."""
-        return np.repeat(np.arange(len(self)), self.depth)
+    def _view(self, cutoff: Cutoff | None, min_grade: float | None) -> Hits:
+        last = self.n_fitting(cutoff) if isinstance(cutoff, TokenBudget) else cutoff
+        is_counted = _reaches(self.item_grade, min_grade)
+        if last is not None:
+            is_counted &= _is_within(self.item_query, self.item_rank, last)
+        item = np.flatnonzero(is_counted)
+        query, rank, grade = self.item_query[item], self.item_rank[item], self.item_grade[item]
+        return Hits(len(self), query, rank, grade, self, last, min_grade, item)
 
-    @cached_property
-    def item_place(self) -> IntArray:
-        """(items,) position among the retrieved of every item that has a judgement."""
-        begin = np.cumsum(self.depth) - self.depth
-        return np.asarray(begin[self.item_query] + self.item_rank - 1, np.int64)
-
-    def only(self, kept: BoolArray) -> JudgedRankings:
-        """The rankings as if only these of the (retrieved,) items had been; ranks close up."""
-        query = self.retrieved_query
-        rank = np.zeros(len(query), np.int64)
-        rank[kept] = _ordinal(query[kept])
-        begin = np.cumsum(self.depth) - self.depth
-        is_left = kept[self.item_place]
-        in_pairs = is_left[self.pair_item]
-        position = np.cumsum(is_left) - 1
-        return replace(
-            self,
-            depth=np.bincount(query[kept], minlength=len(self)),
-            item_query=self.item_query[is_left],
-            item_rank=rank[self.item_place[is_left]],
-            item_grade=self.item_grade[is_left],
-            pair_group=self.pair_group[in_pairs],
-            pair_item=position[self.pair_item[in_pairs]],
-            tokens=None if self.tokens is None else self.tokens[kept],
-            spans=None if self.spans is None else self.spans.reranked(rank, begin),
+    def groups_at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> GroupHits:
+        """The retrieved members of groups within a cutoff; without groups, one group per item."""
+        hits = self.at(cutoff, min_grade)
+        n_groups = np.bincount(self.group_query, minlength=len(self))
+        weight = np.bincount(self.group_query, self.group_weight, minlength=len(self))
+        is_hit = np.zeros(len(self.item_rank), np.bool_)
+        is_hit[hits.item] = True
+        pairs = np.flatnonzero(is_hit[self.pair_item])
+        item, group = self.pair_item[pairs], self.pair_group[pairs]
+        # the hits of queries without groups
+        ungrouped = np.flatnonzero(n_groups[hits.query] == 0)
+        return GroupHits(
+            n_queries=len(self),
+            query=np.concatenate([self.group_query[group], hits.query[ungrouped]]),
+            rank=np.concatenate([self.item_rank[item], hits.rank[ungrouped]]),
+            grade=np.concatenate([self.item_grade[item], hits.grade[ungrouped]]),
+            group=np.concatenate([group, len(self.group_query) + ungrouped]),
+            weight=np.concatenate([self.group_weight[group], np.ones(len(ungrouped))]),
+            n_groups=np.where(n_groups > 0, n_groups, hits.n_relevant),
+            total_weight=np.where(n_groups > 0, weight, hits.n_relevant),
+            hits=hits,
         )
+
+    def ideal(self, length: IntArray | int | None = None) -> Ranked:
+        """The best possible ranking of each query: its grades above 0, best first."""
+        lengths = self.n_judged
+        if length is not None:
+            lengths = np.minimum(lengths, length)
+        query = np.repeat(np.arange(len(self)), lengths)
+        rank = np.arange(1, len(query) + 1) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        grade = self.judged_grade[self.judged_offset[query] + rank - 1]
+        gains = grade > 0
+        return Ranked(len(self), query[gains], rank[gains], grade[gains])
 
     def n_fitting(self, budget: TokenBudget) -> IntArray:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
-        spent, begin = self._spent
-        end = np.searchsorted(spent, spent[begin] + budget.tokens, side="right") - 1
-        return np.asarray(np.minimum(end - begin, self.depth), np.int64)
-
-    @cached_property
-    def _spent(self) -> tuple[IntArray, IntArray]:
-        """The tokens of all items above each one, and where each query's items begin."""
         if self.tokens is None:
             expected = "the number of tokens of every retrieved passage"
             remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
             raise InvalidInput("tokens", None, expected, remedy, lacks="tokens")
-        spent = np.concatenate([[0], np.cumsum(self.tokens)])
-        return spent, np.cumsum(self.depth) - self.depth
+        spent_above = np.concatenate([[0], np.cumsum(self.tokens)])
+        limit = spent_above[self._begin] + budget.tokens
+        end = np.searchsorted(spent_above, limit, side="right") - 1
+        return np.asarray(np.minimum(end - self._begin, self.depth), np.int64)
 
     def coverage(
         self, cutoff: Cutoff | None, min_grade: float
@@ -161,75 +163,36 @@ class JudgedRankings:
         spans = self.spans
         if spans is None or (self.n_gaining.any() and spans.is_retrieved.all()):
             return None
+        last = self.at(cutoff, min_grade).cutoff
         is_expected = ~spans.is_retrieved & (spans.grade >= min_grade)
-        is_within = spans.is_retrieved & self._within(spans.query, spans.rank, self._ranks(cutoff))
+        is_within = spans.is_retrieved
+        if last is not None:
+            is_within = is_within & _is_within(spans.query, spans.rank, last)
         return (
             spans.cover(("expected", min_grade), is_expected, len(self)),
             spans.cover(("retrieved", cutoff), is_within, len(self)),
             spans.cover(("either", min_grade, cutoff), is_expected | is_within, len(self)),
         )
 
-    def _ranks(self, cutoff: Cutoff | None) -> IntArray | int | None:
-        """The rank within which items count: one for all queries, or (queries,)."""
-        return self.n_fitting(cutoff) if isinstance(cutoff, TokenBudget) else cutoff
-
-    def _within(
-        self, query: IntArray, rank: IntArray, last: IntArray | int | None
-    ) -> BoolArray | np.bool_:
-        """(items,) whether the rank is within the last that counts."""
-        if last is None:
-            return np.True_
-        return np.asarray(rank <= (last if isinstance(last, int) else last[query]), np.bool_)
-
-    def _view(self, cutoff: Cutoff | None, min_grade: float | None) -> Hits:
-        last = self._ranks(cutoff)
-        is_counted = _reaches(self.item_grade, min_grade)
-        is_counted &= self._within(self.item_query, self.item_rank, last)
-        item = np.flatnonzero(is_counted)
-        return Hits(
-            n_queries=len(self),
-            query=self.item_query[item],
-            rank=self.item_rank[item],
-            grade=self.item_grade[item],
-            judged=self,
-            cutoff=last,
-            min_grade=min_grade,
-            item=item,
+    def only(self, kept: BoolArray) -> JudgedRankings:
+        """The rankings as if only these of the (retrieved,) items had been; ranks close up."""
+        query = self.retrieved_query[kept]
+        rank = np.zeros(len(kept), np.int64)
+        rank[kept] = ordinal_of(query)
+        has_item = kept[self.item_place]
+        has_pair = has_item[self.pair_item]
+        new_item = np.cumsum(has_item) - 1
+        return replace(
+            self,
+            depth=np.bincount(query, minlength=len(self)),
+            item_query=self.item_query[has_item],
+            item_rank=rank[self.item_place[has_item]],
+            item_grade=self.item_grade[has_item],
+            pair_group=self.pair_group[has_pair],
+            pair_item=new_item[self.pair_item[has_pair]],
+            tokens=None if self.tokens is None else self.tokens[kept],
+            spans=None if self.spans is None else self.spans.reranked(rank, self._begin),
         )
-
-    def groups_at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> GroupHits:
-        """The retrieved members of groups within a cutoff; without groups, one group per item."""
-        hits = self.at(cutoff, min_grade)
-        grouped = np.bincount(self.group_query, minlength=len(self))
-        weight = np.bincount(self.group_query, self.group_weight, minlength=len(self))
-        rank, grade = self.item_rank[self.pair_item], self.item_grade[self.pair_item]
-        is_counted = _reaches(grade, min_grade)
-        is_counted &= self._within(self.item_query[self.pair_item], rank, hits.cutoff)
-        pairs = np.flatnonzero(is_counted)
-        ungrouped = np.flatnonzero(grouped[hits.query] == 0)
-        group = self.pair_group[pairs]
-        return GroupHits(
-            n_queries=len(self),
-            query=np.concatenate([self.group_query[group], hits.query[ungrouped]]),
-            rank=np.concatenate([rank[pairs], hits.rank[ungrouped]]),
-            grade=np.concatenate([grade[pairs], hits.grade[ungrouped]]),
-            group=np.concatenate([group, len(self.group_query) + ungrouped]),
-            weight=np.concatenate([self.group_weight[group], np.ones(len(ungrouped))]),
-            n_groups=np.where(grouped > 0, grouped, hits.n_relevant),
-            total_weight=np.where(grouped > 0, weight, hits.n_relevant),
-            hits=hits,
-        )
-
-    def ideal(self, length: IntArray | int | None = None) -> Ranked:
-        """The best possible ranking of each query: its grades above 0, best first."""
-        length_of = self.n_judged
-        if length is not None:
-            length_of = np.minimum(length_of, length)
-        query = np.repeat(np.arange(len(self)), length_of)
-        rank = np.arange(1, len(query) + 1) - np.repeat(np.cumsum(length_of) - length_of, length_of)
-        grade = self.judged_grade[self.judged_offset[query] + rank - 1]
-        is_counted = grade > 0
-        return Ranked(len(self), query[is_counted], rank[is_counted], grade[is_counted])
 
 
 @dataclass(eq=False)
@@ -254,7 +217,7 @@ class Ranked:
     @cached_property
     def ordinal(self) -> IntArray:
         """(items,) 1 for the query's first item, 2 for its second, and so on."""
-        return _ordinal(self.query)
+        return ordinal_of(self.query)
 
     @property
     def first(self) -> BoolArray:
@@ -269,20 +232,12 @@ class Ranked:
 
 @dataclass(eq=False)
 class Hits(Ranked):
-    """The hits of a batch of queries within a cutoff: what a formula reads.
-
-    Attributes:
-        judged: the judged rankings that this is a view of.
-        cutoff: the rank within which items count, one for all queries or (queries,) where it is
-            by tokens; None for whole rankings.
-        min_grade: the grade from which an item is relevant, or None for every grade above 0.
-        item: (hits,) position of each hit among the judged items.
-    """
+    """The hits of a batch of queries within a cutoff: what a formula reads."""
 
     judged: JudgedRankings
-    cutoff: IntArray | int | None
-    min_grade: float | None
-    item: IntArray
+    cutoff: IntArray | int | None  # the last rank that counts; (queries,) where it is by tokens
+    min_grade: float | None  # from which an item is relevant, or None for every grade above 0
+    item: IntArray  # (hits,) position of each hit among the judged items
 
     @property
     def depth(self) -> IntArray:
@@ -292,8 +247,7 @@ class Hits(Ranked):
 
     @property
     def length(self) -> IntArray | int:
-        """The ranks that count: k, where missing ranks are non-relevant, or else those that are
-        there, by query."""
+        """The ranks that count: k, or (queries,) those that there are, where there is no k."""
         return self.judged.depth if self.cutoff is None else self.cutoff
 
     @cached_property
@@ -325,28 +279,21 @@ class Hits(Ranked):
 
 @dataclass(eq=False)
 class GroupHits(Ranked):
-    """The retrieved members of groups within a cutoff, sorted by group, then rank.
+    """The retrieved members of groups within a cutoff, by group, then rank.
 
     An item that is in several groups stands here once for each.
-
-    Attributes:
-        group: (items,) the group; each group's items stand together.
-        weight: (items,) the weight of the group.
-        n_groups: (queries,) how many groups the query has, found or not.
-        total_weight: (queries,) the weight of all its groups, found or not.
-        hits: the hits within the same cutoff, without regard to groups.
     """
 
-    group: IntArray
-    weight: FloatArray
-    n_groups: IntArray
-    total_weight: FloatArray
-    hits: Hits
+    group: IntArray  # (items,) each group's items stand together
+    weight: FloatArray  # (items,) of the group
+    n_groups: IntArray  # (queries,) how many groups the query has, found or not
+    total_weight: FloatArray  # (queries,) of all its groups, found or not
+    hits: Hits  # within the same cutoff, without regard to groups
 
     @cached_property
     def ordinal(self) -> IntArray:
         """(items,) 1 for the group's first retrieved item, 2 for its second, and so on."""
-        return _ordinal(self.group)
+        return ordinal_of(self.group)
 
     @property
     def n_found(self) -> IntArray:
@@ -354,7 +301,8 @@ class GroupHits(Ranked):
         return np.bincount(self.group)[self.group]
 
 
-def _ordinal(key: IntArray) -> IntArray:
+def ordinal_of(key: IntArray) -> IntArray:
+    """(items,) 1 for the first of equal neighbours, 2 for the second, and so on."""
     position = np.arange(len(key))
     begins = np.empty(len(key), np.bool_)
     begins[:1] = True
@@ -364,6 +312,10 @@ def _ordinal(key: IntArray) -> IntArray:
 
 def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
     return np.asarray(grade > 0 if min_grade is None else grade >= min_grade, np.bool_)
+
+
+def _is_within(query: IntArray, rank: IntArray, last: IntArray | int) -> BoolArray:
+    return np.asarray(rank <= (last if isinstance(last, int) else last[query]), np.bool_)
 
 
 def place_of(query: IntArray, rank: IntArray) -> IntArray:
@@ -381,18 +333,11 @@ def grades_best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class Selection:
-    """The retrieved items that count.
+    """The retrieved items that count."""
 
-    Attributes:
-        max_retrieved: only this many of each ranking, from its first on (trec_eval -M); None: all.
-        judged_only: of these only those with a grade of 0 or more; the ranks close up (trec_eval
-            -J; Sakai's condensed lists).
-        min_score: the retriever's score below which items were left out before judging.
-    """
-
-    max_retrieved: int | None = None
-    judged_only: bool = False
-    min_score: float | None = None
+    max_retrieved: int | None = None  # the first of each ranking (trec_eval -M); None: all
+    judged_only: bool = False  # of these those with a grade of 0 or more (trec_eval -J)
+    min_score: float | None = None  # below which items were left out before judging
 
     def __post_init__(self) -> None:
         check_min_score(self.min_score)
@@ -400,16 +345,16 @@ class Selection:
             check_integer("max_retrieved", self.max_retrieved, 1, "at least 1, or None for all")
 
     def of(self, judged: JudgedRankings) -> JudgedRankings:
+        """The rankings of the items that count."""
         if self.max_retrieved is None and not self.judged_only:
             return judged
-        query = judged.retrieved_query
-        is_counted = np.ones(len(query), np.bool_)
+        is_counted = np.ones(len(judged.retrieved_query), np.bool_)
         if self.max_retrieved is not None:
-            is_counted[is_counted] = _ordinal(query[is_counted]) <= self.max_retrieved
+            is_counted = ordinal_of(judged.retrieved_query) <= self.max_retrieved
         if self.judged_only:
-            counted = np.zeros(len(query), np.bool_)
-            counted[judged.item_place[judged.item_grade >= 0]] = True
-            is_counted &= counted
+            has_grade = np.zeros(len(is_counted), np.bool_)
+            has_grade[judged.item_place[judged.item_grade >= 0]] = True
+            is_counted &= has_grade
         return judged.only(is_counted)
 
 
