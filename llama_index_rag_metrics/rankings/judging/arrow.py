@@ -150,16 +150,16 @@ class IdLists:
 
 def _comparable(ids: pl.Series, column: str) -> pl.Series:
     """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
+    comparable: pl.Series = ids
     if isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
-        return ids.cast(pl.String)
-    if not ids.dtype.is_integer():
-        return ids
-    numbers = ids.cast(pl.Int64, strict=False)
-    if numbers.null_count():
-        item = ids[int(numbers.is_null().arg_max() or 0)]
-        expected = "ids from -2**63 to 2**63 - 1"
-        raise InvalidInput(f"column {column}", item, expected, "Convert both columns to texts.")
-    return numbers
+        comparable = ids.cast(pl.String)
+    if ids.dtype.is_integer():
+        comparable = ids.cast(pl.Int64, strict=False)
+        if comparable.null_count():
+            item = ids[int(comparable.is_null().arg_max() or 0)]
+            expected = "ids from -2**63 to 2**63 - 1"
+            raise InvalidInput(f"column {column}", item, expected, "Convert both columns to texts.")
+    return comparable
 
 
 def _as_lists(column: pl.Series) -> pl.Series:

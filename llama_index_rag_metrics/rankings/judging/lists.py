@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain, compress, count
 from numbers import Integral
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
 from .judged import JudgedRankings, grades_best_first
-
-Judgements: TypeAlias = Mapping[str, float]
 
 _FEW = 4
 """Up to this many found items, looking each one up in the list is faster than a pass over it."""
@@ -70,139 +68,111 @@ def _judge_ids(
     item_position: list[int] = []
     item_grade: list[float] = []
     grouped: list[tuple[int, Relevance, list[str]]] = []
-    for judgements, retrieved in zip(relevance, rankings, strict=True):
+    for labels, retrieved in zip(relevance, rankings, strict=True):
         ranking = retrieved if type(retrieved) is list else _read_ranking(ids_of(retrieved))
-        grades = groups = None
+        graded: Relevance | None = None
         try:
             members = set(ranking)
-            if type(judgements) is list:
-                "".join(judgements)  # the quickest way to see that all are strings
-                judged = set(judgements)
+            if type(labels) is list:
+                "".join(labels)  # the quickest way to see that all are strings
+                judged = set(labels)
             else:
-                grades, groups = _read_judgements(judgements)
-                judged = set(grades)
-        except TypeError:
-            # ids that aren't all strings are rare: asking each id first takes half as long again
-            # on every query
-            members, grades, groups = _read_both(judgements, ranking)
-            judged = set(grades)
+                graded = _read_labels(labels)
+                judged = set(graded.grades)
+        except TypeError:  # ids that aren't all strings are rare: asking each id first costs half
+            graded = _read_labels(labels)
+            judged, members = set(graded.grades), _read_members(ranking)
         if None in members:
             raise InvalidInput("retrieved_ids", ranking, "a list of ids, without None")
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
-        retrieved_and_judged: Collection[str] = members & judged
-        depth.append(len(ranking))
-        n_judged.append(len(judged))
-        n_found.append(len(retrieved_and_judged))
-        if not retrieved_and_judged:
+        items: Collection[str] = members & judged
+        if not items:
             _check_types(judged, ranking)
-        elif len(retrieved_and_judged) <= _FEW:
-            for item in retrieved_and_judged:
+        elif len(items) <= _FEW:
+            for item in items:
                 item_position.append(ranking.index(item))
         else:
-            positions = list(compress(count(), map(retrieved_and_judged.__contains__, ranking)))
-            retrieved_and_judged = [ranking[position] for position in positions]
+            positions = list(compress(count(), map(items.__contains__, ranking)))
+            items = [ranking[position] for position in positions]
             item_position += positions
-        is_graded.append(grades is not None)
-        if grades is not None:
+        depth.append(len(ranking))
+        n_judged.append(len(judged))
+        n_found.append(len(items))
+        is_graded.append(graded is not None)
+        if graded is not None:
+            grades = graded.grades
             judged_grade += grades.values()
-            item_grade += [grades[item] for item in retrieved_and_judged]
-        if groups is not None:
-            grouped.append((len(depth) - 1, groups, ranking))
-    item_grades = _fill(item_grade, is_graded, n_found)
-    judged_grades = _fill(judged_grade, is_graded, n_judged)
-    query_place = np.arange(len(depth)) << _PLACE
-    place = np.repeat(query_place, np.array(n_found, np.int64)) + np.array(item_position, np.int64)
+            item_grade += [grades[item] for item in items]
+            if graded.alternatives is not None:
+                grouped.append((len(depth) - 1, graded, ranking))
+    query_place = np.repeat(np.arange(len(depth)) << _PLACE, n_found)
+    place = query_place + np.array(item_position, np.int64)
     order = np.argsort(place)
     place = place[order]
     return JudgedRankings(
         depth=np.array(depth, np.int64),
         item_query=place >> _PLACE,
         item_rank=(place & _POSITION) + 1,
-        item_grade=item_grades[order],
-        judged_grade=grades_best_first(judged_grades, n_judged),
+        item_grade=_fill(item_grade, is_graded, n_found)[order],
+        judged_grade=grades_best_first(_fill(judged_grade, is_graded, n_judged), n_judged),
         judged_offset=np.cumsum([0, *n_judged]),
         **_groups(grouped, place),
     )
 
 
+_last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
+
+
 def judge_one(
-    relevance: RelevanceLike | None,
+    labels: RelevanceLike | None,
     ranking: Sequence[str] | None,
     tokens: Sequence[int] | None = None,
     spans: Sequence[Span | None] | None = None,
 ) -> JudgedRankings:
-    """Judge a batch of one, remembering the last few: the metrics of one query share the work."""
+    """Judge a batch of one, remembering the last: the metrics of one query share the work."""
     if ranking is None:
         raise InvalidInput("retrieved_ids", None, "ids, [] where nothing was retrieved")
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
-    judgements = relevance
-    if judgements is not None and not _is_plain(judgements):
-        judgements = as_relevance(judgements)
-    columns = {TOKENS: tokens, SPANS: spans}
-    needs = [name for name, values in columns.items() if values is not None]
-    if needs:
-        return judge([judgements], [Ranking(ids, tokens=tokens, spans=spans)], needs)
-    key: Any = judgements and tuple(judgements)
-    if isinstance(judgements, Relevance):
-        grades, groups = tuple(judgements.grades.items()), judgements.alternatives
-        key = grades, groups, judgements.weights, judgements.facet_names
-    case = _Case((key, tuple(ids)))
-    case.relevance, case.ids = judgements, ids
-    try:
-        return _judge_remembered(case)
-    except TypeError:
-        # an id that can't be hashed can't be remembered either: judging says which one it is
-        return judge([judgements], [ids])
+    if tokens is not None or spans is not None:
+        columns = {TOKENS: tokens, SPANS: spans}
+        needs = [name for name, values in columns.items() if values is not None]
+        return judge([labels], [Ranking(ids, tokens=tokens, spans=spans)], needs)
+    if type(labels) is not list and labels is not None:
+        labels = as_relevance(labels)
+    last_labels, last_ids, last_judged = _last[0]
+    if last_judged is not None and type(labels) is type(last_labels):
+        with suppress(ValueError):  # of arrays among the ids, which aren't compared to one truth
+            if ids == last_ids and labels == last_labels:
+                return last_judged
+    judged = judge([labels], [ids])
+    if isinstance(labels, Relevance):
+        _last[0] = labels, [*ids], judged
+    elif labels is not None and not len(judged.group_query):  # a list in a list may change
+        _last[0] = [*labels], [*ids], judged
+    return judged
 
 
-class _Case(tuple[object, ...]):
-    """What tells cases apart, as a tuple: hashed and compared without Python code."""
-
-    relevance: RelevanceLike | None
-    ids: Sequence[str]
-
-
-@lru_cache(maxsize=8)
-def _judge_remembered(case: _Case) -> JudgedRankings:
-    return judge([case.relevance], [case.ids])
-
-
-def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
-    return type(relevance) is list and bool(relevance) and _are_texts(relevance)
-
-
-def _are_texts(ids: Iterable[Any]) -> bool:
-    try:
-        "".join(ids)
-    except TypeError:
-        return False
-    return True
-
-
-def _read_judgements(judgements: RelevanceLike | None) -> tuple[Judgements, Relevance | None]:
-    if judgements is None:
-        return {}, None
-    relevance = as_relevance(judgements)
+def _read_labels(labels: RelevanceLike | None) -> Relevance:
+    relevance = Relevance() if labels is None else as_relevance(labels)
     _check_types(relevance.grades)
-    return relevance.grades, None if relevance.alternatives is None else relevance
+    return relevance
 
 
 def _read_ranking(ranking: Any) -> list[str]:
     if not has_order(ranking):
-        remedy = "Write one id as ['id']." if isinstance(ranking, str) else ""
-        if isinstance(ranking, Mapping):
+        remedy = ""
+        if isinstance(ranking, str):
+            remedy = "Write one id as ['id']."
+        elif isinstance(ranking, Mapping):
             remedy = "read_run({query id: {id: score}}) orders ids by their scores."
         raise InvalidInput("retrieved_ids", ranking, "a list of ids, best first", remedy)
     return list(ranking)
 
 
-def _read_both(
-    relevance: RelevanceLike | None, ranking: list[str]
-) -> tuple[set[str], Judgements, Relevance | None]:
-    judgements, groups = _read_judgements(relevance)
+def _read_members(ranking: list[str]) -> set[str]:
     try:
-        return set(ranking), judgements, groups
+        return set(ranking)
     except TypeError as error:
         remedy = "The id of a node is node.node_id."
         raise InvalidInput("retrieved_ids", ranking, "a list of ids", remedy) from error
@@ -210,18 +180,22 @@ def _read_both(
 
 def _check_types(*sides: Iterable[object]) -> None:
     """Ids of different types could never match: 1 is never "1"."""
-    if all(map(_are_texts, sides)):
-        return
-    if len(id_kinds(chain(*sides))) > 1:
-        raise mixed_id_types({type(item).__name__ for item in chain(*sides)})
+    types = set(map(type, chain(*sides)))
+    if len(types) > 1 and len(id_kinds(chain(*sides))) > 1:
+        raise mixed_id_types(kind.__name__ for kind in types)
 
 
 def id_kinds(ids: Iterable[object]) -> set[type]:
     """The types of ids; all whole numbers are of one, and all texts."""
-    return {
-        next((kind for kind in (str, Integral) if issubclass(type_, kind)), type_)
-        for type_ in set(map(type, ids))
-    }
+    kinds: set[type] = set()
+    for type_of_id in set(map(type, ids)):
+        if issubclass(type_of_id, str):
+            kinds.add(str)
+        elif issubclass(type_of_id, Integral):
+            kinds.add(Integral)
+        else:
+            kinds.add(type_of_id)
+    return kinds
 
 
 def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> FloatArray:
@@ -236,34 +210,33 @@ def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray
     """The groups of a batch, as fields of `JudgedRankings`; `place` holds those of its items."""
     if not grouped:
         return {}
-    query: list[int] = []
-    weight: list[float] = []
-    name: list[str] = []
+    query_of: list[int] = []
+    weights: list[float] = []
+    names: list[str] = []
     pairs: list[tuple[int, int]] = []
-    members: list[tuple[int, int]] = []
-    member_grade: list[float] = []
+    members: list[tuple[int, int, float]] = []
     n_items = 0
-    for query_number, relevance, ranking in grouped:
-        position = {item: rank for rank, item in enumerate(ranking)}
+    for query, relevance, ranking in grouped:
+        groups = relevance.alternatives or ()
+        place_in_all = {item: (query << _PLACE) + rank for rank, item in enumerate(ranking)}
         number = {item: n for n, item in enumerate(sorted(relevance, reverse=True), n_items)}
         n_items += len(number)
-        for group in relevance.alternatives or ():
-            retrieved = sorted(position[item] for item in group if item in position)
-            pairs += [(len(query), (query_number << _PLACE) + rank) for rank in retrieved]
-            members += [(len(query), number[item]) for item in group]
-            member_grade += [relevance.grades[item] for item in group]
-            query.append(query_number)
-        weight += relevance.weights or ()
-        name += relevance.facet_names or [""] * len(relevance.alternatives or ())
+        for group_number, group in enumerate(groups, len(query_of)):
+            retrieved = filter(place_in_all.__contains__, group)
+            pairs += [(group_number, at) for at in sorted(map(place_in_all.__getitem__, retrieved))]
+            members += [(group_number, number[item], relevance.grades[item]) for item in group]
+        query_of += [query] * len(groups)
+        weights += relevance.weights or ()
+        names += relevance.facet_names or [""] * len(groups)
     pair_group, pair_place = np.array(pairs, np.int64).reshape(-1, 2).T
-    member_group, member_item = np.array(members, np.int64).reshape(-1, 2).T
+    member_group, member_item, member_grade = np.array(members, np.float64).reshape(-1, 3).T
     return {
-        "group_query": np.array(query, np.int64),
-        "group_weight": np.array(weight),
-        "group_name": name,
+        "group_query": np.array(query_of, np.int64),
+        "group_weight": np.array(weights),
+        "group_name": names,
         "pair_group": pair_group,
         "pair_item": np.searchsorted(place, pair_place),
-        "member_group": member_group,
-        "member_item": member_item,
-        "member_grade": np.array(member_grade, np.float64),
+        "member_group": member_group.astype(np.int64),
+        "member_item": member_item.astype(np.int64),
+        "member_grade": member_grade.copy(),
     }
