@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llama_index_rag_metrics import EvaluationResults, Run, Scores, Sweep
-from llama_index_rag_metrics.decisions.sweeps.configuration import Configuration
+from llama_index_rag_metrics.decisions.sweeps.choice import Configuration
 from llama_index_rag_metrics.rankings.run import Ranking
 
 

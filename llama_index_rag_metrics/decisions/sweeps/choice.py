@@ -2,27 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
-from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
+from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores.scores import listed_means
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, number_clusters
 from llama_index_rag_metrics.statistics.resampling import NOISE
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, not_beaten, shortfalls
 
-from .configuration import SAVINGS, Configuration, Cost, saves
+Cost: TypeAlias = Literal["tokens", "p95"]
+
+SAVINGS: Mapping[Cost, float] = {"tokens": 0.05, "p95": 0.5}
+"""The least share of a cost that counts as saved: a p95 differs much from run to run."""
+
+
+def saves(cost: Cost, more: float, less: float) -> bool:
+    """Whether one cost is lower than another by a share that counts."""
+    return less < more * (1 - SAVINGS[cost])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Configuration(Sentence):
+    """One configuration of a sweep.
+
+    Attributes:
+        name: its parameters as a text, such as "chunk_size=128, top_k=5".
+        params: its parameters.
+        results: of its evaluation; None where there was none.
+        error: why it can't be compared with the others; "" where it can.
+        texts: parameter to its value as a text, without a secret.
+        depth: how much of a ranking the metric that decides reads; None for all of it.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    results: EvaluationResults | None = None
+    error: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    depth: int | TokenBudget | None = None
+
+    def __str__(self) -> str:
+        means = "" if self.results is None else listed_means(self.results.scores.means)
+        return f"{self.name}: {'; '.join(filter(None, (means, self.error)))}"
+
+    def mean(self, metric: str) -> float | None:
+        """The mean on a metric; None where there is none."""
+        return None if self.results is None else system_of(self.results).mean(metric)
+
+    @cached_property
+    def tokens(self) -> float | None:
+        """The mean tokens of a question, as deep as the metric reads; None if not counted."""
+        return None if self.results is None else mean_tokens(self.results.run, self.depth)
+
+    @cached_property
+    def p95(self) -> float | None:
+        """The seconds in which 95 % of the questions were answered; None if they weren't timed."""
+        latency = None if self.results is None else self.results.run.latency
+        return None if latency is None else latency.p95
+
+
+def mean_tokens(run: Run, depth: int | TokenBudget | None) -> float | None:
+    """The mean tokens of a question, copies dropped, of so much of each ranking.
+
+    None where they weren't counted. Failed questions are left out: they have nothing to read.
+    """
+    answered = [ranking for ranking in run.every_ranking if ranking.error is None]
+    if not answered or any(ranking.tokens is None for ranking in answered):
+        return None
+    return float(np.mean([_tokens_of(ranking, depth) for ranking in answered]))
+
+
+def _tokens_of(ranking: Ranking, depth: int | TokenBudget | None) -> int:
+    costs: dict[str, int] = {}
+    for item, tokens in zip(ranking.ids, ranking.tokens or (), strict=True):
+        costs.setdefault(item, tokens)
+    tokens_read = 0
+    for rank, tokens in enumerate(costs.values(), 1):
+        if isinstance(depth, int) and rank > depth:
+            break
+        if isinstance(depth, TokenBudget) and tokens_read + tokens > depth.tokens:
+            break
+        tokens_read += tokens
+    return tokens_read
 
 
 class Choice(Sequence[Configuration]):
-    """Configurations in the order of the grid, and what these questions show of them."""
+    """Configurations in the order of the grid, and what these questions show of them.
+
+    All but `failed` and `winner` is about those that were evaluated, on the metric that decides,
+    the first.
+    """
 
     def __init__(
         self,
@@ -34,13 +116,10 @@ class Choice(Sequence[Configuration]):
     ) -> None:
         self._configurations = tuple(configurations)
         self.metric_names = tuple(metric_names)
+        self.primary = self.metric_names[0]
         self.confidence = confidence
         self.tolerance = margin_of(self.primary, tolerance, "tolerance")
-
-    @property
-    def primary(self) -> str:
-        """The metric that decides."""
-        return self.metric_names[0]
+        self._sign = -1.0 if lower_is_better(self.primary) else 1.0
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -59,36 +138,30 @@ class Choice(Sequence[Configuration]):
 
     @cached_property
     def finished(self) -> list[Configuration]:
-        """The configurations that were evaluated, and have a mean on the metric that decides."""
-        return [
-            configuration
-            for configuration in self
-            if not configuration.error and configuration.mean(self.primary) is not None
-        ]
+        """The configurations that were evaluated, and have a mean."""
+        evaluated = [configuration for configuration in self if not configuration.error]
+        return [point for point in evaluated if point.mean(self.primary) is not None]
 
     @property
     def failed(self) -> list[Configuration]:
-        """The configurations without results or without a value on the metric that decides."""
+        """The configurations without results, or without a mean."""
         finished = set(self.finished)
         return [configuration for configuration in self if configuration not in finished]
 
     @cached_property
     def not_beaten(self) -> tuple[Configuration, ...]:
-        """The winner, or those that no other one is shown to beat, on the metric that decides.
+        """The winner, or those that no other one is shown to beat.
 
         Whichever is truly the best is among them in at least `confidence` of sweeps.
         """
         if len(self.finished) < 2:
             return tuple(self.finished)
-        positions = not_beaten(self._scores, **self._limits)
-        return tuple(self.finished[position] for position in positions)
+        return tuple(self.finished[n] for n in not_beaten(self._scores, **self._limits))
 
     @property
     def winner(self) -> Configuration | None:
         """The configuration that is shown to beat all others; None if none is, or if one failed."""
-        if self.failed:
-            return None
-        return self.leader
+        return None if self.failed else self.leader
 
     @property
     def leader(self) -> Configuration | None:
@@ -100,11 +173,8 @@ class Choice(Sequence[Configuration]):
     @cached_property
     def within(self) -> tuple[Configuration, ...]:
         """The configurations that are shown to be at most `tolerance` worse than the best one."""
-        return tuple(
-            configuration
-            for configuration in self.finished
-            if self.at_most_worse(configuration) <= self.tolerance
-        )
+        bounds = {point: self.at_most_worse(point) for point in self.finished}
+        return tuple(point for point in self.finished if bounds[point] <= self.tolerance)
 
     @cached_property
     def recommended(self) -> Configuration | None:
@@ -114,32 +184,26 @@ class Choice(Sequence[Configuration]):
         fewer by less than 5 %, or a p95 lower by less than half, isn't cheaper. Where none is shown
         to be within, the safest choice is the best mean, the first of `ranked`.
         """
-        candidates = set(self.within)
-        if self.is_same:
-            candidates = set(self.finished)
+        candidates = set(self.finished if self.is_same else self.within)
         for cost in self.costs:
             amounts = {candidate: getattr(candidate, cost) for candidate in candidates}
             lowest = min(amounts.values(), default=0.0)
-            candidates -= {
-                candidate for candidate in amounts if saves(cost, amounts[candidate], lowest)
-            }
+            candidates = {point for point in amounts if not saves(cost, amounts[point], lowest)}
         for configuration in self.ranked:
             if configuration in candidates:
                 return configuration
         return None
 
     def at_most_worse(self, configuration: Configuration) -> float:
-        """How much worse than the best one a configuration is, at most, on the metric that decides.
+        """How much worse than the best one a configuration is, at most, whichever that is.
 
-        Whichever the best one is; 0 for the winner. The bounds of all configurations hold together
-        in at least `confidence` of sweeps (Hsu's multiple comparisons with the best), so that one
-        may be picked by its cost. Infinite with fewer than two queries, or clusters.
+        0 for the winner. The bounds of all configurations hold together in at least `confidence` of
+        sweeps (Hsu's multiple comparisons with the best), so that one may be picked by its cost.
+        Infinite with fewer than two queries, or clusters.
         """
         if configuration not in self._bounds:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
-        if configuration is self.leader:
-            return 0.0
-        return self._bounds[configuration]
+        return 0.0 if configuration is self.leader else self._bounds[configuration]
 
     @cached_property
     def ranked(self) -> list[Configuration]:
@@ -157,25 +221,18 @@ class Choice(Sequence[Configuration]):
     @property
     def costs(self) -> list[Cost]:
         """The costs that are known of every evaluated configuration."""
-        return [
-            cost
-            for cost in SAVINGS
-            if all(getattr(configuration, cost) is not None for configuration in self.finished)
-        ]
+        return [cost for cost in SAVINGS if None not in {getattr(p, cost) for p in self.finished}]
 
     def common_mean(self, configuration: Configuration) -> float:
-        """The mean on the metric that decides over the questions that all have a value for.
-
-        NaN where there is no such question.
-        """
-        return self._sign * self._common_means[configuration]
+        """The mean over the questions that all have a value for; NaN without any."""
+        return self._sign * exact_mean(self._scores[:, self.finished.index(configuration)])
 
     def interval(self, configuration: Configuration) -> MeanInterval:
-        """The interval of a configuration's mean on the metric that decides, with `confidence`."""
+        """The interval of a configuration's mean, with `confidence`."""
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
-        scores = configuration.results.scores
-        return scores.intervals(confidence=self.confidence)[self.primary]
+        intervals = configuration.results.scores.intervals(confidence=self.confidence)
+        return intervals[self.primary]
 
     @property
     def n_questions(self) -> int:
@@ -187,8 +244,7 @@ class Choice(Sequence[Configuration]):
         """Whether two configurations or more score the same on two questions or more."""
         if len(self.finished) < 2 or self.n_questions < 2:
             return False
-        spread = self._scores.max(axis=1) - self._scores.min(axis=1)
-        return bool((spread <= NOISE).all())
+        return bool((np.ptp(self._scores, axis=1) <= NOISE).all())
 
     @property
     def questions_needed(self) -> int | None:
@@ -196,9 +252,7 @@ class Choice(Sequence[Configuration]):
 
         None where one is, or no number would.
         """
-        if self.within:
-            return None
-        return self._shortfalls.queries
+        return None if self.within else self._shortfalls.queries
 
     @property
     def all_results(self) -> dict[str, EvaluationResults]:
@@ -208,14 +262,14 @@ class Choice(Sequence[Configuration]):
     @property
     def results(self) -> dict[str, EvaluationResults]:
         """The same of those that were evaluated, and can be compared."""
-        names = {configuration.name for configuration in self.finished}
-        return {name: results for name, results in self.all_results.items() if name in names}
+        return {point.name: self.all_results[point.name] for point in self.finished}
 
-    @property
-    def _sign(self) -> float:
-        if lower_is_better(self.primary):
-            return -1.0
-        return 1.0
+    @cached_property
+    def question_clusters(self) -> IntArray | None:
+        """The number of each such question's conversation; None where each is alone."""
+        if not self.finished or self._paired.clusters is None:
+            return None
+        return number_clusters(self._paired.clusters[self._is_common].tolist())
 
     @cached_property
     def _paired(self) -> Paired:
@@ -234,13 +288,6 @@ class Choice(Sequence[Configuration]):
         """(queries, finished configurations) scores where all have one; more is better."""
         common: FloatArray = self._paired.columns[self.primary][self._is_common]
         return self._sign * common
-
-    @cached_property
-    def question_clusters(self) -> IntArray | None:
-        """The number of each such question's conversation; None where each is alone."""
-        if not self.finished or self._paired.clusters is None:
-            return None
-        return number_clusters(self._paired.clusters[self._is_common].tolist())
 
     @property
     def _limits(self) -> dict[str, Any]:
@@ -262,8 +309,3 @@ class Choice(Sequence[Configuration]):
         if not self.finished:
             return {}
         return dict(zip(self.finished, self._shortfalls.at_most.tolist(), strict=True))
-
-    @cached_property
-    def _common_means(self) -> dict[Configuration, float]:
-        means = [exact_mean(column) for column in self._scores.T]
-        return dict(zip(self.finished, means, strict=True))

@@ -75,17 +75,19 @@ def grid_points(grid: Grid) -> dict[str, GridPoint]:
         raise InvalidInput("grid", "nothing", "at least one configuration", _EXAMPLE)
     by_name: dict[str, GridPoint] = {}
     values: dict[tuple[str, str], GridValue] = {}
-    remedy = 'Tell values apart by names: {"splitter": {"a": ..., "b": ...}}.'
     for point in points:
         if point.name in by_name:
-            sentence = f"grid has two configurations called {point.name!r}."
-            raise InvalidInput("grid", point.name, sentence=sentence, remedy=remedy)
+            raise _same_names(f"configurations called {point.name!r}")
         by_name[point.name] = point
         for parameter, value in point.items():
             if not value.is_same(values.setdefault((parameter, value.text), value)):
-                sentence = f"grid has two values of {parameter!r} called {value.text!r}."
-                raise InvalidInput("grid", value.text, sentence=sentence, remedy=remedy)
+                raise _same_names(f"values of {parameter!r} called {value.text!r}")
     return by_name
+
+
+def _same_names(what: str) -> InvalidInput:
+    remedy = 'Tell values apart by names: {"splitter": {"a": ..., "b": ...}}.'
+    return InvalidInput("grid", what, sentence=f"grid has two {what}.", remedy=remedy)
 
 
 def _combinations(grid: Mapping[str, Any]) -> list[GridPoint]:

@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
-from llama_index_rag_metrics.report.model import Report
+from llama_index_rag_metrics.decisions.comparison.pairing import clusters_in_words
+from llama_index_rag_metrics.evaluation.evaluation_results import system_of
+from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+    Tone,
+)
+from llama_index_rag_metrics.report.numbers import (
+    counted,
+    mean_of,
+    percent,
+    questions,
+    rounded_up,
+    score,
+)
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.results_report import failures, glossary, remarks, unsaid
 
-from .choice import Choice
-from .sweep_report import sweep_report
-from .sweep_sentences import decision_in_words
+from .choice import Choice, Configuration
+from .sweep_sentences import costs_in_words, decision_in_words
+
+_DIGITS = 3
+_CONFIGURATIONS, _FAILED = "Configurations", "Failed"
+_HOW = (
+    "At most worse by: how far the true mean on {metric} may lie below the best configuration's; "
+    "all bounds hold at once with {confidence} confidence."
+)
+_LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
 
 class Sweep(Reportable, Choice):
@@ -48,7 +79,186 @@ class Sweep(Reportable, Choice):
 
     def report(self, *, full: bool = False) -> Report:
         """The decision, and every configuration with its quality and cost."""
-        return sweep_report(self)
+        systems = [system_of(results, name) for name, results in self.all_results.items()]
+        n_questions = len(_questions(systems, self.primary))
+        sizes = [
+            counted(len(self), "configuration", "configurations"),
+            questions(n_questions),
+            counted(len(self.metric_names), "metric", "metrics"),
+        ]
+        statements = self._statements()
+        notes = self._notes(n_questions)
+        return Report(
+            title=f"Sweep over {', '.join(self._parameters) or 'one configuration'}",
+            lead=", ".join(sizes),
+            decision=statements,
+            about=_about(systems),
+            sections=self._sections(),
+            failures=failures(systems),
+            notes=[*notes, *unsaid(remarks(systems), statements)],
+            glossary=glossary(self.metric_names),
+            metrics=self.metric_names,
+            primary=self.primary,
+            figures={"tradeoff": self._tradeoff},
+            records=self._records(),
+        )
 
     def __repr__(self) -> str:
         return f"<Sweep of {len(self)} configurations: {self.decision}>"
+
+    @property
+    def _parameters(self) -> list[str]:
+        return list(dict.fromkeys(name for configuration in self for name in configuration.params))
+
+    def _statements(self) -> list[Statement]:
+        tone: Tone = "open"
+        if self.failed:
+            tone = "alarm"
+        elif self.recommended is not None and len(self.finished) > 1:
+            tone = "best"
+        evidence = _FAILED if self.failed else _CONFIGURATIONS
+        statements = [Statement(self.decision, tone, evidence=evidence)]
+        if costs := costs_in_words(self):
+            statements.append(Statement(costs, evidence=_CONFIGURATIONS))
+        # who graded, or that labels don't fit, where it holds for all configurations
+        notes = [results.scores.label_notes for results in self.all_results.values()]
+        for note in notes[0] if notes else ():
+            if all(note in others for others in notes):
+                statements.append(Statement(f"{note}.", "alarm"))
+        return statements
+
+    def _notes(self, n_questions: int) -> list[str]:
+        notes = []
+        if self.finished and n_questions > self.n_questions:
+            missing = questions(n_questions - self.n_questions)
+            notes.append(_LEFT_OUT.format(questions=missing))
+        if self.question_clusters is not None:
+            notes.append(f"{clusters_in_words(None, self.question_clusters)}, each counted as one")
+        return notes
+
+    def _sections(self) -> list[Section]:
+        sections = []
+        if self.finished:
+            how = _HOW.format(metric=self.primary, confidence=percent(self.confidence))
+            sections.append(Section(_CONFIGURATIONS, [self._table()], how))
+        if self.failed:
+            rows = []
+            for configuration in self.failed:
+                error = Cell(configuration.error or "no question has a value")
+                rows.append(Row(configuration.name, [error]))
+            table = Table(
+                "Failed configurations", ["error"], [rows], "configuration", text_columns=1
+            )
+            sections.append(Section(_FAILED, [table]))
+        return sections
+
+    def _table(self) -> Table:
+        """The configurations, best mean first."""
+        metrics = list(self.metric_names)
+        interval = f"{percent(self.confidence)} interval"
+        head = [*self._parameters, metrics[0], "at most worse by", *self._costs.values()]
+        head += [interval, *metrics[1:]]
+        rows = []
+        for rank, configuration in enumerate(self.ranked, 1):
+            rows.append(Row(str(rank), self._cells(configuration)))
+        title, n_texts = f"Configurations on {self.primary}", len(self._parameters)
+        return Table(title, head, [rows], "rank", sortable=True, text_columns=n_texts)
+
+    @property
+    def _costs(self) -> dict[str, str]:
+        """The costs that any configuration has, with their headings."""
+        headings = {"tokens": "tokens a question", "p95": "p95"}
+        for cost in list(headings):
+            if all(getattr(configuration, cost) is None for configuration in self.finished):
+                del headings[cost]
+        return headings
+
+    def _cells(self, configuration: Configuration) -> list[Cell]:
+        tone: Tone = "best" if configuration is self.recommended else "normal"
+        texts = [configuration.texts.get(name, "") for name in self._parameters]
+        primary, *means = [self._mean(configuration, metric) for metric in self.metric_names]
+        bound, ends = self._bound(configuration), self.interval(configuration)
+        if bound is not None:
+            bound = float(rounded_up(bound, _DIGITS))
+        costs = []
+        if "tokens" in self._costs:
+            costs.append(Cell.of(configuration.tokens, "count"))
+        if "p95" in self._costs:
+            costs.append(Cell.of(configuration.p95, "seconds"))
+        return [
+            *(Cell(text, tone=tone) for text in texts),
+            primary,
+            Cell.of(bound, "score")._replace(digits=_DIGITS),
+            *costs,
+            Cell("score", "bounds", low=ends.low, high=ends.high, digits=_DIGITS),
+            *means,
+        ]
+
+    def _mean(self, configuration: Configuration, metric: str) -> Cell:
+        return mean_of(Cell.of(configuration.mean(metric), "score"), self.n_questions, _DIGITS)
+
+    def _bound(self, configuration: Configuration) -> float | None:
+        """How much worse at most; None for what failed, and where there is no bound."""
+        if configuration not in self.finished:
+            return None
+        bound = self.at_most_worse(configuration)
+        return None if math.isinf(bound) else bound
+
+    def _records(self) -> Records:
+        rows = []
+        for configuration in self:
+            row: dict[str, Any] = {"configuration": configuration.name}
+            row |= {name: _exported(configuration, name) for name in self._parameters}
+            row |= {metric: configuration.mean(metric) for metric in self.metric_names}
+            row |= {
+                "tokens": configuration.tokens,
+                "p95": configuration.p95,
+                "at_most_worse": self._bound(configuration),
+                "recommended": configuration is self.recommended,
+                "not_beaten": configuration in self.not_beaten,
+                "error": configuration.error or None,
+            }
+            rows.append(row)
+        return Records.of(rows, rows[0])
+
+    def _tradeoff(self, metric: str | None = None) -> Figure | None:
+        """Every configuration by its tokens and its quality; the recommended one has its name."""
+        name = metric or self.primary
+        points = [point for point in self.finished if point.tokens is not None]
+        points = [point for point in points if point.mean(name) is not None]
+        if not points:
+            return None
+        named = self.recommended or self.ranked[0]
+        series = Series(
+            "configurations",
+            0,
+            [point.tokens or 0.0 for point in points],
+            [point.mean(name) or 0.0 for point in points],
+            remarks=[f"{point}; tokens {score(point.tokens or 0.0)}" for point in points],
+            labels=[point.name if point is named else "" for point in points],
+        )
+        return Figure("marks", Axis("tokens a question"), Axis(name), [series])
+
+
+def _questions(systems: Sequence[System], metric: str) -> set[str]:
+    """The questions that have a value in any configuration, or should have one."""
+    query_ids: set[str] = set()
+    for system in systems:
+        query_ids |= system.scores.by_query(metric).keys()
+        query_ids |= system.scores.due(metric)
+    return query_ids
+
+
+def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
+    """What all configurations have in common."""
+    first = systems[0].about if systems else {}
+    return [
+        pair for pair in first.items() if all(pair in system.about.items() for system in systems)
+    ]
+
+
+def _exported(configuration: Configuration, name: str) -> Any:
+    """A value of a parameter: a number or None as it is, anything else as a text."""
+    value, text = configuration.params.get(name), configuration.texts.get(name)
+    is_plain = value is None or isinstance(value, (int, float))
+    return value if is_plain and text == str(value) else text

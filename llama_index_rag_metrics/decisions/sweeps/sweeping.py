@@ -35,7 +35,7 @@ from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_options
 
-from .configuration import Configuration
+from .choice import Configuration
 from .grid import Grid, GridPoint, grid_points
 from .sweep_result import Sweep
 
@@ -75,17 +75,14 @@ async def asweep(
             every configuration: ids of chunks change with the size, while spans, texts and ids of
             documents don't.
         metrics: names or metrics. The first one decides.
-        confidence: 1 - this is how often, at most, a winner is named though there is none, and how
-            often bounds on how much worse than the best one configurations are don't hold.
+        confidence: 1 - this is how often, at most, a winner is named though there is none.
         tolerance: how much worse than the best one, on the first metric, a recommended
             configuration may be, in the metric's unit; None is 0.02 for metrics from 0 to 1, and 0
             for others: then only what is shown to be the best is recommended.
         journal: a folder with a journal for each configuration, named by its values. A second call
             goes on where the first ended, and builds only what it still has to ask.
-
-    The further arguments are those of `evaluate`, such as `matcher`, `workers` and
-    `tokenizer`. All configurations share the `cache`: by default, a file
-    beside the journal's folder; without one, memory, for this call only.
+        cache: of what is paid, for all configurations; None is a file beside the journal's folder.
+        options: those of `evaluate`, such as `matcher`, `workers` and `tokenizer`.
 
     Returns:
         The configurations. One that can't be built or evaluated, or fails on every question, is
@@ -93,15 +90,15 @@ async def asweep(
 
     Raises:
         InvalidInput: the grid or an option can't be used.
-        JournalMismatch: a journal is of another `run` or option.
-        JournalMismatch: a journal is being written by another run.
+        JournalMismatch: a journal is of another `run` or option, or being written by another run.
 
     Examples:
-        >>> def build(top_k):
-        ...     return lambda query: ["d2", "d1"][:top_k]
-        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
-        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d1"]}}
-        >>> swept = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"])
+        >>> swept = sweep(
+        ...     lambda top_k: lambda query: ["d2", "d1"][:top_k],
+        ...     {"top_k": [1, 2]},
+        ...     {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}},
+        ...     ["recall"],
+        ... )
         >>> [configuration.mean("recall") for configuration in swept]
         [0.0, 1.0]
     """
