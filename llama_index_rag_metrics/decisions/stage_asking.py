@@ -11,11 +11,10 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.decisions.stage_losses import OWN_STAGES
-from llama_index_rag_metrics.evaluation.as_ask import Source, ask_captured, each_once
-from llama_index_rag_metrics.evaluation.ask_all import Answers, postprocessor_call
-from llama_index_rag_metrics.evaluation.nodes import as_nodes, copied
+from llama_index_rag_metrics.evaluation.as_ask import Source, ask_captured, postprocessor_call
+from llama_index_rag_metrics.evaluation.ask_all import Answers
 from llama_index_rag_metrics.evaluation.plan import Plan, checked_postprocessor
-from llama_index_rag_metrics.evaluation.question import Answer, Question
+from llama_index_rag_metrics.evaluation.question import Answer, Question, copied
 from llama_index_rag_metrics.evaluation.reading import AnswerReader
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
 from llama_index_rag_metrics.rankings.run import Ranking
@@ -56,9 +55,8 @@ class StageAsk:
         if answer.error is not None:
             return answer
         notes = [*answer.notes]
-        nodes = as_nodes(answer.items)
+        nodes = answer.nodes()
         if answer.calls is not None:
-            nodes = each_once(node for call in answer.calls for node in call.nodes or ())
             notes.append(_ONE_STAGE)
         seconds = perf_counter() - begin
         self._keep(RETRIEVER, question, nodes, seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +12,7 @@ from typing import Any
 from llama_index_rag_metrics.decisions.stage_asking import Postprocessors, StageAsk, named_stages
 from llama_index_rag_metrics.decisions.stage_losses import LostPassage, StageFlow, StageLosses
 from llama_index_rag_metrics.evaluation.as_ask import SourceLike, as_source, retrieval_depth
-from llama_index_rag_metrics.evaluation.evaluating import (
-    Prepared,
-    ask_questions,
-    collect,
-    score,
-    warn_of,
-)
+from llama_index_rag_metrics.evaluation.evaluating import Evaluation
 from llama_index_rag_metrics.evaluation.evaluation_results import (
     EvaluationResults,
     curve_figures,
@@ -25,11 +20,9 @@ from llama_index_rag_metrics.evaluation.evaluation_results import (
     system_of,
 )
 from llama_index_rag_metrics.evaluation.plan import Plan
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
-from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
@@ -219,34 +212,19 @@ async def aevaluate_stages(
         >>> [tuple(stage) for stage in stages.flow]
         [('retriever', 1, 0), ('cutoff', 0, 1)]
     """
+    options = {**locals()}
+    del options["retriever"], options["postprocessors"]
     stages = named_stages(postprocessors)
-    resolved = resolve(metrics)
-    source = as_source(retriever, retrieval_depth(resolved))
-    plan = Plan(
-        RetrievalDataset.load(dataset),
-        resolved,
-        match_on=match_on,
-        matcher=as_matcher(matcher),
-        workers=workers,
-        timeout=timeout,
-        cache=Cache.of(cache),
-        tokenizer=tokenizer,
-        failed=failed,
-        show_progress=show_progress,
-        raise_on_error=raise_on_error,
-    )
-    prepared = await Prepared.of(plan)
-    reader = prepared.reader(source)
-    ask = StageAsk(source, plan, reader, stages)
-    answers = await ask_questions(source, prepared, reader, ask)
+    plan = Plan.of(**options)
+    source = as_source(retriever, retrieval_depth(plan.metrics))
     results: dict[str, EvaluationResults] = {}
-    for stage in ask.rankings:
-        prepared = replace(prepared, plan=replace(plan, name=stage))
-        collected = await collect(prepared, ask.answers_after(stage, answers))
-        if not results:
-            warn_of(collected)
-        results[stage] = await score(prepared, collected, source)
-        results[stage].run.stage = stage
+    with closing(plan.cache):
+        evaluation = Evaluation(source, plan)
+        ask = StageAsk(source, plan, evaluation.reader, stages)
+        answers = await evaluation.answers(ask)
+        for stage in ask.rankings:
+            results[stage] = await evaluation.results(ask.answers_after(stage, answers), stage)
+            results[stage].run.stage = stage
     return StageResults(results)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.files.conversations import HISTORY
-from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.lines import Location
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.files.runs.run_records import ranking_record, read_ranking, read_repeat
@@ -49,15 +48,22 @@ class Journal(JsonLinesJournal[Row]):
     def record(
         self, attempt: Attempt, question: Question, context: Context | None, ranking: Ranking
     ) -> None:
-        digest = question_digest(question.query_str, question.metadata, context)
-        self.write(_record(Row(attempt, digest, context, ranking)))
+        row = ranking_record(*attempt, ranking)
+        row["concurrency"] = ranking.concurrency
+        row["question"] = _digest(question.query_str, question.metadata, context)
+        if context is not None:
+            row["told"] = context
+        self.write(row)
 
     def resumed(self, n_kept: int, n_asked: int) -> str:
         """The sentence on how many answers came from the file, and from when they are."""
+        written = self.written
+        day = f"{written.day} {written:%B}"
+        if written.year != date.today().year:
+            day = f"{day} {written.year}"
         asked = {0: "none was asked", 1: "1 was asked"}.get(n_asked, f"{n_asked:,} were asked")
-        return _RESUMED.format(
-            kept=n_kept, all=n_kept + n_asked, path=self.path, day=_day(self.written), asked=asked
-        )
+        n_all = n_kept + n_asked
+        return _RESUMED.format(kept=n_kept, all=n_all, path=self.path, day=day, asked=asked)
 
 
 def answers_to(dataset: RetrievalDataset, rows: Sequence[Row]) -> dict[Attempt, Ranking]:
@@ -68,7 +74,7 @@ def answers_to(dataset: RetrievalDataset, rows: Sequence[Row]) -> dict[Attempt, 
         if query_id not in dataset.queries:
             continue
         metadata = dataset.metadata.get(query_id, {})
-        if row.question == question_digest(dataset.queries[query_id], metadata, row.context):
+        if row.question == _digest(dataset.queries[query_id], metadata, row.context):
             rankings[row.attempt] = row.ranking
     return rankings
 
@@ -78,7 +84,7 @@ def read_answers(path: Path) -> tuple[dict[str, str], list[Row]]:
     return read_journal(path, _read)
 
 
-def question_digest(text: str, metadata: Mapping[str, Any], context: Context | None) -> str:
+def _digest(text: str, metadata: Mapping[str, Any], context: Context | None) -> str:
     """Digest what was asked: the text, and what else was said, where the source takes it."""
     parts: list[Any] = [text]
     if context == "metadata":
@@ -88,30 +94,12 @@ def question_digest(text: str, metadata: Mapping[str, Any], context: Context | N
     return short_hash(json.dumps(parts, sort_keys=True, default=str), 16)
 
 
-def _day(day: date) -> str:
-    if day.year == date.today().year:
-        return f"{day.day} {day:%B}"
-    return f"{day.day} {day:%B %Y}"
-
-
-def _record(answer: Row) -> dict[str, Any]:
-    record = ranking_record(*answer.attempt, answer.ranking)
-    row = {**record, "concurrency": answer.ranking.concurrency, "question": answer.question}
-    return row if answer.context is None else {**row, "told": answer.context}
-
-
 def _read(row: Mapping[str, Any]) -> Row:
     location = Location("journal")
-    attempt = Attempt(row["query_id"], read_repeat(row, location))
-    ranking = replace(read_ranking(row, location), concurrency=row["concurrency"])
-    answer = Row(attempt, row["question"], row.get("told"), ranking)
-    again = _record(answer)
-    for call, stored in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):
-        if type(stored.get("error")) is str:  # masked anew, by what is a secret now
-            call["error"] = stored["error"]
-    texts = (attempt.query_id, answer.question)
-    is_known = answer.context in (None, "history", "metadata")
-    # which no journal has written
-    if not is_known or again != row or not all(type(text) is str for text in texts):
+    query_id, question, context = row["query_id"], row["question"], row.get("told")
+    if type(query_id) is not str or type(question) is not str:
         raise ValueError(row)
-    return answer
+    if context not in (None, "history", "metadata"):
+        raise ValueError(row)
+    ranking = replace(read_ranking(row, location), concurrency=row["concurrency"])
+    return Row(Attempt(query_id, read_repeat(row, location)), question, context, ranking)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.multi_modal.base import MultiModalVectorStoreIndex
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TransformComponent
 from llama_index.core.tools import BaseTool
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
@@ -29,9 +30,17 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
 
-from .capturing import Retrieval, capture
-from .nodes import RetrieverOutput, as_nodes
-from .question import Answer, Ask, Context, Question
+from .capturing import capture
+from .question import (
+    Answer,
+    Ask,
+    Context,
+    Question,
+    Retrieval,
+    RetrieverOutput,
+    as_nodes,
+    each_once,
+)
 
 SourceLike: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
@@ -39,16 +48,19 @@ SourceLike: TypeAlias = (
 )
 """What `evaluate` takes."""
 
+_EXPECTED = "a retriever, an index, a query engine, an agent, a workflow or a callable"
+_LEAST_DEPTH = 10  # nodes for a metric without a cutoff, at least
+
 _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
 """Names of the question in workflows, in the order in which their start events are searched."""
 
 _BESIDE: Mapping[str, Context] = {"metadata": "metadata", "chat_history": "history"}
 """Names of what else the start event of a workflow may take."""
 
-_METHODS: Mapping[type, tuple[str, ...]] = {
-    BaseQueryEngine: ("query",),
-    BaseChatEngine: ("chat", "achat", "stream_chat", "astream_chat"),
-    Workflow: ("run",),
+_METHODS: Mapping[type, Sequence[str]] = {
+    BaseQueryEngine: ["query"],
+    BaseChatEngine: ["chat", "achat", "stream_chat", "astream_chat"],
+    Workflow: ["run"],
 }
 """The methods that ask a program; others of a user's class may well retrieve."""
 
@@ -56,17 +68,11 @@ _CANT_WAIT = re.compile(r"sync|await|event loop|different loop|not initiali[sz]e
 """What errors say of asynchronous methods that can't work, as without an asynchronous client."""
 
 _OF_ANOTHER_LOOP = re.compile(r"different (event )?loop|event loop is closed", re.IGNORECASE)
-_NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
-"""LlamaIndex's error for a retriever that returned something else than nodes with scores."""
-
-_NO_LOOP = "no running event loop"
-"""asyncio's error where a blocking function starts asynchronous code, such as an agent."""
-
+_NO_ASYNC = "{owner}: {method} doesn't work here, so {other} was called in threads instead: {error}"
 _CAPTURED = (
     "What a program retrieves on its way to an answer is captured if it is an asynchronous "
     "function that returns the answer as text."
 )
-_LEAST_DEPTH = 10  # nodes for a metric without a cutoff, at least
 
 
 @dataclass
@@ -121,14 +127,9 @@ def as_source(source: SourceLike | Source, depth: int | None = None) -> Source:
         return Source(_ask_retriever(retriever), type(retriever).__name__, retriever, depth=depth)
     if isinstance(source, BaseRetriever):
         return Source(_ask_retriever(source), type(source).__name__, source)
-    if not callable(source) or inspect.isasyncgenfunction(_function(source)):
+    if not callable(source) or inspect.isasyncgenfunction(_code_of(source)):
         raise _refusal(source)
     return _callable(source)
-
-
-def as_ask(source: SourceLike) -> Ask:
-    """The function that asks a source a question."""
-    return as_source(source).ask
 
 
 class SourceRetriever(BaseRetriever):
@@ -142,27 +143,17 @@ class SourceRetriever(BaseRetriever):
         return run_sync(self._aretrieve(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        question = query_bundle
-        if not isinstance(question, Question):
-            question = Question(query_bundle.query_str)
-        answer = await ask_captured(self.source, question)
+        answer = await ask_captured(self.source, Question(query_bundle.query_str))
         if answer.error is not None:
             raise answer.error
-        if answer.calls is None:
-            return as_nodes(answer.items)
-        return each_once(node for call in answer.calls for node in call.nodes or ())
+        return answer.nodes()
 
 
 def as_retriever(source: SourceLike, depth: int | None = None) -> BaseRetriever:
     """The source as a retriever."""
-    if isinstance(source, SourceRetriever):
-        return source
     ready = as_source(source, depth)
-    asked = ready.asked
-    if isinstance(source, BaseRetriever):
-        return source
-    if isinstance(source, BaseIndex) and isinstance(asked, BaseRetriever):
-        return asked
+    if isinstance(source, (BaseRetriever, BaseIndex)) and isinstance(ready.asked, BaseRetriever):
+        return ready.asked
     return SourceRetriever(ready)
 
 
@@ -180,10 +171,10 @@ async def ask_captured(source: Source, question: Question, timeout: float | None
         return Answer(calls=session.retrievals, error=error)
     if answer.calls is None:  # a function that returned its ranking
         return answer
-    if answer.is_silent and not session.retrievals:
-        as_nodes(None, _CAPTURED)  # which says what to return
     if session.retrievals:
         return Answer(calls=session.retrievals, notes=answer.notes)
+    if answer.is_silent:
+        as_nodes(None, _CAPTURED)  # which says what to return
     # a client that sends no event, but says what its answer was made from
     return Answer(calls=answer.calls, by_sources=bool(answer.calls), notes=answer.notes)
 
@@ -202,21 +193,6 @@ def _retriever_of(index: BaseIndex[Any], depth: int | None) -> BaseRetriever:
     return index.as_retriever(similarity_top_k=depth)
 
 
-def overrides(component: object, base: type, *methods: str) -> bool:
-    """Whether a class has one of these methods itself; its base's only call the blocking one."""
-    classes = type(component).__mro__
-    own = classes[: classes.index(base)]
-    return any(method in vars(owner) for owner in own for method in methods)
-
-
-def _waits(retriever: BaseRetriever) -> bool:
-    """Whether a retriever has an asynchronous method that waits, as far as classes tell."""
-    store = getattr(retriever, "_vector_store", None)
-    if isinstance(store, BasePydanticVectorStore):
-        return overrides(store, BasePydanticVectorStore, "aquery")
-    return overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
-
-
 class DualCall:
     """Calls an asynchronous method, or in a thread the blocking one that does the same.
 
@@ -227,7 +203,7 @@ class DualCall:
     def __init__(self, owner: object, asynchronous: Any, blocking: Callable[..., Any]) -> None:
         self._owner = type(owner).__name__
         self._asynchronous, self._blocking = asynchronous, blocking
-        self.note = ""
+        self.notes: list[str] = []
 
     async def __call__(self, *arguments: Any) -> Any:
         if self._asynchronous is None:
@@ -235,50 +211,50 @@ class DualCall:
         try:
             return await self._asynchronous(*arguments)
         except Exception as error:
-            if not _cannot_wait(error):
+            is_missing = isinstance(error, (NotImplementedError, AttributeError, ImportError))
+            if not is_missing and _CANT_WAIT.search(describe_error(error)) is None:
                 raise
-            reason = error
+            reason = " ".join(describe_error(error).split())
         answer = await in_thread(self._blocking, *arguments)
-        self._give_up_waiting(reason)
+        self._give_up(reason)
         return answer
 
-    @property
-    def notes(self) -> list[str]:
-        return [self.note] if self.note else []
-
-    def _give_up_waiting(self, error: Exception) -> None:
-        reason = " ".join(describe_error(error).split())
+    def _give_up(self, reason: str) -> None:
         if _OF_ANOTHER_LOOP.search(reason):
             reason = re.sub("<.*>", "…", reason)  # the tasks and futures
             reason = f"its connections belong to another event loop ({reason})"
         if self._asynchronous is not None:
-            names = self._asynchronous.__name__, self._blocking.__name__
-            self.note = _NO_ASYNC.format(self._owner, *names, reason)
+            method, other = self._asynchronous.__name__, self._blocking.__name__
+            note = _NO_ASYNC.format(owner=self._owner, method=method, other=other, error=reason)
+            self.notes = [note]
         self._asynchronous = None
 
 
-_NO_ASYNC = "{}: {} doesn't work here, so {} was called in threads instead: {}"
+def _overrides(component: object, base: type, *methods: str) -> bool:
+    """Whether a class has one of these methods itself; its base's only call the blocking one."""
+    classes = type(component).__mro__
+    own = classes[: classes.index(base)]
+    return any(method in vars(owner) for owner in own for method in methods)
 
 
-def _cannot_wait(error: Exception) -> bool:
-    is_missing = isinstance(error, (NotImplementedError, AttributeError, ImportError))
-    return is_missing or _CANT_WAIT.search(describe_error(error)) is not None
+def postprocessor_call(postprocessor: BaseNodePostprocessor) -> DualCall:
+    own = ("_apostprocess_nodes", "apostprocess_nodes")
+    asynchronous = None
+    if _overrides(postprocessor, BaseNodePostprocessor, *own):
+        asynchronous = getattr(postprocessor, "apostprocess_nodes", None)  # core 0.12.0 has none
+    return DualCall(postprocessor, asynchronous, postprocessor.postprocess_nodes)
 
 
 def _ask_retriever(retriever: BaseRetriever) -> Ask:
-    waits = _waits(retriever)
+    store = getattr(retriever, "_vector_store", None)
+    if isinstance(store, BasePydanticVectorStore):
+        waits = _overrides(store, BasePydanticVectorStore, "aquery")
+    else:
+        waits = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
     retrieve = DualCall(retriever, retriever.aretrieve if waits else None, retriever.retrieve)
 
     async def ask(question: Question) -> Answer:
-        try:
-            nodes = await retrieve(question.query_str)
-        except AttributeError as error:
-            if (returned := _NO_NODE.search(str(error))) is None:
-                raise
-            owner = f"_retrieve of {type(retriever).__name__}"
-            remedy = "Return NodeWithScore(node=..., score=...)."
-            raise UnusableAnswer(owner, returned[1], "a list of NodeWithScore", remedy) from error
-        return Answer(nodes, notes=retrieve.notes)
+        return Answer(await retrieve(question.query_str), notes=retrieve.notes)
 
     return ask
 
@@ -292,7 +268,7 @@ def _query_engine(engine: BaseQueryEngine) -> Source:
 
         async def answer(question: Question) -> Answer:
             response = await query(question.query_str)
-            return _noted(_program_answer(question, response), query.notes)
+            return _program_answer(question, response, query.notes)
 
         return Source(answer, name, engine, captures=True)
     aretrieve = getattr(engine, "aretrieve", None) if waits else None
@@ -309,30 +285,14 @@ def _query_engine(engine: BaseQueryEngine) -> Source:
                 if "support retrieve" not in str(error):
                     raise
                 can_retrieve = False
-        return _sources_of(name, await query(bundle), query.notes)
+        sources = answer_nodes(await query(bundle))
+        note = (
+            f"{name} can't retrieve without answering: what it retrieved are the source nodes of "
+            "its answers, without texts that it wrote itself"
+        )
+        return Answer(sources, notes=[*query.notes, note])
 
     return Source(ask, name, engine)
-
-
-def _noted(answer: Answer, notes: Sequence[str]) -> Answer:
-    answer.notes = notes
-    return answer
-
-
-def _sources_of(name: str, response: Any, notes: Sequence[str]) -> Answer:
-    sources = getattr(response, "source_nodes", None)
-    if sources is None:
-        remedy = "Evaluate the retriever that it uses."
-        expected = "a response with source_nodes"
-        raise UnusableAnswer(f"answer of {name}", type(response), expected, remedy)
-    said = [
-        *notes,
-        f"{name} can't retrieve without answering: what it retrieved are the source nodes of its "
-        "answers, without texts that it wrote itself",
-    ]
-    if not sources:
-        said.append(f"{name} gave answers without source nodes: nothing was retrieved")
-    return Answer([node for node in sources if not _is_written(node)], notes=said)
 
 
 def _chat_engine(engine: BaseChatEngine) -> Source:
@@ -346,7 +306,7 @@ def _chat_engine(engine: BaseChatEngine) -> Source:
             response = await chat(question.query_str, *([history] if history else []))
         finally:
             engine.reset()
-        return _noted(_program_answer(question, response), chat.notes)
+        return _program_answer(question, response, chat.notes)
 
     name = type(engine).__name__
     return Source(ask, name, engine, context="history", captures=True, most_at_once=1)
@@ -378,10 +338,10 @@ def _arguments(workflow: Workflow) -> tuple[Sequence[str], Sequence[str]]:
         from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 
         if isinstance(workflow, (AgentWorkflow, BaseWorkflowAgent)):
-            return ("user_msg",), ("chat_history",)
+            return ["user_msg"], ["chat_history"]
     event_class: Any = getattr(workflow, "start_event_class", StartEvent)  # core 0.12.0 has none
     if event_class is StartEvent:
-        return _QUESTION, tuple(_BESIDE)
+        return _QUESTION, list(_BESIDE)
     fields = event_class.model_fields
     further = [name for name in _BESIDE if name in fields]
     named = [name for name in _QUESTION if name in fields]
@@ -396,9 +356,9 @@ def _arguments(workflow: Workflow) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _callable(function: Callable[..., Any]) -> Source:
-    _check_signature(function)
     takes_metadata = _takes_metadata(function)
-    is_async = inspect.iscoroutinefunction(_function(function))
+    _check_signature(function, takes_metadata)
+    is_async = inspect.iscoroutinefunction(_code_of(function))
 
     async def ask(question: Question) -> Answer:
         call = function
@@ -412,13 +372,14 @@ def _callable(function: Callable[..., Any]) -> Source:
             returned = await returned
         if is_async and returned is None:
             return Answer(calls=(), is_silent=True)
-        if is_async and _is_program(returned):
+        if is_async and _is_said(returned):
             return _program_answer(question, returned)
-        return Answer(_checked_items(returned))
+        if type(returned) is list and all(type(item) is str for item in returned):
+            return Answer(returned)
+        return Answer(as_nodes(returned, _CAPTURED))
 
-    inner = _function_of(function)
-    name = getattr(inner, "__name__", type(inner).__name__)
-    name = "function" if name == "<lambda>" else name
+    inner = _unbound(function)
+    name = getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "function")
     context: Context | None = "metadata" if takes_metadata else None
     return Source(ask, name, function, context, captures=is_async)
 
@@ -427,34 +388,27 @@ async def _in_thread(function: Callable[..., Any], text: str) -> Any:
     try:
         return await in_thread(function, text)
     except RuntimeError as error:
-        if str(error) != _NO_LOOP:
+        if str(error) != "no running event loop":
             raise
-        expected = "an asynchronous function"
         remedy = "Write async def ask(question): return await agent.run(question)."
-        shown = "one that starts asynchronous code"
-        raise UnusableAnswer("retriever", shown, expected, remedy) from error
+        kind = "one that starts asynchronous code"
+        raise UnusableAnswer("retriever", kind, "an asynchronous function", remedy) from error
 
 
-def _is_program(returned: Any) -> bool:
+def _is_said(returned: Any) -> bool:
     """Whether what a function returned is an answer in words: its retrievals are captured."""
     # an agent's answer is iterable, too
     if isinstance(returned, (str, BaseModel, Mapping)):
         return True
-    return not has_order(returned) and any(map(partial(hasattr, returned), _RESPONSE))
+    has_sources = hasattr(returned, "response") or hasattr(returned, "source_nodes")
+    return has_sources and not has_order(returned)
 
 
-def _checked_items(returned: Any) -> Sequence[NodeWithScore | str]:
-    if type(returned) is list and all(type(item) is str for item in returned):
-        return returned
-    return as_nodes(returned, _CAPTURED)
-
-
-def _program_answer(question: Question, response: Any) -> Answer:
+def _program_answer(question: Question, response: Any, notes: Sequence[str] = ()) -> Answer:
     """The answer of a program: its calls are captured, or else its sources stand for one."""
     sources = answer_nodes(response)
-    if sources:
-        return Answer(calls=[Retrieval(question.query_str, nodes=sources)])
-    return Answer(calls=())
+    calls = [Retrieval(question.query_str, nodes=sources)] if sources else []
+    return Answer(calls=calls, notes=notes)
 
 
 def answer_nodes(answer: Any) -> list[NodeWithScore]:
@@ -465,22 +419,10 @@ def answer_nodes(answer: Any) -> list[NodeWithScore]:
     nodes: list[NodeWithScore] = []
     for call in getattr(answer, "tool_calls", None) or ():
         output = getattr(getattr(call, "tool_output", None), "raw_output", None)
-        nodes.extend(_nodes_of(output))
-    return each_once(nodes)
-
-
-def each_once(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
-    first: dict[str, NodeWithScore] = {}
-    for node in nodes:
-        first.setdefault(node.node.node_id, node)
-    return list(first.values())
-
-
-def _nodes_of(output: Any) -> Sequence[NodeWithScore]:
-    nodes = output if isinstance(output, list) else getattr(output, "source_nodes", None)
-    return [
-        node for node in nodes or () if isinstance(node, NodeWithScore) and not _is_written(node)
-    ]
+        listed = getattr(output, "source_nodes", output)
+        if isinstance(listed, list):
+            nodes += [node for node in listed if isinstance(node, NodeWithScore)]
+    return each_once(node for node in nodes if not _is_written(node))
 
 
 def _is_written(node: NodeWithScore) -> bool:
@@ -490,9 +432,14 @@ def _is_written(node: NodeWithScore) -> bool:
     return is_bare and WRITTEN.match(inner.get_content()) is not None
 
 
-_RESPONSE = ("response", "source_nodes")  # what answers of engines and agents have
-
-_EXPECTED = "a retriever, an index, a query engine, an agent, a workflow or a callable"
+_REMEDIES: Mapping[type, str] = {
+    RetrievalDataset: "The retriever comes first: evaluate(retriever, dataset).",
+    Coroutine: "It is a coroutine: await it.",
+    BaseTool: "Give the retriever or query engine that the tool was made from.",
+    **dict.fromkeys(
+        [Mapping, list, tuple], "Evaluate one at a time; compare() takes the results, by name."
+    ),
+}
 
 
 def _refusal(source: Any) -> InvalidInput:
@@ -503,26 +450,17 @@ def _refusal(source: Any) -> InvalidInput:
     if _asks_program(source):
         remedy = f"Give the {type(source.__self__).__name__} itself."
         return InvalidInput("retriever", f"its {source.__name__} method", _EXPECTED, remedy)
-    if inspect.isasyncgenfunction(_function(source)):
+    remedy = ""
+    if hasattr(source, "run") or callable(source):
         remedy = (
-            "Collect what it yields: async def ask(question): "
-            "return ''.join([part async for part in agent(question)])."
+            "Give an asynchronous function that runs it with the question and returns the answer: "
+            "what is retrieved meanwhile is captured."
         )
-        return InvalidInput("retriever", "an asynchronous generator", _EXPECTED, remedy)
-    remedy = "It is a coroutine: await it." if inspect.iscoroutine(source) else ""
-    if isinstance(source, RetrievalDataset):
-        remedy = "The retriever comes first: evaluate(retriever, dataset)."
-    elif isinstance(source, (Mapping, list, tuple)):
-        remedy = "Evaluate one at a time; compare() takes the results, by name."
-    elif isinstance(source, BaseTool):
-        remedy = "Give the retriever or query engine that the tool was made from."
-    elif hasattr(source, "run"):
-        remedy = (
-            "Give an asynchronous function that runs it with the question: what is retrieved "
-            "meanwhile is captured."
-        )
-    is_shown = source is None or isinstance(source, (int, float))
-    return InvalidInput("retriever", source if is_shown else type(source), _EXPECTED, remedy)
+    for kind, own_remedy in _REMEDIES.items():
+        if isinstance(source, kind):
+            remedy = own_remedy
+    shown = source if source is None or isinstance(source, (int, float)) else type(source)
+    return InvalidInput("retriever", shown, _EXPECTED, remedy)
 
 
 def _asks_program(source: Any) -> bool:
@@ -531,10 +469,10 @@ def _asks_program(source: Any) -> bool:
     return any(isinstance(program, kind) and method in names for kind, names in _METHODS.items())
 
 
-def _check_signature(function: Callable[..., Any]) -> None:
+def _check_signature(function: Callable[..., Any], takes_metadata: bool) -> None:
     if (signature := _signature_of(function)) is None:
         return
-    metadata: dict[str, Any] = {"metadata": {}} if _takes_metadata(function) else {}
+    metadata: dict[str, Any] = {"metadata": {}} if takes_metadata else {}
     try:
         signature.bind("", **metadata)
     except TypeError:
@@ -554,7 +492,7 @@ def _takes_metadata(function: Callable[..., Any]) -> bool:
     if isinstance(function, partial) and "metadata" in function.keywords:
         return False
     kinds = {parameter.kind for parameter in signature.parameters.values()}
-    inner = function.func if isinstance(function, partial) else function
+    inner = _unbound(function)
     if inspect.Parameter.VAR_KEYWORD in kinds and hasattr(inner, "__wrapped__"):
         return _takes_metadata(inner.__wrapped__)
     return "metadata" in signature.parameters
@@ -567,12 +505,13 @@ def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _function_of(source: Any) -> Any:
-    while isinstance(source, partial):
-        source = source.func
-    return source
+def _unbound(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
-def _function(source: Any) -> Any:
-    inner = _function_of(source)
+def _code_of(function: Any) -> Any:
+    """The function that runs: an object's `__call__`."""
+    inner = _unbound(function)
     return inner if inspect.isroutine(inner) else getattr(inner, "__call__", None)  # noqa: B004

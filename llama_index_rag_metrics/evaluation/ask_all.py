@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,10 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.span_handlers import NullSpanHandler
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.report.numbers import counted, whole_seconds
+from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     RetrievalFailed,
@@ -31,11 +30,10 @@ from llama_index_rag_metrics.runtime.retries import refuses_key
 from llama_index_rag_metrics.runtime.sync import as_exception, within
 
 from .answers_kept import Attempt, Journal
-from .as_ask import DualCall, Source, ask_captured, overrides
+from .as_ask import Source, ask_captured, postprocessor_call
 from .capturing import CaptureEvents, CaptureSpans, listening
-from .nodes import as_nodes
 from .plan import Plan
-from .question import Answer, AnswerFailed, Ask, Context, Question
+from .question import Answer, Ask, Question, as_nodes
 from .reading import AnswerReader
 
 NOT_ASKED = "not asked: "
@@ -45,8 +43,8 @@ RETRIEVER = "the retriever"
 """The key of the retriever's failures; metrics have their names."""
 
 _GRACE = 0.3  # seconds that cancelled code may take to end
-_SLOW_SECONDS = 3.0  # after this long the progress bar names the question that is waited for
 
+_UNASKED = "{who} wasn't asked for {extent}, since {reason}"
 _WITHOUT = (
     "{} answered without a retrieval that could be seen, and scored as empty: record_retrieval() "
     "records those of clients that send no event"
@@ -84,48 +82,39 @@ class Refusals:
     @property
     def notes(self) -> list[str]:
         notes = []
-        for component, reason in self._reasons.items():
-            if n := self._unasked[component]:
-                failed = ", which count as failed" if component == RETRIEVER else ""
-                asked = f"{n} of {self._total} questions{failed}"
-                notes.append(f"{component} wasn't asked for {asked}, since {reason}")
+        for who, n in self._unasked.items():
+            extent = f"{n} of {self._total} questions"
+            if who == RETRIEVER:
+                extent += ", which count as failed"
+            notes.append(_UNASKED.format(who=who, extent=extent, reason=self._reasons[who]))
         return notes
-
-
-def postprocessor_call(postprocessor: BaseNodePostprocessor) -> DualCall:
-    own = ("_apostprocess_nodes", "apostprocess_nodes")
-    asynchronous = None
-    if overrides(postprocessor, BaseNodePostprocessor, *own):
-        asynchronous = getattr(postprocessor, "apostprocess_nodes", None)  # core 0.12.0 has none
-    return DualCall(postprocessor, asynchronous, postprocessor.postprocess_nodes)
 
 
 def pipeline(source: Source, plan: Plan) -> Ask:
     """Ask a source, and hand what it retrieved to the postprocessors of the plan."""
-    postprocess = [postprocessor_call(each) for each in plan.node_postprocessors]
+    calls = [postprocessor_call(postprocessor) for postprocessor in plan.node_postprocessors]
 
     async def ask(question: Question) -> Answer:
         answer = await ask_captured(source, question, plan.timeout)
-        if not postprocess or answer.error is not None:
+        if not calls or answer.error is not None:
             return answer
-        check_no_calls(answer, plan)
+        if answer.calls is not None:
+            raise no_postprocessors(plan)
         bundle = QueryBundle(question.query_str)
-        for call in postprocess:
-            nodes = as_nodes(answer.items)
-            answer.items = await within(plan.timeout, call(nodes, bundle))
+        for call in calls:
+            answer.items = await within(plan.timeout, call(as_nodes(answer.items), bundle))
             answer.notes = [*answer.notes, *call.notes]
         return answer
 
     return ask
 
 
-def check_no_calls(answer: Answer, plan: Plan) -> None:
-    """Refuse postprocessors for what retrieves several times."""
-    if answer.calls is not None:
-        kinds = [type(postprocessor).__name__ for postprocessor in plan.node_postprocessors]
-        remedy = "Give them to the tools or engines that retrieve."
-        sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
-        raise InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
+def no_postprocessors(plan: Plan) -> InvalidInput:
+    """The error of postprocessors for what retrieves several times."""
+    kinds = [type(postprocessor).__name__ for postprocessor in plan.node_postprocessors]
+    remedy = "Give them to the tools or engines that retrieve."
+    sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
+    return InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
 
 
 @dataclass
@@ -133,7 +122,6 @@ class Answers:
     """What came for all questions, each time that they were asked."""
 
     rankings: dict[Attempt, Ranking]
-    reader: AnswerReader
     refusals: Refusals
     notes: list[str]
 
@@ -146,20 +134,19 @@ class _Asking:
         ask: Ask,
         plan: Plan,
         reader: AnswerReader,
-        context: Context | None,
         kept: Mapping[Attempt, Ranking],
         journal: Journal | None,
     ) -> None:
         self.ask, self.plan, self.reader = ask, plan, reader
-        self.context, self.kept, self.journal = context, kept, journal
+        self.kept, self.journal = kept, journal
         times = range(1, plan.repeats + 1)
-        self.attempts = [Attempt(name, n) for n in times for name in plan.dataset.queries]
-        self.at_once = min(plan.workers, len(self.attempts))
+        self.attempts = [Attempt(query_id, n) for n in times for query_id in plan.dataset.queries]
+        self.n_kept = sum(attempt in kept for attempt in self.attempts)
+        self.at_once = max(1, min(plan.workers, len(self.attempts)))
         self.rankings: dict[Attempt, Ranking] = {}
         self.refusals = Refusals(len(self.attempts))
         self.has_answered = bool(kept)
         self.is_stopping = False
-        self.under_way: dict[Attempt, float] = {}
         self.n_without = self.n_by_sources = 0
 
     async def work(self, attempts: Iterator[Attempt], advance: Advance) -> None:
@@ -171,11 +158,9 @@ class _Asking:
                 self.reader.labels.see(ranking.ids)
                 self.rankings[attempt] = self.reader.filled(ranking)
                 continue
-            self.under_way[attempt] = time.monotonic()
             ranking = await self.attempt(attempt)
             advance(failed=ranking.error is not None)
             self.rankings[attempt] = ranking
-            del self.under_way[attempt]
 
     async def attempt(self, attempt: Attempt) -> Ranking:
         if (unasked := self.refusals.unasked(RETRIEVER)) is not None:
@@ -194,11 +179,13 @@ class _Asking:
             return self.failure(question, answer, answer.error)
         self.refusals.succeeded(RETRIEVER)
         self.has_answered |= bool(ranking.ids)
-        self.count_calls(answer)
+        if answer.calls is not None:
+            self.n_without += not answer.calls
+            self.n_by_sources += answer.by_sources
         ranking = self.reader.filled(ranking)
         ranking = replace(ranking, latency=answer.seconds, concurrency=self.at_once)
         if self.journal is not None:
-            self.journal.record(attempt, question, self.context, ranking)
+            self.journal.record(attempt, question, self.reader.context, ranking)
         return ranking
 
     async def asked(self, question: Question) -> Answer:
@@ -211,8 +198,6 @@ class _Asking:
             if self.is_stopping:
                 raise
             return Answer(error=StrayError(error))
-        except Exception as error:  # noqa: BLE001 - any source, any error: recorded by question
-            return Answer(error=error)
         except BaseException as error:
             is_main = threading.current_thread() is threading.main_thread()
             if is_main and isinstance(error, KeyboardInterrupt):  # Ctrl-C
@@ -226,22 +211,13 @@ class _Asking:
         calls = None
         if answer.calls is not None:
             calls = self.reader.read(question, Answer(calls=answer.calls)).calls
-        # keys in the error's text are masked
-        words = error.words if isinstance(error, AnswerFailed) else describe_error(error)
-        ranking = Ranking(latency=answer.seconds, error=words, calls=calls)
+        words = describe_error(error)  # without keys
         if self.plan.raise_on_error:
             # a cause that holds a key would show it in the traceback
             is_safe = mask(str(error)) == str(error)
-            raise RetrievalFailed(question.query_id, ranking.error or "") from (
-                error if is_safe else None
-            )
+            raise RetrievalFailed(question.query_id, words) from (error if is_safe else None)
         self.refusals.record(RETRIEVER, error)
-        return ranking
-
-    def count_calls(self, answer: Answer) -> None:
-        if answer.calls is not None:
-            self.n_without += not answer.calls
-            self.n_by_sources += answer.by_sources
+        return Ranking(latency=answer.seconds, error=words, calls=calls)
 
     @property
     def notes(self) -> list[str]:
@@ -250,20 +226,9 @@ class _Asking:
             notes.append(_WITHOUT.format(counted(n, "question was", "questions were")))
         if n := self.n_by_sources:
             notes.append(_BY_SOURCES.format(counted(n, "question", "questions")))
-        n_kept = sum(attempt in self.kept for attempt in self.attempts)
-        if self.journal is not None and n_kept:
-            notes.insert(0, self.journal.resumed(n_kept, len(self.attempts) - n_kept))
+        if self.journal is not None and self.n_kept:
+            notes.insert(0, self.journal.resumed(self.n_kept, len(self.attempts) - self.n_kept))
         return notes
-
-    def waiting(self) -> str:
-        """Name the question that has been waiting longest, if that is long."""
-        if not self.under_way:
-            return ""
-        attempt, begin = next(iter(self.under_way.items()))
-        waited = time.monotonic() - begin
-        if waited <= _SLOW_SECONDS:
-            return ""
-        return f"{attempt.query_id} has been waiting for {whole_seconds(waited)}"
 
 
 async def ask_all(
@@ -271,7 +236,6 @@ async def ask_all(
     plan: Plan,
     reader: AnswerReader,
     *,
-    context: Context | None = None,
     kept: Mapping[Attempt, Ranking] | None = None,
     journal: Journal | None = None,
 ) -> Answers:
@@ -281,16 +245,14 @@ async def ask_all(
         RetrievalFailed: with `raise_on_error`.
         UnusableAnswer: no answer can be read.
     """
-    asking = _Asking(ask, plan, reader, context, kept or {}, journal)
+    asking = _Asking(ask, plan, reader, kept or {}, journal)
     attempts = iter(asking.attempts)
-    n_kept = sum(attempt in asking.kept for attempt in asking.attempts)
-    bar = progress(
-        plan.name or "evaluating", len(asking.attempts), n_kept, plan.show_progress, asking.waiting
-    )
+    name = plan.name or "evaluating"
+    bar = progress(name, len(asking.attempts), asking.n_kept, plan.show_progress)
     with bar as advance, listening():
         tasks = [asyncio.create_task(asking.work(attempts, advance)) for _ in range(asking.at_once)]
-        tasks.append(asyncio.create_task(_tick(advance, tasks[:])))
         try:
+            # unlike gather, it doesn't wait for what swallows a cancellation
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in ended:
                 task.result()
@@ -299,15 +261,8 @@ async def ask_all(
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=_GRACE)
-    at_once = {attempt: asking.rankings[attempt] for attempt in asking.attempts}
-    return Answers(at_once, reader, asking.refusals, asking.notes)
-
-
-async def _tick(advance: Advance, tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Draw the progress bar anew every second."""
-    while not all(task.done() for task in tasks):
-        await asyncio.wait(tasks, timeout=1, return_when=asyncio.ALL_COMPLETED)
-        advance(done=0)
+    rankings = {attempt: asking.rankings[attempt] for attempt in asking.attempts}
+    return Answers(rankings, asking.refusals, asking.notes)
 
 
 QUERY_ID = "rag_metrics.query_id"

@@ -11,8 +11,6 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from inspect import BoundArguments
 from itertools import count
 from time import perf_counter
 from typing import Any
@@ -34,35 +32,22 @@ from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import describe_error
 
-from .nodes import RetrieverOutput, as_nodes, copied
+from .question import Retrieval, RetrieverOutput, as_nodes, copied
 
 TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to."""
 
-
+_DAMAGED = "{n} events of retrievals couldn't be recorded; the first: {error}"
 _numbers = count(1)
 
 
-@dataclass(slots=True)
-class Retrieval:
-    """One outermost retrieval, with the postprocessors that could be seen."""
-
-    query: str
-    asked_by: str = ""
-    nodes: list[NodeWithScore] | None = None  # copies; None as long as it runs
-    seconds: float | None = None
-    error: str | None = None
-
-
-@dataclass(eq=False, repr=False)
 class CapturedSession:
-    """What was retrieved while a capture was open."""
+    """What was retrieved while a capture was open, in the order in which it began."""
 
-    retrievals: list[Retrieval] = field(default_factory=list)  # in the order in which they began
-    key: str = field(default_factory=lambda: str(next(_numbers)))  # its name in the tags of events
-    faults: list[Exception] = field(default_factory=list)  # errors in recording
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.retrievals: list[Retrieval] = []
+        self.key = str(next(_numbers))  # its name in the tags of events
+        self.faults: list[Exception] = []  # errors in recording
         self._running: dict[str, tuple[Retrieval, float]] = {}
 
     def __repr__(self) -> str:
@@ -71,7 +56,7 @@ class CapturedSession:
     @property
     def calls(self) -> tuple[Call, ...]:
         """The retrievals as calls, their nodes by node id."""
-        return tuple(as_call(retrieval) for retrieval in self.retrievals)
+        return tuple(as_call(retrieval, _ranking_of) for retrieval in self.retrievals)
 
     def ranking(self) -> Ranking:
         """What the calls add up to: their items one after another, copies dropped."""
@@ -88,30 +73,47 @@ class CapturedSession:
 
     def end(self, span_id: str, nodes: Sequence[NodeWithScore], error: str | None = None) -> None:
         """Record how a span ended that may be a retrieval."""
-        if span_id in self._running:
-            retrieval, begin = self._running.pop(span_id)
-            retrieval.seconds = perf_counter() - begin
-            retrieval.error = error
-            retrieval.nodes = None if error else [copied(node) for node in nodes]
+        if span_id not in self._running:
+            return
+        retrieval, begin = self._running.pop(span_id)
+        retrieval.seconds = perf_counter() - begin
+        retrieval.error = error
+        if error is None:
+            retrieval.nodes = [copied(node) for node in nodes]
 
     def postprocess(self, before: set[str], after: Sequence[NodeWithScore], seconds: float) -> None:
         """Replace the nodes of the latest retrieval that has those a postprocessor got."""
         for retrieval in reversed(self.retrievals):
-            if before and before <= node_ids(retrieval.nodes or ()):
+            if before and before <= _node_ids(retrieval.nodes or ()):
                 retrieval.nodes = [copied(node) for node in after]
                 retrieval.seconds = (retrieval.seconds or 0.0) + seconds
                 return
 
-    def check(self) -> None:
-        if self.faults:
-            first = self.faults[0]
-            sentence = "{} events of retrievals couldn't be recorded; the first: {}"
-            events = sentence.format(len(self.faults), describe_error(first))
-            raise RagMetricsError(events) from first
 
-
-def node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
+def _node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
     return {node.node.node_id for node in nodes}
+
+
+def _ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
+    return Ranking(
+        [node.node.node_id for node in nodes],
+        [plain_score(node.score) for node in nodes],
+        [node.node.get_content() for node in nodes],
+        spans=[node_span(node.node) for node in nodes],
+    )
+
+
+def as_call(retrieval: Retrieval, ranking_of: Callable[[list[NodeWithScore]], Ranking]) -> Call:
+    error = retrieval.error
+    if retrieval.nodes is None and error is None:
+        error = "not finished"
+    return Call(
+        **item_columns(ranking_of(retrieval.nodes or [])),
+        latency=retrieval.seconds,
+        error=error,
+        query=retrieval.query,
+        asked_by=retrieval.asked_by,
+    )
 
 
 _sessions: dict[str, CapturedSession] = {}
@@ -148,17 +150,14 @@ class CaptureEvents(BaseEventHandler):
 
     def handle(self, event: Any, **_: Any) -> None:
         span_id = event.span_id or ""
-        if isinstance(event, RetrievalStartEvent):
+        if isinstance(event, RetrievalEndEvent):
+            _record(event.tags, lambda session: session.end(span_id, event.nodes))
+        elif isinstance(event, RetrievalStartEvent):
             query = event.str_or_query_bundle
             text = query if isinstance(query, str) else query.query_str
-
-            def start(session: CapturedSession) -> None:
+            for session in _sessions_of(event.tags):
                 if not session.is_retrieving(_around(span_id)):
                     session.start(text, span_id)
-
-            _record(event.tags, start)
-        elif isinstance(event, RetrievalEndEvent):
-            _record(event.tags, lambda session: session.end(span_id, event.nodes))
 
 
 class CaptureSpans(BaseSpanHandler[Any]):
@@ -167,7 +166,7 @@ class CaptureSpans(BaseSpanHandler[Any]):
     def span_enter(
         self,
         id_: str,
-        bound_args: BoundArguments,
+        bound_args: Any,
         instance: Any = None,
         parent_id: str | None = None,
         tags: Any = None,
@@ -176,7 +175,7 @@ class CaptureSpans(BaseSpanHandler[Any]):
         _parents[id_] = parent_id
         if isinstance(instance, BaseNodePostprocessor):
             nodes = bound_args.arguments.get("nodes") or ()
-            _inputs[id_] = node_ids(nodes), perf_counter()
+            _inputs[id_] = _node_ids(nodes), perf_counter()
 
     def span_exit(
         self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **_: Any
@@ -215,62 +214,35 @@ class CaptureSpans(BaseSpanHandler[Any]):
 _events, _spans = CaptureEvents(), CaptureSpans()
 
 
-def _open(session: CapturedSession) -> None:
-    with _lock:
-        if not _sessions:
-            root = get_dispatcher()
-            root.add_event_handler(_events)
-            root.add_span_handler(_spans)
-        _sessions[session.key] = session
-
-
-def _close(session: CapturedSession) -> None:
-    """Pass a capture no more events; the last one takes the handlers with it."""
-    with _lock:
-        del _sessions[session.key]
-        if _sessions:
-            return
-        root = get_dispatcher()
-        # new lists: others may be walking along the old ones
-        root.event_handlers = [other for other in root.event_handlers if other is not _events]
-        root.span_handlers = [other for other in root.span_handlers if other is not _spans]
-        _parents.clear()
-        _inputs.clear()
-
-
-def items_of(nodes: Sequence[NodeWithScore]) -> Ranking:
-    return Ranking(
-        [node.node.node_id for node in nodes],
-        [plain_score(node.score) for node in nodes],
-        [node.node.get_content() for node in nodes],
-        spans=[node_span(node.node) for node in nodes],
-    )
-
-
-def as_call(
-    retrieval: Retrieval, ranking_of: Callable[[Sequence[NodeWithScore]], Ranking] = items_of
-) -> Call:
-    error = retrieval.error
-    if retrieval.nodes is None and error is None:
-        error = "not finished"
-    return Call(
-        **item_columns(ranking_of(retrieval.nodes or [])),
-        latency=retrieval.seconds,
-        error=error,
-        query=retrieval.query,
-        asked_by=retrieval.asked_by,
-    )
+def _without(handlers: Iterable[Any], ours: object) -> list[Any]:
+    return [handler for handler in handlers if handler is not ours]
 
 
 @contextmanager
-def listening() -> Iterator[None]:
-    """Keep the handlers of captures, which are dear to add and to remove, while many are made."""
-    session = CapturedSession()
-    _open(session)
+def listening() -> Iterator[CapturedSession]:
+    """Pass events to a new session; the last one to close takes the handlers with it.
+
+    They are dear to add and to remove, so that whoever makes many captures keeps one open.
+    """
+    session, root = CapturedSession(), get_dispatcher()
+    with _lock:
+        if not _sessions:
+            root.add_event_handler(_events)
+            root.add_span_handler(_spans)
+        _sessions[session.key] = session
     try:
-        yield
+        yield session
     finally:
-        _close(session)
+        with _lock:
+            del _sessions[session.key]
+            if not _sessions:
+                # new lists: others may be walking along the old ones
+                root.event_handlers = [
+                    other for other in root.event_handlers if other is not _events
+                ]
+                root.span_handlers = [other for other in root.span_handlers if other is not _spans]
+                _parents.clear()
+                _inputs.clear()
 
 
 @contextmanager
@@ -290,16 +262,15 @@ def capture() -> Iterator[CapturedSession]:
         >>> [(call.query, list(call.ids)) for call in session.calls]
         [('moons of Saturn', ['d3', 'd1'])]
     """
-    session = CapturedSession()
     tags = active_instrument_tags.get()
-    keys = f"{tags.get(TAG, '')} {session.key}".strip()
-    _open(session)
-    try:
+    with listening() as session:
+        keys = f"{tags.get(TAG, '')} {session.key}".strip()
         with instrument_tags({**tags, TAG: keys}):
             yield session
-    finally:
-        _close(session)
-    session.check()
+    if session.faults:
+        first = session.faults[0]
+        error = _DAMAGED.format(n=len(session.faults), error=describe_error(first))
+        raise RagMetricsError(error) from first
 
 
 def record_retrieval(
@@ -344,4 +315,3 @@ def record_retrieval(
         if not session.is_retrieving(spans):
             own = [copied(node) for node in retrieved]
             session.retrievals.append(Retrieval(query, asked_by, own, latency, message))
-    dict(active_instrument_tags.get())  # as an event does

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from itertools import chain
@@ -11,228 +12,293 @@ from typing import Any
 
 from llama_index.core import Settings
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.indices.base import BaseIndex
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.dataset_content import PassageTexts
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.texts import TextMetric
+from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came, MatchOn, item_id
 from llama_index_rag_metrics.rankings.matching.matched import (
     BY_ID,
+    BY_TEXT,
+    Expected,
     Matched,
     check_matchable,
     match_run,
 )
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import mask, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.graders import graders_of_metrics, with_graders
-from llama_index_rag_metrics.scores.label_fit import absent_labels
+from llama_index_rag_metrics.scores.graders import graders_of_metrics
+from llama_index_rag_metrics.scores.label_fit import (
+    Asked,
+    Stock,
+    absent_labels,
+    fit_notes,
+    text_match_note,
+)
 from llama_index_rag_metrics.scores.scoring.notes import Cut
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import Attempt, Journal, answers_to
 from .as_ask import Source
-from .ask_all import Answers, ask_all, pipeline
-from .evaluation_results import (
-    Collected,
-    EvaluationResults,
-    build_results,
-    every_query_failed,
-    system_of,
-)
+from .ask_all import Answers, ask_all, no_postprocessors, pipeline
+from .collected import Collected, every_query_failed, score_texts, scores_of
+from .evaluation_results import EvaluationResults, core_results, system_of
 from .plan import Plan
 from .question import Ask
 from .reading import WITHOUT_HISTORY, AnswerReader
-from .run_matching import count_by_text
-from .stock import fit_of_ids, fit_of_texts, indexed_ids
-from .text_scores import prepare, score_texts
 
 _TEXTS_ALONE = (
     "the labels are texts, expected_texts, and ids are compared: nothing is scored. Match by text: "
     "matcher='text'"
 )
-
-
-@dataclass
-class Prepared:
-    """A plan whose metrics are ready, before anything is asked."""
-
-    plan: Plan
-    metrics: Sequence[BaseRetrievalMetric]
-
-    @classmethod
-    async def of(cls, plan: Plan) -> Prepared:
-        check_matchable(plan.dataset, plan.matcher)
-        return cls(plan, await prepare(plan.computed, plan.dataset, plan.cache))
-
-    def reader(self, source: Source) -> AnswerReader:
-        """What makes rankings of the source's answers."""
-        return AnswerReader(self.plan, source.context, compares_ids=self.compares_ids)
-
-    @property
-    def compares_ids(self) -> bool:
-        """Whether any metric compares the ids that came with those of the labels."""
-        if self.plan.matcher is not None:
-            return False
-        others = [metric for metric in self.plan.metrics if not isinstance(metric, TextMetric)]
-        return any(getattr(metric, "recognises", True) for metric in others)
+_MOST_QUERIES = 500
+"""Comparing texts takes about a millisecond a query; this many are enough for a note."""
 
 
 async def run_evaluation(source: Source, plan: Plan) -> EvaluationResults:
     """Ask every question and score what comes back."""
     if source.most_at_once is not None:
         plan = replace(plan, workers=min(plan.workers, source.most_at_once))
-    if source.captures and plan.node_postprocessors and source.context != "metadata":
-        check_no_program(source, plan)
-    try:
-        prepared = await Prepared.of(plan)
-        reader = prepared.reader(source)
-        answers = await ask_questions(source, prepared, reader, pipeline(source, plan))
-        collected = await collect(prepared, answers)
-        warn_of(collected)
-        return await score(prepared, collected, source)
-    finally:
-        plan.cache.close()
+    is_program = source.captures and source.context != "metadata" and not callable(source.asked)
+    if is_program and plan.node_postprocessors:
+        raise no_postprocessors(plan)
+    with closing(plan.cache):
+        evaluation = Evaluation(source, plan)
+        answers = await evaluation.answers(pipeline(source, plan))
+        return await evaluation.results(answers)
 
 
-def check_no_program(source: Source, plan: Plan) -> None:
-    """Refuse postprocessors for a program, whose retrievals have their own."""
-    if not callable(source.asked):
-        kinds = [type(postprocessor).__name__ for postprocessor in plan.node_postprocessors]
-        remedy = "Give them to the tools or engines that retrieve."
-        sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
-        raise InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
+class Evaluation:
+    """An evaluation: its questions are asked once, and what comes may be scored in stages."""
 
+    def __init__(self, source: Source, plan: Plan) -> None:
+        check_matchable(plan.dataset, plan.matcher)
+        self.source, self.plan = source, plan
+        self.reader = AnswerReader(plan, source.context)
+        self._metrics: list[BaseRetrievalMetric] = []
+        self._has_warned = False
 
-async def ask_questions(
-    source: Source, prepared: Prepared, reader: AnswerReader, ask: Ask
-) -> Answers:
-    """Ask every question that the journal doesn't have."""
-    plan = prepared.plan
-    # before anything fails: a client may put its key into the first error
-    register_secrets_of(Settings, source.asked, *plan.node_postprocessors, *prepared.metrics)
-    if plan.journal is None:
-        return await ask_all(ask, plan, reader, context=source.context)
-    with Journal(plan.journal, journal_header(plan, source.depth)) as journal:
-        kept = answers_to(plan.dataset, journal.rows)
-        answers = await ask_all(
-            ask, plan, reader, context=source.context, kept=kept, journal=journal
+    async def answers(self, ask: Ask) -> Answers:
+        """Ask every question that the journal doesn't have."""
+        plan, context = self.plan, self.source.context
+        for metric in plan.computed:
+            if isinstance(metric, TextMetric):
+                metric = await in_thread(metric.prepare, plan.dataset, plan.cache)  # noqa: PLW2901
+            self._metrics.append(metric)
+        # before anything fails: a client may put its key into the first error
+        register_secrets_of(Settings, self.source.asked, *plan.node_postprocessors, *self._metrics)
+        if plan.journal is None:
+            return await ask_all(ask, plan, self.reader)
+        with Journal(plan.journal, journal_header(plan, self.source.depth)) as journal:
+            kept = answers_to(plan.dataset, journal.rows)
+            answers = await ask_all(ask, plan, self.reader, kept=kept, journal=journal)
+        # answers of a journal tell nothing
+        has_history = any(row.get(HISTORY) for row in plan.dataset.metadata.values())
+        if context is None and has_history and WITHOUT_HISTORY not in answers.notes:
+            answers.notes.append(WITHOUT_HISTORY)
+        return answers
+
+    async def results(self, answers: Answers, stage: str = "") -> EvaluationResults:
+        """Score answers, those after a stage under its name, and describe the evaluation."""
+        plan = replace(self.plan, name=stage or self.plan.name)
+        cut = Cut()
+        collected = []
+        for time in range(1, plan.repeats + 1):
+            rankings = {}
+            for query_id in plan.dataset.queries:
+                ranking = uncut = answers.rankings[Attempt(query_id, time)]
+                if plan.min_score is not None:
+                    ranking = uncut.at_least(plan.min_score, query_id)
+                    cut += Cut.of(uncut, ranking)
+                rankings[query_id] = ranking
+            run = Run(rankings, name=plan.name)
+            run.min_score = plan.score_cutoff
+            once = Collected(run)
+            if plan.matcher is not None:
+                once.matched = await in_thread(match_run, run, plan.dataset, plan.matcher)
+            await score_texts(once, plan, self._metrics, answers.refusals)
+            collected.append(once)
+        label_note = await self._label_note(collected)
+        self._warn(label_note, collected)
+        refused = [note for note in answers.refusals.notes if note not in answers.notes]
+        results = _built(plan, collected)
+        first_notes = [
+            *graders_of_metrics(plan.computed),
+            *self._fit(plan, collected[0], label_note),
+        ]
+        if label_note is not None:
+            first_notes.append(label_note)
+        scores = results.scores
+        results.scores = scores.replace(
+            notes=[*first_notes, *scores.notes, *answers.notes, *refused, *cut.notes],
+            label_notes=[*first_notes, *scores.label_notes],
         )
-    # answers of a journal tell nothing
-    has_history = any(row.get(HISTORY) for row in plan.dataset.metadata.values())
-    if source.context is None and has_history and WITHOUT_HISTORY not in answers.notes:
-        answers.notes.append(WITHOUT_HISTORY)
-    return answers
+        results.about = describe(plan, results.run, self.source.name, collected[0].matched)
+        retrieval = system_of(results).retrieval
+        if self._judges_ids(plan, label_note):
+            absent = absent_labels(results.relevance, collected[0].run, self._indexed(plan))
+            retrieval = replace(retrieval, absent=absent)
+        results.scores = with_retrieval(results.scores, retrieval)
+        return results
+
+    async def _label_note(self, collected: Sequence[Collected]) -> str | None:
+        """What is wrong with labels that name what came otherwise than by its ids."""
+        dataset, labels = self.plan.dataset, self.reader.labels
+        has_ids = any(dataset.relevance.values())
+        if self.plan.compares_ids and dataset.expected_texts and not has_ids:
+            return _TEXTS_ALONE
+        came = None
+        if labels.are_strange:
+            came = await in_thread(count_by_text, dataset, collected[0].run)
+        by_id = labels.note(came)
+        if by_id is not None:
+            return by_id
+        matched = [once.matched for once in collected if once.matched is not None]
+        if matched and all(each_time.label_note for each_time in matched):
+            return matched[0].label_note
+        return None  # what any run recognised isn't lost
+
+    def _warn(self, label_note: str | None, collected: Sequence[Collected]) -> None:
+        """Warn once of all stages."""
+        if self._has_warned:
+            return
+        self._has_warned = True
+        if label_note is not None:
+            warn_caller(LabelWarning(label_note))
+        failures = [every_query_failed(once.run) for once in collected]
+        if failures[0] is not None and all(failures):
+            warn_caller(failures[0])
+
+    def _fit(self, plan: Plan, once: Collected, label_note: str | None) -> list[str]:
+        """What is wrong with single labels, by their ids, or of what was matched by text."""
+        if once.matched is not None:
+            texts = {query_id: ranking.texts or () for query_id, ranking in once.run.items()}
+            note = text_match_note(once.matched, texts)
+            return [note] if note else []
+        if not self._judges_ids(plan, label_note):
+            return []
+        return fit_of_ids(plan.dataset, once.run, self._indexed(plan))
+
+    def _judges_ids(self, plan: Plan, label_note: str | None) -> bool:
+        return plan.compares_ids and not (label_note or "").startswith(NOT_VALID)
+
+    def _indexed(self, plan: Plan) -> Collection[str]:
+        return indexed_ids(self.source.asked, plan.match_on)
 
 
-async def collect(prepared: Prepared, answers: Answers) -> list[Collected]:
-    """What each time of asking gave, cut, matched, and scored by its texts."""
-    plan, cut = prepared.plan, Cut()
-    every = []
-    for time in range(1, plan.repeats + 1):
-        rankings = {}
-        for query_id in plan.dataset.queries:
-            ranking = answers.rankings[Attempt(query_id, time)]
-            if plan.min_score is not None:
-                uncut, ranking = ranking, ranking.at_least(plan.min_score, query_id)
-                cut += Cut.of(uncut, ranking)
-            rankings[query_id] = ranking
-        run = Run(rankings, name=plan.name)
-        run.min_score = plan.score_cutoff
-        collected = Collected(run)
-        if plan.matcher is not None:
-            matched = await in_thread(match_run, run, plan.dataset, plan.matcher)
-            collected.matched[matched.matcher] = matched
-        texts = await score_texts(prepared.metrics, run, plan, answers.refusals)
-        collected.results, collected.metric_errors = texts.results, texts.errors
-        collected.usage = texts.usage
-        every.append(collected)
-    first = every[0]
-    refused = [note for note in answers.refusals.notes if note not in answers.notes]
-    first.notes = (*answers.notes, *refused, *cut.notes)
-    first.label_note = await _label_note(answers, prepared, every)
-    return every
-
-
-async def _label_note(
-    answers: Answers, prepared: Prepared, every: Sequence[Collected]
-) -> str | None:
-    plan, labels = prepared.plan, answers.reader.labels
-    has_ids = any(plan.dataset.relevance.values())
-    if prepared.compares_ids and plan.dataset.expected_texts and not has_ids:
-        return _TEXTS_ALONE
-    came = None
-    if labels.are_strange:
-        came = await in_thread(count_by_text, plan.dataset, every[0].run)
-    by_id = labels.note(came)
-    if by_id is not None:
-        return by_id
-    for name, matched in every[0].matched.items():
-        # what any run recognised isn't lost
-        if all(collected.matched[name].label_note for collected in every):
-            return matched.label_note
-    return None
-
-
-async def score(
-    prepared: Prepared, collected: Sequence[Collected], source: Source
-) -> EvaluationResults:
-    """The results of what was collected, with the head of their report."""
-    plan, first = prepared.plan, collected[0]
-    results = build_results(plan, collected)
-    absent: frozenset[str] = frozenset()
-    if prepared.compares_ids and not first.is_invalid:
-        indexed = indexed_ids(source.asked, plan.match_on)
-        fit = fit_of_ids(plan.dataset, first.run, indexed)
-        if not results.matched:
-            absent = absent_labels(results.relevance, first.run, indexed)
-        results.scores = with_label_notes(results.scores, fit)
-    for matched in results.matched.values():
-        results.scores = with_label_notes(results.scores, [fit_of_texts(matched, first.run)])
-    results.scores = with_graders(results.scores, graders_of_metrics(plan.computed))
-    results.about = describe(plan, results.run, source.name, results.matched)
-    retrieval = replace(system_of(results).retrieval, absent=absent)
-    results.scores = with_retrieval(results.scores, retrieval)
-    return results
-
-
-def with_label_notes(scores: Scores, notes: Iterable[str]) -> Scores:
-    """Return scores with further notes on labels that don't fit, before all others."""
-    further = [note for note in notes if note]
-    return scores.replace(
-        notes=[*further, *scores.notes], label_notes=[*further, *scores.label_notes]
+def _built(plan: Plan, collected: Sequence[Collected]) -> EvaluationResults:
+    first = collected[0]
+    scores, run, matched = scores_of(plan, first), first.run, first.matched
+    if len(collected) > 1:
+        of_each = [scores, *(scores_of(plan, once) for once in collected[1:])]
+        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in plan.metrics])
+        run = run.replaced(run, repeats=[once.run for once in collected])
+        repeats = [once.matched for once in collected if once.matched is not None]
+        if matched is not None:
+            of_runs = matched.run.replaced(matched.run, repeats=[each.run for each in repeats])
+            matched = replace(matched, run=of_runs, repeats=tuple(repeats))
+    by_metric = {}
+    for metric in plan.metrics:
+        if matched is not None and getattr(metric, "recognises", True):
+            by_metric[metric.metric_name] = matched
+    return EvaluationResults(
+        core_results(plan.dataset, first.run, first.results, scores),
+        run=run,
+        relevance=plan.dataset.relevance,
+        scores=scores,
+        matched=by_metric,
+        text_of=PassageTexts(plan.dataset),
     )
+
+
+def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
+    """Counts relevant passages by the ids that they came under, of the first questions of a run."""
+    with_texts = [query_id for query_id in dataset.queries if run[query_id].texts]
+    query_ids = [query_id for query_id in with_texts if _knows_texts(dataset, query_id)]
+    query_ids = query_ids[:_MOST_QUERIES]
+    if not query_ids:
+        return Came()
+    matched = match_run(run.select(query_ids), dataset.select(query_ids), BY_TEXT)
+    n_relevant = n_by_id = n_under_others = 0
+    texts: set[str] = set()
+    for query_id in query_ids:
+        relevant = {*matched.relevance.get(query_id, ())}
+        by_id = relevant.intersection(run[query_id].ids)
+        under_others = relevant.intersection(matched.run[query_id].ids) - by_id
+        n_relevant += len(relevant)
+        n_by_id += len(by_id)
+        n_under_others += len(under_others)
+        texts |= under_others
+    return Came(n_relevant, n_by_id, n_under_others, len(texts))
+
+
+def _knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
+    try:
+        return bool(Expected.by_text(dataset, query_id).ids)
+    except InvalidInput:  # the texts don't go with the ids
+        return False
+
+
+def fit_of_ids(dataset: RetrievalDataset, run: Run, indexed: Collection[str]) -> list[str]:
+    """Return what is wrong with the ids of labels; `indexed` are those of the index, if known."""
+    query_ids = [query_id for query_id in dataset.queries if query_id in run]
+
+    def asked_at(row: int) -> Asked:
+        query_id = query_ids[row]
+        ranking = run[query_id]
+        return Asked(query_id, dataset.relevance.get(query_id, ()), ranking.ids, ranking.texts)
+
+    texts = {item: dataset.indexed_text(item) for item in dataset.corpus}
+    stock = Stock("the corpus", dataset.corpus.keys(), texts)
+    if indexed:
+        stock = Stock("the index", indexed, texts)
+    return fit_notes(asked_at, len(query_ids), stock)
+
+
+def indexed_ids(source: Any, match_on: MatchOn) -> Collection[str]:
+    """The ids of all nodes of an index in memory, or of a retriever's; nothing if unknown.
+
+    The docstore of an index whose vector store keeps the texts is empty.
+    """
+    if not isinstance(source, BaseIndex):
+        inner = getattr(source, "retriever", None) or source
+        source = getattr(inner, "_index", None)
+    docstore = getattr(source, "docstore", None)
+    if not isinstance(docstore, SimpleDocumentStore):
+        return ()
+    try:
+        return {item_id(NodeWithScore(node=node), match_on) for node in docstore.docs.values()}
+    except InvalidInput:  # some nodes lack what is compared
+        return ()
 
 
 def journal_header(plan: Plan, depth: int | None) -> dict[str, str]:
     """What a journal's first line says of a run: what can be known exactly, without any code."""
-    match_on = plan.match_on if isinstance(plan.match_on, str) else _name_of(plan.match_on)
-    postprocessors = [type(each).__qualname__ for each in plan.node_postprocessors]
+    match_on = plan.match_on
+    if not isinstance(match_on, str):
+        match_on = str(getattr(match_on, "__qualname__", type(match_on).__qualname__))
+    kinds = [type(postprocessor).__qualname__ for postprocessor in plan.node_postprocessors]
     header = {
         "run": mask(plan.run),
-        "depth": "" if depth is None else str(depth),
+        "depth": str(depth or ""),
         "match_on": match_on,
-        "postprocessors": ", ".join(postprocessors),
+        "postprocessors": ", ".join(kinds),
         "tokenizer": "" if plan.counter is None else plan.counter.name,
     }
     return {aspect: value for aspect, value in header.items() if value}
 
 
-def _name_of(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
-
-
-def warn_of(collected: Sequence[Collected]) -> None:
-    if (note := collected[0].label_note) is not None:
-        warn_caller(LabelWarning(note))
-    warnings = [every_query_failed(each.run) for each in collected]
-    if warnings[0] is not None and all(warnings):
-        warn_caller(warnings[0])
-
-
-def describe(plan: Plan, run: Run, source: str, matched: Mapping[str, Matched]) -> dict[str, str]:
+def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict[str, str]:
     """The head of a report: label to value, in order."""
     from llama_index_rag_metrics import __version__
 
@@ -244,7 +310,9 @@ def describe(plan: Plan, run: Run, source: str, matched: Mapping[str, Matched]) 
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
     }
-    if stages := _stages(plan, source):
+    kinds = [type(postprocessor).__qualname__ for postprocessor in plan.node_postprocessors]
+    stages = [plan.name or source or "stored rankings", *kinds]
+    if kinds or not plan.name:  # its name is above every number
         about["retriever"] = " → ".join(stages)
     if plan.run:
         about["run"] = plan.run
@@ -253,7 +321,7 @@ def describe(plan: Plan, run: Run, source: str, matched: Mapping[str, Matched]) 
     if plan.min_score is not None:
         about["retrieved"] += f", of a score from {plan.min_score:g} on"
     about["metrics"] = ", ".join(metric.metric_name for metric in plan.metrics)
-    about["matched by"] = ", ".join(map(_recognised, matched.values())) or BY_ID
+    about["matched by"] = BY_ID if matched is None else _recognised(matched)
     if counter is not None:
         about["tokens by"] = counter.name
     if run.repeats:
@@ -262,24 +330,13 @@ def describe(plan: Plan, run: Run, source: str, matched: Mapping[str, Matched]) 
     return {**about, "workers": str(plan.workers), "versions": f"{own}, llama-index-core {core}"}
 
 
-def _stages(plan: Plan, source: str) -> list[str]:
-    """What a question goes through; nothing where its name is above every number."""
-    stages = [type(postprocessor).__qualname__ for postprocessor in plan.node_postprocessors]
-    if plan.name:
-        return [plan.name, *stages] if stages else []
-    return [source or "stored rankings", *stages]
-
-
 def _recognised(matched: Matched) -> str:
     """The matcher, and how many of the distinct texts or places it recognised anywhere."""
-    passages = matched.passages
-    labelled = {passage for known in passages.values() for passage in known.values()}
-    recognised = {
-        passages[query_id][name]
-        for query_id, by_item in matched.stands_for.items()
-        for name in chain.from_iterable(by_item)
-        if name in passages.get(query_id, ())
-    }
+    labelled, recognised = set[str | Span](), set[str | Span]()
+    for query_id, passages in matched.passages.items():
+        stands_for = set(chain.from_iterable(matched.stands_for.get(query_id, ())))
+        labelled.update(passages.values())
+        recognised.update(passages[item] for item in passages.keys() & stands_for)
     if not labelled:
         return matched.matcher
     n = counted(len(labelled), "labelled passage", "labelled passages")

@@ -6,22 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    SerializeAsAny,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, SerializeAsAny
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
@@ -30,7 +21,7 @@ from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher, match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
@@ -41,12 +32,12 @@ from llama_index_rag_metrics.scores.scoring.batches import Failed, Metrics
 
 from .as_ask import Source, SourceLike, as_retriever, as_source, retrieval_depth
 from .ask_all import pipeline
+from .collected import compute
 from .evaluating import run_evaluation
 from .evaluation_results import EvaluationResults
-from .plan import Plan, check_match_on, listed_postprocessors
+from .plan import Plan, check_match_on
 from .question import Question
 from .reading import AnswerReader
-from .text_scores import Expected, compute
 
 
 async def aevaluate(
@@ -134,27 +125,10 @@ async def aevaluate(
         >>> results.scores.means["mrr"]
         0.75
     """
-    chosen = resolve(metrics)
-    source = as_source(retriever, retrieval_depth(chosen))
-    plan = Plan(
-        RetrievalDataset.load(dataset),
-        chosen,
-        name=name,
-        match_on=match_on,
-        matcher=as_matcher(matcher),
-        node_postprocessors=listed_postprocessors(node_postprocessors),
-        workers=workers,
-        timeout=timeout,
-        journal=journal,
-        run=run,
-        cache=Cache.of(cache, journal),
-        tokenizer=tokenizer,
-        min_score=min_score,
-        repeats=repeats,
-        failed=failed,
-        show_progress=show_progress,
-        raise_on_error=raise_on_error,
-    )
+    options = {**locals()}
+    del options["retriever"]
+    plan = Plan.of(**options)
+    source = as_source(retriever, retrieval_depth(plan.metrics))
     return await run_evaluation(source, plan)
 
 
@@ -180,31 +154,24 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     metrics: Annotated[list[SerializeAsAny[BaseRetrievalMetric]], BeforeValidator(resolve)] = Field(
         ..., description="metrics"
     )
-    match_on: Any = Field("node_id", description="which id of a node is compared with the labels")
+    match_on: Annotated[Any, AfterValidator(check_match_on)] = Field(
+        "node_id", description="which id of a node is compared with the labels"
+    )
     matcher: Annotated[Any, AfterValidator(as_matcher)] = Field(
         None, description="how labelled passages are recognised, if not by id"
     )
     _source: Any = PrivateAttr(None)
 
-    def __init__(self, **fields: Any) -> None:
-        super().__init__(**fields)
-        self._source = fields["retriever"]
-
-    @field_validator("retriever", mode="before")
-    @classmethod
-    def _as_retriever(cls, source: SourceLike, info: ValidationInfo) -> BaseRetriever:
-        return as_retriever(source, retrieval_depth(info.data.get("metrics", ())))
-
-    @field_validator("match_on")
-    @classmethod
-    def _known_match_on(cls, match_on: MatchOn) -> MatchOn:
-        check_match_on(match_on)
-        return match_on
+    def __init__(self, *, metrics: Metrics, retriever: SourceLike, **fields: Any) -> None:
+        chosen = resolve(metrics)
+        ready = as_retriever(retriever, retrieval_depth(chosen))
+        super().__init__(metrics=chosen, retriever=ready, **fields)
+        self._source = retriever
 
     @classmethod
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
         """An evaluator for metrics given by name, with any parameters and cutoff."""
-        return cls(metrics=resolve(metric_names), **kwargs)
+        return cls(metrics=metric_names, **kwargs)
 
     def evaluate(
         self,
@@ -236,13 +203,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         """
         if kwargs:
             raise TypeError(f"evaluate() got an unexpected keyword argument {next(iter(kwargs))!r}")
-        plan = Plan(
-            RetrievalDataset({}),
-            self.metrics,
-            match_on=self.match_on,
-            matcher=self.matcher,
-            node_postprocessors=self.node_postprocessors or [],
-        )
+        plan = Plan.of(RetrievalDataset({}), self.metrics, **self._options)
         question = Question(query)
         answer = await pipeline(self._asked, plan)(question)
         if answer.error is not None:
@@ -252,24 +213,22 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         for note in reader.notes:
             warn_caller(UserWarning(note))
         relevance = None if expected_ids is None else Relevance(expected_ids)
-        by_id = ranking, Expected(query, relevance, expected_texts)
-        matched = by_id
+        by_id: tuple[Relevance | None, Ranking] = relevance, ranking
+        by_matcher = by_id
         if self.matcher is not None:
             labels = {} if relevance is None else {"query": relevance}
             texts = {} if expected_texts is None else {"query": expected_texts}
             dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
-            run = Run({"query": ranking})
-            found = await in_thread(match_run, run, dataset, self.matcher)
-            judged = found.run["query"]
-            if judged.error is not None:
-                raise InvalidInput("matcher", self.matcher, sentence=judged.error)
-            matched = judged, Expected(query, found.relevance.get("query"), expected_texts)
+            matched = await in_thread(match_run, Run({"query": ranking}), dataset, self.matcher)
+            by_matcher = matched.relevance.get("query"), matched.run["query"]
+            if (error := matched.run["query"].error) is not None:
+                raise InvalidInput("matcher", self.matcher, sentence=error)
         metric_dict = {}
         for metric in self.metrics:
-            judged, expected = matched
+            judged = by_matcher
             if isinstance(metric, RankingMetric) and not metric.recognises:
-                judged, expected = by_id
-            metric_dict[metric.metric_name] = await compute(metric, expected, judged)
+                judged = by_id
+            metric_dict[metric.metric_name] = await compute(metric, query, *judged, expected_texts)
         return RetrievalEvalResult(
             query=query,
             expected_ids=list(relevance or ()),
@@ -293,11 +252,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             self._asked,
             dataset,
             self.metrics,
-            match_on=self.match_on,
-            matcher=self.matcher,
-            node_postprocessors=self.node_postprocessors or [],
             workers=workers,
             show_progress=show_progress,
+            **self._options,
             **options,
         )
 
@@ -308,7 +265,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         return run_sync(self.aevaluate_dataset(dataset, workers, show_progress, **options))
 
     @property
-    def _asked(self) -> Any:
+    def _options(self) -> dict[str, Any]:
+        names = ("match_on", "matcher", "node_postprocessors")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def _asked(self) -> Source:
         source = as_source(self.retriever)
         if isinstance(self._source, BaseIndex):
             source.depth = retrieval_depth(self.metrics)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
+from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.metrics.texts import TextMetric
+from llama_index_rag_metrics.rankings.judging.beside import needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.run import check_min_score
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
@@ -21,7 +25,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scoring.batches import Failed, ScoringOptions
 
 from .question import Question
-from .run_matching import Places, places_for
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,27 @@ class Plan:
     show_progress: bool = False
     raise_on_error: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        dataset: Any,
+        metrics: Any,
+        *,
+        matcher: Any = None,
+        node_postprocessors: Any = (),
+        cache: Any = None,
+        **options: Any,
+    ) -> Plan:
+        """A plan of arguments as `evaluate` takes them."""
+        return cls(
+            RetrievalDataset.load(dataset),
+            resolve(metrics),
+            matcher=as_matcher(matcher),
+            node_postprocessors=_listed(node_postprocessors),
+            cache=Cache.of(cache, options.get("journal")),
+            **options,
+        )
+
     def __post_init__(self) -> None:
         check_count("workers", self.workers, "questions to ask at once")
         check_count("repeats", self.repeats, "times to ask each question")
@@ -59,20 +83,23 @@ class Plan:
             expected = "seconds above 0, or None"
             check_amount("timeout", self.timeout, expected, lambda seconds: seconds > 0)
         self.scoring.check(self.dataset.relevance)
-        counter = _token_counter(self.metrics, self.tokenizer)
-        places = places_for(self.metrics, self.dataset, self.matcher)
-        object.__setattr__(self, "counter", counter)
-        object.__setattr__(self, "places", places)
+        if self.tokenizer is not None or "tokens" in needs_of(self.metrics):
+            object.__setattr__(self, "counter", TokenCounter.of(self.tokenizer))
 
     counter: TokenCounter | None = field(init=False, default=None)
     """Counts tokens; None where no metric needs them, and no tokenizer is given."""
 
-    places: Places | None = field(init=False, default=None)
-    """Finds where passages are in their documents; None where no metric needs it."""
-
     @property
     def scoring(self) -> ScoringOptions:
         return ScoringOptions(failed=self.failed)
+
+    @property
+    def compares_ids(self) -> bool:
+        """Whether any metric compares the ids that came with those of the labels."""
+        if self.matcher is not None:
+            return False
+        others = [metric for metric in self.metrics if not isinstance(metric, TextMetric)]
+        return any(getattr(metric, "recognises", True) for metric in others)
 
     @property
     def score_cutoff(self) -> float | None:
@@ -92,29 +119,21 @@ class Plan:
         return Question(self.dataset.queries[query_id], query_id=query_id, metadata=metadata)
 
 
-def _token_counter(
-    metrics: Iterable[BaseRetrievalMetric], tokenizer: Tokenizer | None
-) -> TokenCounter | None:
-    needs_tokens = any("tokens" in getattr(metric, "needs", ()) for metric in metrics)
-    if tokenizer is None and not needs_tokens:
-        return None
-    return TokenCounter.of(tokenizer)
-
-
 def check_count(argument: str, value: object, what: str) -> None:
     check_integer(argument, value, 1, f"a number of {what}, from 1 on")
 
 
-def check_match_on(match_on: object) -> None:
+def check_match_on(match_on: MatchOn) -> MatchOn:
     if not isinstance(match_on, str) and not callable(match_on):
         expected = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
         raise InvalidInput("match_on", match_on, expected)
+    return match_on
 
 
 _POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
 
 
-def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]:
+def _listed(postprocessors: object) -> list[BaseNodePostprocessor]:
     if postprocessors is None:  # as LlamaIndex has it
         return []
     argument = "node_postprocessors"

@@ -1,21 +1,29 @@
-"""What is asked, and what comes back: a question with its context, an answer with its calls."""
+"""What is asked, and what comes back: a question with its context, an answer of nodes or ids."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 
 from llama_index_rag_metrics.files.conversations import HISTORY
-
-from .capturing import Retrieval
+from llama_index_rag_metrics.rankings.run import has_order
+from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 
 Context: TypeAlias = Literal["history", "metadata"]
 """What a source is told beside the question: what was said before, or all of its metadata."""
+
+RetrieverOutput: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
+
+_RETURNED = "what the retriever returned"
+_REMEDY = (
+    "Return ids as strings, or NodeWithScore(node=TextNode(id_=..., text=...), score=...), best "
+    "first."
+)
 
 
 @dataclass
@@ -27,7 +35,7 @@ class Question(QueryBundle):
 
     def copied_metadata(self) -> dict[str, Any]:
         """The metadata, which whoever gets them may change."""
-        return copy.deepcopy(dict(self.metadata))
+        return deepcopy(dict(self.metadata))
 
     @property
     def history(self) -> list[ChatMessage]:
@@ -35,15 +43,15 @@ class Question(QueryBundle):
         return [ChatMessage(**message) for message in self.metadata.get(HISTORY, ())]
 
 
-class AnswerFailed(Exception):
-    """An error of another process: its words, without keys, and its HTTP status, if it has one."""
+@dataclass(slots=True)
+class Retrieval:
+    """One outermost retrieval, with the postprocessors that could be seen."""
 
-    def __init__(self, words: str, status_code: int | None = None) -> None:
-        super().__init__(words, status_code)
-        self.words, self.status_code = words, status_code
-
-    def __str__(self) -> str:
-        return self.words
+    query: str
+    asked_by: str = ""
+    nodes: list[NodeWithScore] | None = None  # copies; None as long as it runs
+    seconds: float | None = None
+    error: str | None = None
 
 
 @dataclass
@@ -68,6 +76,47 @@ class Answer:
     is_silent: bool = False
     notes: Sequence[str] = ()
 
+    def nodes(self) -> list[NodeWithScore]:
+        """All that was retrieved, of whatever call, each node once."""
+        if self.calls is None:
+            return as_nodes(self.items)
+        return each_once(node for call in self.calls for node in call.nodes or ())
+
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
 """Everything that can be asked. An error is raised, or part of the answer."""
+
+
+def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
+    if not has_order(retrieved):
+        remedy = f"{_REMEDY} {hint}".rstrip()
+        raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", remedy)
+    return [_node(item) for item in retrieved]
+
+
+def _node(item: Any) -> NodeWithScore:
+    if isinstance(item, NodeWithScore):
+        return item
+    if isinstance(item, BaseNode):
+        return NodeWithScore(node=item)
+    if isinstance(item, str):
+        # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
+        return NodeWithScore(node=TextNode(id_=item, text="", metadata={"id": item}))
+    raise UnusableAnswer(_RETURNED, item, "nodes or ids", _REMEDY)
+
+
+def copied(node: NodeWithScore) -> NodeWithScore:
+    """A copy whose texts and metadata whoever gets it may change; its embedding is shared."""
+    own = {
+        name: deepcopy(value)
+        for name, value in vars(node.node).items()
+        if isinstance(value, dict) or name.endswith("_resource")
+    }
+    return node.model_copy(update={"node": node.node.model_copy(update=own)})
+
+
+def each_once(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
+    first: dict[str, NodeWithScore] = {}
+    for node in nodes:
+        first.setdefault(node.node.node_id, node)
+    return list(first.values())

@@ -1,8 +1,8 @@
-"""Answers as rankings: the ids that labels name, texts, places, tokens."""
+"""Answers as rankings: the ids that labels name, texts, spans, tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore
 
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.runs.run_records import plain_score
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
     NODE_ID,
     REF_DOC_ID,
@@ -17,14 +18,14 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import (
     item_ids,
     names_of,
 )
+from llama_index_rag_metrics.rankings.matching.matched import BY_SPAN
 from llama_index_rag_metrics.rankings.run import Ranking, combine_calls
 from llama_index_rag_metrics.rankings.span import Span, node_span
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 
 from .capturing import as_call
-from .nodes import as_nodes, node_texts
 from .plan import Plan
-from .question import Answer, Context, Question
+from .question import Answer, Context, Question, as_nodes
 
 WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "
@@ -40,69 +41,67 @@ class AnswerReader:
     """Makes rankings of answers, and watches whether they have what the labels name.
 
     Attributes:
+        context: what the source is told beside the question.
         notes: what a reader of the results should know of the answers.
         labels: whether the ids that came are of the kind that the labels name.
     """
 
-    def __init__(self, plan: Plan, context: Context | None, *, compares_ids: bool = True) -> None:
-        self._plan, self._context = plan, context
-        dataset = plan.dataset
+    def __init__(self, plan: Plan, context: Context | None) -> None:
+        self._match_on, self._dataset, self._counter = plan.match_on, plan.dataset, plan.counter
+        self.context = context
         names: set[str] = set()
-        if compares_ids:
-            names.update(*dataset.relevance.values())
-        self.labels = LabelCheck(names, plan.match_on, dataset.corpus)
+        if plan.compares_ids:
+            names.update(*plan.dataset.relevance.values())
+        self.labels = LabelCheck(names, plan.match_on, plan.dataset.corpus)
         self.notes: dict[str, None] = {}
-        needs_texts = (getattr(metric, "needs", ()) for metric in plan.metrics)
-        self._needs_tokens = any("tokens" in needs for needs in needs_texts)
+        needs = needs_of(plan.metrics)
+        self._needs_tokens = "tokens" in needs
+        self._searches_spans = plan.matcher == BY_SPAN or SPANS in needs
 
     def read(self, question: Question, answer: Answer) -> Ranking:
         """The ranking of an answer; what it tells of labels and notes is remembered."""
-        notes = dict.fromkeys(answer.notes)
-        if self._context is None and question.metadata.get(HISTORY):
-            notes[WITHOUT_HISTORY] = None
-        if answer.calls is not None:
-            calls = tuple(as_call(retrieval, self.ranking) for retrieval in answer.calls)
-            ranking = combine_calls(calls)
-            nodes = [node for retrieval in answer.calls for node in retrieval.nodes or ()]
-        elif self.are_ids(answer.items):
-            nodes = []
-            ranking = self._ranking_of_ids(answer.items)
-        else:
+        self.notes.update(dict.fromkeys(answer.notes))
+        if self.context is None and question.metadata.get(HISTORY):
+            self.notes[WITHOUT_HISTORY] = None
+        if answer.calls is None and self._are_ids(answer.items):
+            ids = [str(item) for item in answer.items]
+            self.labels.see(ids, [(NODE_ID, item) for item in ids])
+            return self._ranking_of_ids(ids)
+        if answer.calls is None:
             nodes = as_nodes(answer.items)
             ranking = self.ranking(nodes)
+        else:
+            calls = [as_call(retrieval, self.ranking) for retrieval in answer.calls]
+            ranking = combine_calls(calls)
+            nodes = [node for retrieval in answer.calls for node in retrieval.nodes or ()]
         if any(plain_score(node.score) != node.score for node in nodes):
-            notes[_NAN] = None
-        self.notes.update(notes)
-        self.labels.see(ranking.ids, names_of(nodes) if nodes else _names(ranking.ids))
+            self.notes[_NAN] = None
+        self.labels.see(ranking.ids, names_of(nodes))
         return ranking
 
     def ranking(self, nodes: Sequence[NodeWithScore]) -> Ranking:
         """The ranking of nodes."""
         tokens = None
-        if self._plan.counter is not None:
+        if self._counter is not None:
             prompts = [node.node.get_content(MetadataMode.LLM) for node in nodes]
-            tokens = self._plan.counter.count(prompts)
+            tokens = self._counter.count(prompts)
         return Ranking(
-            ids=item_ids(nodes, self._plan.match_on),
+            ids=item_ids(nodes, self._match_on),
             scores=[plain_score(node.score) for node in nodes],
-            texts=node_texts(nodes),
-            spans=[self._place(node.node) for node in nodes],
+            texts=[_text(node.node) for node in nodes],
+            spans=[self._span(node.node) for node in nodes],
             tokens=tokens,
         )
 
     def filled(self, ranking: Ranking) -> Ranking:
         """The ranking with the texts of the corpus for items that have none of their own."""
-        own = ranking.texts or ()
-        if all(own):
+        own, corpus, counter = ranking.texts or (), self._dataset.corpus, self._counter
+        if all(own) or (counter is None and not corpus):
             return ranking
-        dataset, counter = self._plan.dataset, self._plan.counter
-        pairs = zip(ranking.ids, own, strict=True)
-        if counter is None and not dataset.corpus:
-            return ranking
-        texts = [
-            text or (dataset.indexed_text(item) if item in dataset.corpus else "")
-            for item, text in pairs
-        ]
+        texts = list(own)
+        for position, item in enumerate(ranking.ids):
+            if not texts[position] and item in corpus:
+                texts[position] = self._dataset.indexed_text(item)
         if counter is None:
             return replace(ranking, texts=texts)
         if "" in texts:
@@ -114,21 +113,21 @@ class AnswerReader:
                 [tokens[position]] = counter.count([text])
         return replace(ranking, texts=texts, tokens=tokens)
 
-    def are_ids(self, items: Sequence[Any]) -> bool:
+    def _are_ids(self, items: Sequence[Any]) -> bool:
         """Whether an answer is bare ids, and these are what labels name."""
-        is_by_id = self._plan.match_on in (NODE_ID, REF_DOC_ID)
-        return is_by_id and bool(items) and type(items[0]) is str and set(map(type, items)) == {str}
+        is_by_id = self._match_on in (NODE_ID, REF_DOC_ID)
+        return is_by_id and bool(items) and set(map(type, items)) == {str}
 
-    def _ranking_of_ids(self, ids: Sequence[Any]) -> Ranking:
-        spans: list[Span | None] = [None] * len(ids)
-        if self._plan.places is not None:
-            spans = [self._place(node.node) for node in as_nodes(ids)]
-        tokens = None if self._plan.counter is None else self._plan.counter.count([""] * len(ids))
-        return Ranking(list(ids), [None] * len(ids), [""] * len(ids), spans=spans, tokens=tokens)
+    def _ranking_of_ids(self, ids: Sequence[str]) -> Ranking:
+        if self._searches_spans or self._counter is not None:
+            return self.ranking(as_nodes(ids))
+        n = len(ids)
+        return Ranking(ids, [None] * n, [""] * n, spans=[None] * n)
 
-    def _place(self, node: BaseNode) -> Span | None:
-        places = self._plan.places
-        return node_span(node) if places is None else places.of_node(node)
+    def _span(self, node: BaseNode) -> Span | None:
+        if self._searches_spans:
+            return searched_span(node, self._dataset.corpus)
+        return node_span(node)
 
     def _check_tokens_are_needless(self, item: str) -> None:
         """Refuse a passage without a text where a metric counts tokens."""
@@ -138,5 +137,47 @@ class AnswerReader:
             raise InvalidInput(f"retrieved {item!r}", "", expected, remedy)
 
 
-def _names(ids: Sequence[str]) -> list[tuple[str, str]]:
-    return [(NODE_ID, item) for item in ids]
+def _text(node: BaseNode) -> str:
+    text: object = node.get_content()
+    if not isinstance(text, str):  # metrics and journals need texts
+        expected = f"a text from get_content() of node {node.node_id!r}"
+        raise UnusableAnswer("retriever", text, expected, "Decode it, as text.decode().")
+    return text
+
+
+def searched_span(node: BaseNode, corpus: Mapping[str, str]) -> Span | None:
+    """Which characters of which document a node holds: by its own offsets, or by its text."""
+    span, document = node_span(node), node.ref_doc_id
+    text = node.get_content()
+    if document is None:
+        if span is None or span.source == node.node_id:
+            return _span_of_document(node.node_id, text, corpus)
+        return _within(span, corpus)
+    if span is not None and span.source == document:
+        whole = corpus.get(document)
+        if whole is None or whole[span.start : span.end] == text:
+            return span
+    return _search(text, document, corpus) or _within(span, corpus)
+
+
+def _span_of_document(item: str, text: str, corpus: Mapping[str, str]) -> Span | None:
+    """The retrieved part of a document: all of it for a bare id, or with an added title."""
+    document = corpus.get(item, text)
+    if text and document.strip() not in text:
+        return _search(text, item, corpus)
+    return Span(item, 0, len(document)) if document else None
+
+
+def _within(span: Span | None, corpus: Mapping[str, str]) -> Span | None:
+    """Cut a span off at its document's end, which a node with a title exceeds by a line."""
+    if span is None or span.source not in corpus:
+        return span
+    end = min(span.end, len(corpus[span.source]))
+    return span._replace(end=end) if span.start < end else None
+
+
+def _search(text: str, document: str, corpus: Mapping[str, str]) -> Span | None:
+    """The first place of a text in a document, blanks around it ignored."""
+    text = text.strip()
+    start = corpus.get(document, "").find(text) if text else -1
+    return None if start < 0 else Span(document, start, start + len(text))

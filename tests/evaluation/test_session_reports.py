@@ -45,19 +45,6 @@ def test_every_call_is_a_row(results: EvaluationResults) -> None:
     assert results.calls[-1].error == "timeout"
 
 
-def test_every_call_is_scored_as_a_ranking(results: EvaluationResults) -> None:
-    scores = results.calls.score(["mrr", "recall"])
-    # a at rank 1, a at rank 2, b at rank 1; nothing
-    assert scores.by_query("mrr") == {
-        "q1 call 1": 1.0,
-        "q1 call 2": 0.5,
-        "q1 call 3": 1.0,
-        "q2 call 1": 0.0,
-    }
-    assert scores.by_query("recall")["q1 call 1"] == 0.5
-    assert scores.failed == {"q2 call 1": "timeout"}
-
-
 def test_a_plain_retriever_has_no_sessions() -> None:
     assert len(Sessions(Run({"q1": ["a"]}), RELEVANCE)) == 0
 

@@ -1,0 +1,236 @@
+"""What asking a dataset once gave: rankings, matched, and scored by ids and by texts."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
+
+from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.dataset_summary import unread_labels
+from llama_index_rag_metrics.metrics.base import RankingMetric
+from llama_index_rag_metrics.metrics.texts import TextMetric
+from llama_index_rag_metrics.metrics.texts.text_metric import Usage
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, compute_arguments, needs_of
+from llama_index_rag_metrics.rankings.matching.matched import Matched
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.report.numbers import questions
+from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.sync import each, in_thread, within
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
+from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
+
+from .ask_all import NOT_ASKED, Refusals
+from .plan import Plan
+
+_UNPLACED = (
+    "{lost:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
+    "them out"
+)
+
+
+@dataclass
+class Collected:
+    """The outcome of asking a dataset once; results and errors by metric, then by question."""
+
+    run: Run
+    matched: Matched | None = None
+    results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
+    errors: dict[str, dict[str, str]] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+
+async def score_texts(
+    collected: Collected, plan: Plan, metrics: Sequence[BaseRetrievalMetric], refusals: Refusals
+) -> None:
+    """Compute the metrics of every question, several questions at once."""
+    for metric in metrics:
+        collected.results[metric.metric_name], collected.errors[metric.metric_name] = {}, {}
+
+    async def score(query_id: str) -> None:
+        dataset, ranking = plan.dataset, collected.run[query_id]
+        labels, texts = dataset.relevance.get(query_id), dataset.expected_texts.get(query_id)
+        for metric in metrics:
+            name = metric.metric_name
+            results, errors = collected.results[name], collected.errors[name]
+            if (unasked := refusals.unasked(name)) is not None:
+                errors[query_id] = unasked
+                continue
+            # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
+            # all others it scores 0
+            if ranking.error is not None and not isinstance(metric, TextMetric):
+                failed = {"error": ranking.error}
+                results[query_id] = RetrievalMetricResult(score=0.0, metadata=failed)
+                continue
+            value = compute(metric, dataset.queries[query_id], labels, ranking, texts)
+            try:
+                results[query_id] = await within(plan.timeout, value)
+            except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by question
+                errors[query_id] = describe_error(error)
+                refusals.record(name, error)
+                continue
+            if ranking.error is None:
+                refusals.succeeded(name)
+
+    if metrics:
+        await each(collected.run, score, plan.workers)
+    for metric in metrics:
+        if isinstance(metric, TextMetric) and (usage := metric.take_usage()) is not None:
+            collected.usage[metric.metric_name] = usage
+
+
+async def compute(
+    metric: BaseRetrievalMetric,
+    query: str,
+    labels: Relevance | None,
+    ranking: Ranking,
+    expected_texts: list[str] | None,
+) -> RetrievalMetricResult:
+    """Compute one metric of one question; one without an asynchronous method, in a thread."""
+    ids, texts = list(ranking.ids), list(ranking.texts or ())
+    arguments: tuple[Any, ...] = (query, labels, ids, expected_texts, texts)
+    beside = compute_arguments(metric, ranking)
+    acompute = getattr(metric, "acompute", None)
+    if inspect.iscoroutinefunction(acompute):
+        result: RetrievalMetricResult = await acompute(*arguments, **beside)
+        return result
+    return await in_thread(partial(metric.compute, *arguments, **beside))
+
+
+def scores_of(plan: Plan, collected: Collected) -> Scores:
+    """All metrics of what was collected, in the plan's order, with the notes on them."""
+    by_rank = _score_rankings(plan, collected)
+    excluded = by_rank.failed if plan.failed == "exclude" else ()
+    columns = {}
+    for name, results in collected.results.items():
+        columns[name] = {
+            query_id: result.score
+            for query_id, result in results.items()
+            if query_id not in excluded and not _is_empty(result)
+        }
+    scores = by_rank.join(columns, order=[metric.metric_name for metric in plan.metrics])
+    run = collected.run
+    return scores.replace(
+        usage=collected.usage,
+        rankings=lazy_digests([*run], [ranking.ids for ranking in run.values()]),
+        labels=label_digests(plan.dataset.relevance),
+        notes=[*scores.notes, *_notes(plan, collected)],
+    )
+
+
+def _score_rankings(plan: Plan, collected: Collected) -> Scores:
+    """Score all metrics of rankings: by ids, or those that recognise passages by the matcher."""
+    dataset, run, matched = plan.dataset, collected.run, collected.matched
+    members = [metric for metric in plan.metrics if isinstance(metric, RankingMetric)]
+    if matched is None:
+        scores = _score(plan, members, dataset.relevance, run)
+    else:
+        recognising = [metric for metric in members if metric.recognises]
+        by_id = [metric for metric in members if not metric.recognises]
+        # one that stands for several makes it longer, repetitions make it shorter
+        deepest = max((len(ranking.ids) for ranking in run.values()), default=0)
+        judged_run = _without_errors(matched)
+        scores = _score(plan, recognising, matched.relevance, judged_run, deepest)
+        # what knows no items counts the queries that the others count
+        labels = {**matched.relevance, **dataset.relevance}
+        others = _score(plan, by_id, labels, run) if by_id else scores
+        columns = {metric: dict(scores.by_query(metric)) for metric in scores}
+        for column in columns.values():
+            for query_id in matched.errors:
+                column.pop(query_id, None)
+        columns.update({metric: dict(others.by_query(metric)) for metric in others if by_id})
+        details = {**scores.details, **others.details}
+        scores = scores.join(columns, order=list(columns)).replace(details=details)
+    notes = [*scores.notes]
+    if SPANS in needs_of(members):
+        placed = [span is not None for ranking in run.values() for span in ranking.spans or ()]
+        if lost := len(placed) - sum(placed):
+            notes.append(_UNPLACED.format(lost=lost, all=len(placed)))
+    if matched is not None:
+        notes += matched.notes
+    # a matcher that failed leaves no ranking, but something was retrieved
+    empty = [query_id for query_id in scores.empty if not run[query_id].ids]
+    return scores.replace(empty=empty, notes=dict.fromkeys(notes))
+
+
+def _score(
+    plan: Plan,
+    metrics: Sequence[RankingMetric],
+    labels: Mapping[str, Relevance],
+    run: Run,
+    deepest: int | None = None,
+) -> Scores:
+    dataset = plan.dataset
+    options = replace(plan.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
+    return score_with(
+        metrics,
+        {query_id: labels.get(query_id) for query_id in dataset.queries},
+        run,
+        options,
+        queries=dataset.queries,
+        metadata=dataset.metadata,
+        name=run.name,
+        deepest=deepest,
+    )
+
+
+def _without_errors(matched: Matched) -> Run:
+    """The run in which a matcher that failed isn't a retriever that failed."""
+    rankings = dict(matched.run)
+    for query_id in matched.errors:
+        rankings[query_id] = replace(rankings[query_id], error=None)
+    run = matched.run.replaced(rankings)
+    run.notes = ()
+    return run
+
+
+def _is_empty(result: RetrievalMetricResult) -> bool:
+    return result.metadata.get("empty") is True
+
+
+def every_query_failed(run: Run) -> EveryQueryFailed | None:
+    errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
+    if not errors or len(run.failed) < len(run):
+        return None
+    error, n = errors.most_common(1)[0]
+    times = "once" if n == 1 else f"{n} times"
+    return EveryQueryFailed(f"retrieval failed on every question, {times} with: {error}")
+
+
+def _notes(plan: Plan, collected: Collected) -> Iterator[str]:
+    dataset, metrics = plan.dataset, plan.metrics
+    if any(isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics):
+        yield from unread_labels(dataset)
+    by_question = ", ".join(_names_by_question(metrics))
+    if by_question and any(row.get(HISTORY) for row in dataset.metadata.values()):
+        yield f"{by_question}: questions have a history, which isn't taken account of"
+    if (warning := every_query_failed(collected.run)) is not None:
+        yield str(warning)
+    for name, errors in collected.errors.items():
+        if errors:
+            query_id, error = next(iter(errors.items()))
+            yield f"{name} has no value for {questions(len(errors))}; {query_id!r}: {error}"
+    for name, results in collected.results.items():
+        if any(math.isnan(result.score) for result in results.values()):
+            yield f"{name} gave NaN for some questions, which have no value"
+        if n := sum(map(_is_empty, results.values())):
+            yield f"{name} has no value where nothing was retrieved: {n} questions"
+
+
+def _names_by_question(metrics: Iterable[BaseRetrievalMetric]) -> Iterator[str]:
+    """The metrics that compare texts with the question."""
+    for metric in metrics:
+        if isinstance(metric, TextMetric) and getattr(metric, "of", "query") == "query":
+            yield metric.metric_name
