@@ -17,12 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, ratio
-from llama_index_rag_metrics.statistics.intervals import (
-    MeanInterval,
-    exact_mean,
-    reason_no_interval,
-)
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+
+from .intervals import MeanInterval, exact_mean, reason_no_interval
+from .resampling import NOISE, Units
+
+_LARGE = 0.1  # a change of this share of R, or a larger one, counts whole
+
+# how often the gate counts R: once, it passes up to 11 % of changes that are at its limit
+CAUTIOUS = 2
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,6 @@ def unvaried(units: Units) -> BoolArray:
     """(columns,) whether every unit has the same mean, rounding noise aside."""
     pull = np.abs(units.influence).max(axis=0, initial=0)
     return np.asarray(pull * units.n <= NOISE, np.bool_)
-
-
-_LARGE = 0.1  # a change of this share of R, or a larger one, counts whole
-
-# how often the gate counts R: once, it passes up to 11 % of changes that are at its limit
-CAUTIOUS = 2
 
 
 def widest_apart(
@@ -136,10 +132,6 @@ def pseudo_queries(
     return Student(units.means, centre, error, df, widest if limit is None else limit)
 
 
-def method_of(units: Units) -> str:
-    return f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
-
-
 def difference_intervals(
     units: Units,
     *,
@@ -158,13 +150,13 @@ def difference_intervals(
     means = np.array([exact_mean(values) for values in columns])
     low = np.clip(np.minimum(low, means), lowest, highest)
     high = np.clip(np.maximum(high, means), lowest, highest)
-    method = method_of(units)
+    method = "cluster-robust t" if units.clustered else "t"
     intervals = []
     for position, values in enumerate(columns):
         mean, n = float(means[position]), len(values)
-        if note := reason_no_interval(units, position):
-            intervals.append(MeanInterval(mean, None, None, n, note=note))
-        else:
+        interval = MeanInterval(mean, None, None, n, note=reason_no_interval(units, position))
+        if not interval.note:
             ends = float(low[position]), float(high[position])
-            intervals.append(MeanInterval(mean, *ends, n, method))
+            interval = MeanInterval(mean, *ends, n, f"{method} with pseudo-queries")
+        intervals.append(interval)
     return intervals

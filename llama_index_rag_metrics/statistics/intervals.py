@@ -7,7 +7,7 @@ term is a query that no one has seen yet. Each end has its own s² = (Σ(x - m)�
 hide no whole one. Zeros and ones alone need none. Clusters are units as queries are, and n is how
 many of one size say as much; s² / n is then cluster-robust. The next one may be larger, and half of
 the range apart: a quarter of the variance of sizes, as questions see them, is added to it. How
-often these intervals cover stands in docs/statistics.md.
+often these intervals cover stands in docs/measurements.md.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from typing import Protocol
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
+from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+
+from .resampling import NOISE, Units
 
 SAME = "all questions have the same score"
-
-ROUGH = 5  # with fewer hits (or misses), Wilson's interval is given, with a note
-RESAMPLES = 10_000
-SEED = 0
 UNIT_RANGE = (0.0, 1.0)
+_ROUGH = 5  # with fewer hits (or misses), Wilson's interval is given, with a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,19 @@ class MeanInterval:
     n: int
     method: str = ""
     note: str = ""
+
+
+class HasEnds(Protocol):
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+def excludes_0(interval: HasEnds) -> bool:
+    low, high = interval.low, interval.high
+    return low is not None and high is not None and (low > 0 or high < 0)
 
 
 def mean_interval(
@@ -72,32 +83,58 @@ def mean_intervals(
     clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> list[MeanInterval]:
     """`mean_interval` of (queries, columns) scores; without limits, of 0 to 1."""
-    check_options(confidence)
+    check_confidence(confidence)
     units = units_of(columns, clusters)
-    bounds = bounds_of(columns, limits)
-    seen = limits_seen(columns, bounds)
+    bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
+    if not (bounds[:, 0] < bounds[:, 1]).all():
+        raise InvalidInput("limits", limits, "a lower and a higher number, such as (0.0, 1.0)")
+    seen = _limits_seen(columns, bounds)
     are_hits = _are_hits(columns, bounds)
-    low, high = (
-        wilson_ends(
-            units.means,
-            seen,
-            effective_queries(units, seen, np.where(are_hits, np.nan, end)),
-            units.n_even,
-            confidence,
-        )[position]
-        for position, end in enumerate(seen)
-    )
-    return [
-        _interval(
-            column[~np.isnan(column)],
-            units,
-            position,
-            (float(low[position]), float(high[position])),
-            confidence if are_hits[position] and not units.clustered else None,
-            is_bounded=bool(np.isfinite(bounds[position]).all()),
+    ends = []
+    for position, imagined in enumerate(seen):
+        effective = _effective_queries(units, seen, np.where(are_hits, np.nan, imagined))
+        both = wilson_ends(units.means, seen, effective, units.n_even, confidence)
+        ends.append(both[position])
+    intervals = []
+    for position, column in enumerate(columns.T):
+        values = column[~np.isnan(column)]
+        is_bounded = bool(np.isfinite(bounds[position]).all())
+        interval = MeanInterval(
+            exact_mean(values),
+            float(ends[0][position]),
+            float(ends[1][position]),
+            len(values),
+            "cluster-robust Wilson, t" if units.clustered else "Wilson, effective n",
         )
-        for position, column in enumerate(columns.T)
-    ]
+        if are_hits[position] and not units.clustered and len(values):
+            interval = _of_hits(interval, int(values.sum()), confidence)
+            is_bounded = True
+        intervals.append(_checked(interval, units, position, is_bounded))
+    return intervals
+
+
+def _of_hits(interval: MeanInterval, hits: int, confidence: float) -> MeanInterval:
+    n, rare = interval.n, min(hits, interval.n - hits)
+    method = "modified Wilson" if 0 < rare <= _few_hits(n) else "Wilson"
+    note = ""
+    if 0 < rare < _ROUGH:
+        note = f"only {rare} of {n} questions differ: a rough interval"
+    return MeanInterval(interval.mean, *wilson(hits, n, confidence), n, method, note)
+
+
+def _checked(interval: MeanInterval, units: Units, position: int, is_bounded: bool) -> MeanInterval:
+    """The interval, or a note why there is none; its ends don't exclude the mean."""
+    mean, n, note = interval.mean, interval.n, interval.note
+    reason = reason_no_interval(units, position)
+    if units.informative[position] == 0:
+        note = f"interval approximate: {SAME}"
+        if not is_bounded:
+            reason = reason or f"no interval: {SAME}"
+    if reason or interval.low is None or interval.high is None:
+        return MeanInterval(mean, None, None, n, note=reason)
+    # a mean at a limit stands at the end of its interval, which may be a rounding off
+    ends = min(interval.low, mean), max(interval.high, mean)
+    return MeanInterval(mean, *ends, n, interval.method, note)
 
 
 def reason_no_interval(units: Units, position: int) -> str:
@@ -111,20 +148,7 @@ def reason_no_interval(units: Units, position: int) -> str:
     return f"{one}: too few for an interval"
 
 
-class HasEnds(Protocol):
-    @property
-    def low(self) -> float | None: ...
-
-    @property
-    def high(self) -> float | None: ...
-
-
-def excludes_0(interval: HasEnds) -> bool:
-    low, high = interval.low, interval.high
-    return low is not None and high is not None and (low > 0 or high < 0)
-
-
-def limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(columns,) the lowest and the highest score; without a limit, of those seen and 0."""
     missing = np.isnan(columns)
     least = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
@@ -135,12 +159,11 @@ def limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, Fl
     return lowest, np.where(highest > lowest, highest, lowest + 1.0)
 
 
-def bounds_of(columns: FloatArray, limits: Sequence[tuple[float, float]] | None) -> FloatArray:
-    """(columns, 2) the limits; 0 and 1 where none are given."""
-    bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
-    if not (bounds[:, 0] < bounds[:, 1]).all():
-        raise InvalidInput("limits", limits, "a lower and a higher number, such as (0.0, 1.0)")
-    return bounds
+def _are_hits(columns: FloatArray, bounds: FloatArray) -> BoolArray:
+    """(columns,) whether scores are 0 and 1 alone, and no other limit is given."""
+    may_be: BoolArray = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
+    has_no_other: BoolArray = np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
+    return may_be & has_no_other
 
 
 def wilson_ends(
@@ -161,7 +184,7 @@ def wilson_ends(
     return lowest + span * low, lowest + span * high
 
 
-def effective_queries(
+def _effective_queries(
     units: Units, limits: tuple[FloatArray, FloatArray], imagined: FloatArray
 ) -> FloatArray:
     """(columns,) how many zeros and ones of the same mean would tell as much as the scores.
@@ -190,39 +213,6 @@ def _score_interval(
     centre = weight * (share + z * z / (2 * n))
     half = weight * z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
-
-
-def _interval(
-    values: FloatArray,
-    units: Units,
-    position: int,
-    ends: tuple[float, float],
-    confidence: float | None,
-    *,
-    is_bounded: bool,
-) -> MeanInterval:
-    """The interval of one column; with a confidence, of a proportion."""
-    n, mean, rare = len(values), exact_mean(values), int(units.informative[position])
-    if note := reason_no_interval(units, position):
-        return MeanInterval(mean, None, None, n, note=note)
-    method = "cluster-robust Wilson, t" if units.clustered else "Wilson, effective n"
-    note = f"interval approximate: {SAME}" if rare == 0 else ""
-    if rare == 0 and confidence is None and not is_bounded:
-        return MeanInterval(mean, None, None, n, note=f"no interval: {SAME}")
-    if confidence is not None:
-        ends = wilson(int(values.sum()), n, confidence)
-        method = "modified Wilson" if 0 < rare <= _few_hits(n) else "Wilson"
-        if 0 < rare < ROUGH:
-            note = f"only {rare} of {n} questions differ: a rough interval"
-    # a mean at a limit stands at the end of its interval, which may be a rounding off
-    return MeanInterval(mean, min(ends[0], mean), max(ends[1], mean), n, method, note)
-
-
-def _are_hits(columns: FloatArray, bounds: FloatArray) -> BoolArray:
-    """(columns,) whether scores are 0 and 1 alone, and no other limit is given."""
-    may_be: BoolArray = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
-    has_no_other: BoolArray = np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
-    return may_be & has_no_other
 
 
 def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -280,8 +270,6 @@ def alpha_of(confidence: float) -> float:
     return round(1 - confidence, 12)
 
 
-def check_options(confidence: float, resamples: int = RESAMPLES, seed: int = SEED) -> None:
+def check_confidence(confidence: float) -> None:
     expected = "a number between 0 and 1, such as 0.95"
     check_amount("confidence", confidence, expected, lambda level: 0 < level < 1)
-    check_integer("resamples", resamples, 100)
-    check_integer("seed", seed, 0)

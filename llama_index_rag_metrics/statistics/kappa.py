@@ -10,17 +10,16 @@ is added; e_i is how well pair i agrees with any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
-from llama_index_rag_metrics.statistics.intervals import mean_interval, units_of, wilson_ends
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
-_IMAGINED = 0.5
+from .intervals import mean_interval, units_of, wilson_ends
+from .resampling import NOISE, Units
 
 # a disagreement counts by its distance
 Weights: TypeAlias = Literal["linear"]
@@ -49,23 +48,34 @@ def cohens_kappa(
     span = float(np.ptp(every)) if n else 0.0
     if span <= NOISE:
         return Kappa(math.nan, None, None, n)
-    agreed, by_chance = _AGREEMENT[weights](first, second, span)
+    # (values,) the distinct scores; (n,) which ones each side gave, and (values,) how often
+    values, numbers = np.unique(np.round(every, 12), return_inverse=True)
+    theirs = numbers[:n], numbers[n:]
+    shares = [np.bincount(part, minlength=len(values)) / n for part in theirs]
+    if weights is None:
+        agreed = (np.abs(first - second) <= NOISE).astype(np.float64)
+        # (2, n) the agreement of each score with any of the other side
+        by_chance = np.stack([shares[1][theirs[0]], shares[0][theirs[1]]])
+    else:
+        agreed = 1 - np.abs(first - second) / span
+        apart = _apart(values, shares[1])[theirs[0]], _apart(values, shares[0])[theirs[1]]
+        by_chance = 1 - np.stack(apart) / span
     observed = mean_interval(agreed, confidence=confidence, clusters=clusters)
     chance, low, high = float(by_chance.mean()), observed.low, observed.high
     kappa = (observed.mean - chance) / (1 - chance)
     if low is not None and ((agreed > 0) & (agreed < 1)).any():
         pulls = agreed + (1 - kappa) * (2 * chance - by_chance.sum(axis=0))
         low, high = _weighted_ends(units_of(pulls.reshape(-1, 1), clusters), confidence)
-    ends = [
-        None if end is None else max(-1.0, (end - chance) / (1 - chance)) for end in (low, high)
-    ]
-    return Kappa(kappa, ends[0], ends[1], n)
+    if low is None or high is None:
+        return Kappa(kappa, None, None, n)
+    low, high = ((end - chance) / (1 - chance) for end in (low, high))
+    return Kappa(kappa, max(-1.0, low), max(-1.0, high), n)
 
 
 def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:
     """Wilson's of a mean between 0 and 1, with one imagined disagreement of a half."""
     n, share = float(units.n_even[0]), units.means
-    squares = np.square(n * units.influence).sum(axis=0) + _IMAGINED**2
+    squares = np.square(n * units.influence).sum(axis=0) + 0.5**2
     most = share * (1 - share)
     effective = np.maximum(ratio(most, squares / (n * (n + 1)) + most / n**2), n)
     limits = np.zeros(1), np.ones(1)
@@ -73,36 +83,8 @@ def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:
     return float(low[0]), float(high[0])
 
 
-def _alike(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, FloatArray]:
-    """(n,) the agreement on each pair; (2, n) that of each score with any of the other side."""
-    agreed = (np.abs(first - second) <= NOISE).astype(np.float64)
-    _, places, shares = _shares(first, second)
-    return agreed, np.stack([shares[1][places[0]], shares[0][places[1]]])
-
-
-def _linear(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, FloatArray]:
-    values, places, shares = _shares(first, second)
-    apart = [_apart(values, shares[1])[places[0]], _apart(values, shares[0])[places[1]]]
-    return 1 - np.abs(first - second) / span, 1 - np.stack(apart) / span
-
-
 def _apart(values: FloatArray, shares: FloatArray) -> FloatArray:
     """(values,) the mean distance of each from one drawn with these shares."""
     rising = values - values[0]
     up_to, below = np.cumsum(shares), np.cumsum(rising * shares)
     return np.asarray(rising * (2 * up_to - 1) + below[-1] - 2 * below, np.float64)
-
-
-_AGREEMENT: Mapping[
-    Weights | None, Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]
-] = {None: _alike, "linear": _linear}
-
-
-def _shares(
-    first: FloatArray, second: FloatArray
-) -> tuple[FloatArray, list[IntArray], list[FloatArray]]:
-    """(values,) the distinct scores; (n,) which ones each side gave, and (values,) how often."""
-    n, every = len(first), np.concatenate([first, second])
-    values, numbers = np.unique(np.round(every, 12), return_inverse=True)
-    parts = np.split(numbers, [n])
-    return values, parts, [np.bincount(part, minlength=len(values)) / n for part in parts]

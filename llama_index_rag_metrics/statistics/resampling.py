@@ -1,22 +1,23 @@
-"""Resampling: signs of queries, or of clusters of them, are flipped once for all columns.
+"""Units that are drawn, questions or clusters of them; and levels at which intervals hold together.
 
-Flips depend on the seed and the number of queries alone, which keeps differences paired; they are
-drawn in blocks, so that memory is bounded.
+Signs of units are flipped once for all columns: flips depend on the number of units alone, which
+keeps differences paired. They are drawn in blocks, so that memory is bounded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 
+RESAMPLES = 10_000
+_STREAM = (0, 1)  # of random numbers
 _BLOCK = 1 << 22  # cells, units × resamples, that are held at once: 32 MB as 64-bit floats
-_SIGNS = 1  # the stream of a seed that the flips are drawn from
 NOISE = 1e-12  # differences of scores below this are rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same
 
 
@@ -38,8 +39,8 @@ class Units:
         return cls(sums, sizes, columns, clusters)
 
     def columns(self, positions: IntArray) -> Units:
-        parts = ("sums", "sizes", "values")
-        return replace(self, **{part: getattr(self, part)[:, positions] for part in parts})
+        parts = [array[:, positions] for array in (self.sums, self.sizes, self.values)]
+        return Units(*parts, self.clusters)
 
     @property
     def clustered(self) -> bool:
@@ -77,7 +78,7 @@ class Units:
     @property
     def share_variance(self) -> FloatArray:
         """(columns,) over values, the variance of their units' shares of all values."""
-        squares, cubes = ((self.sizes**power).sum(axis=0) for power in (2, 3))
+        squares, cubes = (self.sizes**2).sum(axis=0), (self.sizes**3).sum(axis=0)
         return ratio(self.n * cubes - np.square(squares), self.n**4)
 
     @property
@@ -103,19 +104,6 @@ class Units:
         return np.asarray(np.sqrt(squares * ratio(n, n - 1)), np.float64)
 
 
-def flipped_sums(units: Units, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Blocks of (resamples, columns): the sums under random flips of the units' signs."""
-    observed = units.sums.sum(axis=0)
-    rng = np.random.default_rng([seed, _SIGNS])
-    rows = max(1, _BLOCK // max(len(units), 1))
-    for start in range(0, resamples, rows):
-        shape = min(rows, resamples - start), -(-len(units) // 64)
-        words = rng.integers(0, 1 << 64, shape, dtype=np.uint64)
-        # 1 where a unit keeps its sign, 0 where it is flipped
-        kept = np.unpackbits(words.view(np.uint8), axis=1, count=len(units)).astype(np.float64)
-        yield np.asarray(2 * (kept @ units.sums) - observed, np.float64)
-
-
 def _by_cluster(values: FloatArray, clusters: IntArray) -> FloatArray:
     n = int(clusters.max(initial=-1)) + 1
     sums = [np.bincount(clusters, weights=column, minlength=n) for column in values.T]
@@ -130,3 +118,68 @@ def commonest(values: FloatArray) -> float:
     starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > NOISE]))
     lengths = np.diff(np.append(starts, len(ordered)))
     return float(ordered[starts[np.argmax(lengths)]])
+
+
+def flipped_sums(sums: FloatArray) -> Iterator[FloatArray]:
+    """Blocks of (resamples, columns): the sums of (units, columns) under random flips of signs."""
+    observed, n = sums.sum(axis=0), len(sums)
+    rng = np.random.default_rng(_STREAM)
+    rows = max(1, _BLOCK // max(n, 1))
+    for start in range(0, RESAMPLES, rows):
+        shape = min(rows, RESAMPLES - start), -(-n // 64)
+        bits = rng.integers(0, 1 << 64, shape, dtype=np.uint64)
+        # 1 where a unit keeps its sign, 0 where it is flipped
+        kept = np.unpackbits(bits.view(np.uint8), axis=1, count=n).astype(np.float64)
+        yield np.asarray(2 * (kept @ sums) - observed, np.float64)
+
+
+def joint_levels(units: Units, families: Sequence[IntArray], *, alpha: float = 0.05) -> list[float]:
+    """For each family of columns, the level at which its intervals hold together at `alpha`.
+
+    That of maxT (Westfall and Young 1993): the signs of all columns of paired differences are
+    flipped together, and each column is held against the largest of its family, so that columns
+    that say much the same cost little, and identical ones nothing. It goes by the means of
+    clusters, so that a large one doesn't make columns look alike.
+    """
+    sums = units.own_means if units.clustered else units.sums
+    norms = np.sqrt(np.square(sums).sum(axis=0))
+    distinct = [_distinct_columns(units, family) for family in families]
+    largest: list[list[FloatArray]] = [[] for _ in families]
+    for flipped in flipped_sums(sums):
+        size = ratio(np.abs(flipped), norms)
+        for blocks, columns in zip(largest, distinct, strict=True):
+            blocks.append(size[:, columns].max(axis=1, initial=0.0))
+    levels = []
+    for blocks, columns in zip(largest, distinct, strict=True):
+        level = alpha
+        if len(columns) > 1:
+            n = int(units.n_units[columns].max())
+            level = level_of_largest(np.concatenate(blocks), n, alpha, len(columns), sides=2)
+        levels.append(level)
+    return levels
+
+
+def level_of_largest(
+    largest: FloatArray, n: int, alpha: float, columns: int, *, sides: int
+) -> float:
+    """The p value of t as extreme as the largest of several columns is in a share alpha of flips.
+
+    The sum over its norm, s, is t = s √((n - 1) / (n - s²)).
+    """
+    from scipy.special import stdtr
+
+    critical = float(np.quantile(largest, 1 - alpha))
+    if n < 2 or critical**2 >= n:
+        return alpha / columns
+    t = critical * math.sqrt((n - 1) / (n - critical**2))
+    return float(np.clip(sides * stdtr(n - 1, -t), alpha / columns, alpha))
+
+
+def _distinct_columns(units: Units, family: IntArray) -> IntArray:
+    """The positions of a family's columns without those that repeat another, or its negative."""
+    first: dict[bytes, int] = {}
+    for position in family.tolist():
+        column = np.round(units.sums[:, position], 12) + 0.0
+        sign = np.sign(column[np.flatnonzero(column)[:1]].sum()) or 1.0
+        first.setdefault((sign * column + 0.0).tobytes(), position)
+    return np.array([*first.values()], np.int64)

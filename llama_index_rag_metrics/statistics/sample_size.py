@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.statistics.differences import CAUTIOUS, effective_changes
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
-ALPHA = 0.05
-POWER = 0.8
+from .differences import CAUTIOUS, effective_changes
+from .resampling import NOISE, Units
+
+_POWER = 0.8
 
 # with fewer queries changed, their spread says too little about what could be detected
 FEWEST_CHANGED = 10
@@ -38,12 +38,12 @@ class Aim(NamedTuple):
     is_loss: bool = True  # whether a loss is ruled out where nothing changed, or 0 where it did
 
 
-def to_be_better(alpha: float = ALPHA) -> Aim:
+def to_be_better(alpha: float = 0.05) -> Aim:
     """`compare` says better."""
     return Aim(1 - alpha / 2, is_loss=False)
 
 
-def to_be_kept(confidence: float = 1 - ALPHA) -> Aim:
+def to_be_kept(confidence: float = 0.95) -> Aim:
     """A rule of the gate passes."""
     return Aim(confidence, counted=CAUTIOUS)
 
@@ -61,13 +61,15 @@ class Changes:
     @classmethod
     def seen(cls, units: Units, widest: FloatArray) -> list[Changes]:
         """Of each column of differences with two units or more; of others, as if none changed."""
-        found = []
+        every = []
         for position, reach in enumerate(widest.tolist()):
-            n, n_units = float(units.n[position]), int(units.n_units[position])
-            size = n / n_units if n_units else 1.0
+            n_units = int(units.n_units[position])
+            size = evenness = 1.0
+            if n_units:
+                size = float(units.n[position]) / n_units
+                evenness = float(units.n_even[position]) / n_units
             changes = units.sums[:, position] / size
             squares = float(np.square(changes).sum())
-            evenness = float(units.n_even[position]) / n_units if n_units else 1.0
             largest = np.array([reach / evenness])
             effective = float(effective_changes(np.abs(changes)[:, None], largest)[0])
             unseen = _UNSEEN * (squares + (reach / evenness) ** 2) / (effective + 1)
@@ -75,8 +77,8 @@ class Changes:
             pull = units.influence[:, position] * n_units
             variance = (np.square(pull).sum() + unseen) / max(total - 1, _UNSEEN)
             share = min((effective + _UNSEEN) / total, 1.0)
-            found.append(cls(math.sqrt(variance), share, reach, size, evenness))
-        return found
+            every.append(cls(math.sqrt(variance), share, reach, size, evenness))
+        return every
 
     def questions(self, aim: Aim, distance: float) -> int | None:
         """How many questions show it; None where no number up to `MOST_QUESTIONS` does."""
@@ -97,7 +99,7 @@ class Changes:
         return high
 
     def _is_shown(self, aim: Aim, distance: float, n: float) -> bool:
-        """Whether n units show it in a share `POWER` of cases."""
+        """Whether n units show it in a share `_POWER` of cases."""
         from scipy.special import ndtri, stdtrit
 
         effect = 0.0 if aim.is_loss else distance
@@ -111,12 +113,12 @@ class Changes:
         error = math.sqrt(((squares + 2 * pseudo) / total - centre**2) / (total - 1))
         chance = math.sqrt(n) * self.deviation / total
         quantile = float(stdtrit(n * self.evenness + 1, aim.confidence))
-        reach = quantile * error + float(ndtri(POWER)) * chance
+        reach = quantile * error + float(ndtri(_POWER)) * chance
         return reach <= (distance if aim.is_loss else centre)
 
 
 def detectable_differences(
-    units: Units, widest: FloatArray, *, alpha: float = ALPHA
+    units: Units, widest: FloatArray, *, alpha: float = 0.05
 ) -> list[float | None]:
     """The smallest true difference that each column shows, if enough units changed."""
     changed = np.count_nonzero(np.abs(units.sums) > NOISE, axis=0).tolist()
@@ -125,6 +127,3 @@ def detectable_differences(
         seen.distance(to_be_better(alpha), n) if count * seen.evenness >= FEWEST_CHANGED else None
         for seen, n, count in columns
     ]
-
-
-_ROUNDING = 1e-12  # by so much of it, a quotient may be above the whole number that it should be

@@ -8,16 +8,15 @@ hold at once, so that a system may be chosen after looking.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
-from llama_index_rag_metrics.statistics.corrections import joint_levels, level_of_largest
-from llama_index_rag_metrics.statistics.differences import Student, pseudo_queries, widest_apart
-from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, without_noise
-from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
+
+from .differences import Student, pseudo_queries, widest_apart
+from .intervals import without_noise
+from .resampling import Units, flipped_sums, joint_levels, level_of_largest
 
 
 class Shortfalls(NamedTuple):
@@ -35,8 +34,6 @@ def shortfalls(
     worst: float | None = None,
     clusters: IntArray | None = None,
     alpha: float = 0.05,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
 ) -> Shortfalls:
     """Bounds that hold together in at least 1 - alpha of cases; infinite with fewer than 2 units.
 
@@ -56,7 +53,7 @@ def shortfalls(
     if systems < 2 or n < 2:
         return Shortfalls(np.full(systems, 0.0 if systems < 2 else math.inf))
     at_most, times = np.zeros(systems), 0.0
-    flipped = np.concatenate([*flipped_sums(replace(units, sums=centred), resamples, seed)])
+    flipped = np.concatenate([*flipped_sums(centred)])
     highest = int(scores.mean(axis=0).argmax())
     # no level is lower than this one: whom it excludes, any excludes
     leads = leads_over(scores, highest, np.arange(systems), span, worst, clusters)[1]
@@ -66,7 +63,7 @@ def shortfalls(
         norms = np.sqrt(np.square(centred[:, [best]] - centred[:, others]).sum(axis=0))
         largest = ratio(flipped[:, [best]] - flipped[:, others], norms).max(axis=1)
         leads = leads_over(scores, best, others, span, worst, clusters)[1]
-        level = level_of_largest(largest, n, alpha, columns=len(others), sides=1)
+        level = level_of_largest(largest, n, alpha, len(others), sides=1)
         below = leads.bounds(1 - level)[1]
         if (below < 0).any():
             continue
@@ -91,8 +88,8 @@ def beats_all(
     """Whether a system is shown to be the best of several: the interval of each lead is above 0.
 
     Each has the whole level: a false winner must beat the truly best one and all others as well. So
-    one is named in at most alpha of cases: Gutmann and Maymin (1987), Hung and Fithian (2019). How
-    often on real scores: docs/statistics.md. Arguments are those of `shortfalls`.
+    one is named in at most alpha of cases: Gutmann and Maymin (1987), Hung and Fithian (2019).
+    Arguments are those of `shortfalls`.
     """
     others = np.delete(np.arange(scores.shape[1]), best)
     lowest, _ = leads_over(scores, best, others, span, worst, clusters)[1].bounds(1 - alpha / 2)
@@ -122,8 +119,6 @@ def not_beaten(
     worst: float | None = 0.0,
     clusters: IntArray | None = None,
     alpha: float = 0.05,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
 ) -> IntArray:
     """The positions of the systems that no other one is shown to beat; of a winner its own alone.
 
@@ -135,15 +130,16 @@ def not_beaten(
     best = int(scores.mean(axis=0).argmax())
     if beats_all(scores, best, span=span, worst=worst, clusters=clusters, alpha=alpha):
         return np.array([best])
-    every = (
-        leads_over(scores, each, np.delete(np.arange(n), each), span, worst, clusters)
-        for each in range(n)
-    )
-    beaten = [_is_beaten(*leads, alpha, resamples, seed) for leads in every]
-    return np.flatnonzero(~np.array(beaten))
+    kept = []
+    for system in range(n):
+        rivals = np.delete(np.arange(n), system)
+        leads, assumed = leads_over(scores, system, rivals, span, worst, clusters)
+        if not _is_beaten(leads, assumed, alpha):
+            kept.append(system)
+    return np.array(kept, np.int64)
 
 
-def _is_beaten(leads: Units, assumed: Student, alpha: float, resamples: int, seed: int) -> bool:
+def _is_beaten(leads: Units, assumed: Student, alpha: float) -> bool:
     """Whether an interval of the leads over a rival, all holding together, is below 0."""
 
     def is_below(level: float) -> bool:
@@ -153,7 +149,4 @@ def _is_beaten(leads: Units, assumed: Student, alpha: float, resamples: int, see
     # correction makes none narrower, nor wider than Bonferroni's: flips where neither decides
     if not is_below(alpha):
         return False
-    if is_below(alpha / n):
-        return True
-    (level,) = joint_levels(leads, [np.arange(n)], alpha=alpha, resamples=resamples, seed=seed)
-    return is_below(level)
+    return is_below(alpha / n) or is_below(joint_levels(leads, [np.arange(n)], alpha=alpha)[0])

@@ -23,7 +23,7 @@ NOT_FOR_PEOPLE = {
     "metrics/base.py": "a metric's name, which is read again",
     "metrics/sets.py": "a metric's parameter",
     "statistics/intervals.py": "what 1 - confidence is",
-    "statistics/corrections.py": "equal differences, told from noise",
+    "statistics/resampling.py": "equal differences, told from noise",
     "statistics/kappa.py": "equal grades, told from noise",
 }
 """File to what it rounds, if that isn't a number for people."""

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from llama_index_rag_metrics.statistics.corrections import joint_levels
-from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
+from llama_index_rag_metrics.statistics import resampling
+from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums, joint_levels
 
 
-def flips(units: Units, resamples: int, seed: int) -> np.ndarray:
-    """(resamples, units) the signs that are drawn, read off columns with a single value."""
-    single = Units.of(np.eye(len(units)))
-    return np.concatenate([*flipped_sums(single, resamples, seed)])
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampling, "RESAMPLES", 999)
+
+
+def flips(n: int) -> np.ndarray:
+    """(resamples, n) the signs that are drawn, read off columns with a single value."""
+    return np.concatenate([*flipped_sums(np.eye(n))])
 
 
 class TestJointLevels:
@@ -24,10 +28,10 @@ class TestJointLevels:
 
     def levels(self, columns: np.ndarray, *families: list[int]) -> list[float]:
         chosen = [np.array(family) for family in families or [[*range(columns.shape[1])]]]
-        return joint_levels(Units.of(columns), chosen, resamples=999, seed=4)
+        return joint_levels(Units.of(columns), chosen)
 
     def test_by_its_definition(self) -> None:
-        signs = flips(Units.of(self.COLUMNS), 999, 4)
+        signs = flips(len(self.COLUMNS))
         statistics = [stats.ttest_1samp(sign[:, None] * self.COLUMNS, 0) for sign in signs]
         # the p of the largest t of the columns, by which one in twenty flips is as extreme
         smallest = np.array([found.pvalue.min() for found in statistics])
@@ -51,7 +55,7 @@ class TestJointLevels:
     def test_the_level_lies_between_all_and_one(self) -> None:
         units = Units.of(self.COLUMNS)
         families = [np.array([0, 1, 2]), np.array([2])]
-        levels = joint_levels(units, families, resamples=4000, seed=4)
+        levels = joint_levels(units, families)
         # three columns, of which two say much the same
         assert 0.05 / 3 < levels[0] < 0.05 / 2 + 0.003
         assert levels[1] == 0.05
@@ -61,18 +65,18 @@ class TestJointLevels:
         clusters = np.append(np.zeros(40, np.int64), np.arange(1, 21))
         columns = np.random.default_rng(3).normal(0, 0.2, (21, 3))[clusters] + 0.1
         units = Units.of(columns, clusters)
-        found = joint_levels(units, [np.arange(3)], resamples=4000, seed=4)
-        means = joint_levels(Units.of(units.own_means), [np.arange(3)], resamples=4000, seed=4)
+        found = joint_levels(units, [np.arange(3)])
+        means = joint_levels(Units.of(units.own_means), [np.arange(3)])
         assert found == pytest.approx(means)
         assert 0.05 / 3 <= found[0] < 0.05 / 3 + 0.003
 
     def test_a_family_of_true_nulls_is_rejected_in_one_of_twenty(self) -> None:
         rng = np.random.default_rng(32)
         rejected = 0
-        for seed in range(400):
+        for _ in range(400):
             shared, own = rng.normal(0, 0.2, (50, 1)), rng.normal(0, 0.1, (50, 6))
             columns = np.where(rng.random((50, 6)) < 0.4, shared + own, 0.0)
-            (level,) = joint_levels(Units.of(columns), [np.arange(6)], resamples=400, seed=seed)
+            (level,) = joint_levels(Units.of(columns), [np.arange(6)])
             rejected += stats.ttest_1samp(columns, 0).pvalue.min() <= level
         # 20 expected; 3 standard errors are 13
         assert 7 <= rejected <= 33

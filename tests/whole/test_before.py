@@ -31,8 +31,8 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.decisions.gate.verdict import Verdict
 from llama_index_rag_metrics.metrics.metric_names import limits_of
-from llama_index_rag_metrics.statistics.corrections import joint_levels
 from llama_index_rag_metrics.statistics.intervals import mean_interval
+from llama_index_rag_metrics.statistics.resampling import joint_levels
 
 FOLDER = SHARED / "data" / "before"
 pytestmark = [

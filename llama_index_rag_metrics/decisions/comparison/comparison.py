@@ -39,7 +39,7 @@ from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     alpha_of,
-    check_options,
+    check_confidence,
     mean_intervals,
 )
 from llama_index_rag_metrics.stories import results_report, rows
@@ -263,7 +263,7 @@ def compare(
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
     check_comparable(scores, baseline)
     paired = pair(scores, baseline, metrics=metrics, clusters=clusters)
-    check_options(confidence)
+    check_confidence(confidence)
     margin_of(next(iter(paired.columns)), margin, "margin")
     notes = list(paired.notes)
     if paired.clusters is not None:

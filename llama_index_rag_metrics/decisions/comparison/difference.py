@@ -21,7 +21,6 @@ from llama_index_rag_metrics.report.numbers import (
 )
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.statistics.corrections import joint_levels
 from llama_index_rag_metrics.statistics.differences import difference_intervals
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,
@@ -29,6 +28,7 @@ from llama_index_rag_metrics.statistics.intervals import (
     exact_mean,
     excludes_0,
 )
+from llama_index_rag_metrics.statistics.resampling import joint_levels
 from llama_index_rag_metrics.statistics.sample_size import detectable_differences
 
 from .pairing import Paired

@@ -33,7 +33,7 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
-from llama_index_rag_metrics.statistics.intervals import check_options
+from llama_index_rag_metrics.statistics.intervals import check_confidence
 
 from .choice import Configuration
 from .grid import Grid, GridPoint, grid_points
@@ -106,7 +106,7 @@ async def asweep(
         expected = "a function of the parameters, which returns a retriever or an index"
         raise InvalidInput("build", build, expected)
     _check(options)
-    check_options(confidence)
+    check_confidence(confidence)
     points = grid_points(grid)
     resolved = resolve(metrics)
     names = [metric.metric_name for metric in resolved]

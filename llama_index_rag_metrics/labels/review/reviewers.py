@@ -16,7 +16,7 @@ from llama_index_rag_metrics.report.numbers import counted, kappa_in_words, mean
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.intervals import check_options
+from llama_index_rag_metrics.statistics.intervals import check_confidence
 from llama_index_rag_metrics.statistics.kappa import Kappa, Weights, cohens_kappa
 
 
@@ -87,7 +87,7 @@ def agreement(
         >>> agreed.kappa, agreed.n
         (1.0, 2)
     """
-    check_options(confidence, 100, 0)
+    check_confidence(confidence)
     if min_grade is not None:
         check_amount("min_grade", min_grade, "a finite number, or None", math.isfinite)
     if weights not in (None, "linear"):
