@@ -39,8 +39,8 @@ class Units:
         return cls(sums, sizes, columns, clusters)
 
     def columns(self, positions: IntArray) -> Units:
-        parts = [array[:, positions] for array in (self.sums, self.sizes, self.values)]
-        return Units(*parts, self.clusters)
+        sums, sizes = self.sums[:, positions], self.sizes[:, positions]
+        return Units(sums, sizes, self.values[:, positions], self.clusters)
 
     @property
     def clustered(self) -> bool:
