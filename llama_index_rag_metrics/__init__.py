@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.capturing import capture, record_retrieval
     from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
+    from llama_index_rag_metrics.files.read_runs import read_qrels, read_run
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
-    from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
-    from llama_index_rag_metrics.files.traces.trace_reading import read_traces
+    from llama_index_rag_metrics.files.trace_reading import read_traces
+    from llama_index_rag_metrics.files.write_runs import write_qrels, write_run
     from llama_index_rag_metrics.labels.checking import LabelFindings, check_labels
     from llama_index_rag_metrics.labels.moving import MovedLabels, move_labels
     from llama_index_rag_metrics.labels.pooling import Pool, pool
@@ -141,9 +141,9 @@ _LAZY = {
     "evaluation.evaluation_results": ("EvaluationResults",),
     "evaluation.capturing": ("capture", "record_retrieval"),
     "files.retrieval_dataset": ("RetrievalDataset",),
-    "files.runs.read_runs": ("read_qrels", "read_run"),
-    "files.runs.write_runs": ("write_qrels", "write_run"),
-    "files.traces.trace_reading": ("read_traces",),
+    "files.read_runs": ("read_qrels", "read_run"),
+    "files.write_runs": ("write_qrels", "write_run"),
+    "files.trace_reading": ("read_traces",),
     "labels.checking": ("LabelFindings", "check_labels"),
     "labels.moving": ("MovedLabels", "move_labels"),
     "labels.pooling": ("Pool", "pool"),

@@ -149,7 +149,7 @@ def test_importing_the_package_loads_nothing_heavy(loaded: list[set[str]]) -> No
 
 
 def test_agents_and_traces_are_loaded_when_they_are_met(loaded: list[set[str]]) -> None:
-    late = {"llama_index.core.agent", "llama_index_rag_metrics.files.traces"}
+    late = {"llama_index.core.agent", "llama_index_rag_metrics.files.trace_reading"}
     assert "llama_index_rag_metrics.files.retrieval_dataset" in loaded[1]
     assert late & loaded[1] == set()
 

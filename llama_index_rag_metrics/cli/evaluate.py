@@ -98,7 +98,7 @@ def run_evaluate(
 ) -> None:
     """Evaluate one or several retrievers on a dataset, side by side."""
     from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
-    from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
+    from llama_index_rag_metrics.files.write_runs import holds_repeats
     from llama_index_rag_metrics.rankings.matching.matched import as_matcher
 
     from .factories import tokenizer_named
@@ -263,7 +263,7 @@ def report_of(
 def _write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
     """Write what was retrieved, where a path is given; several retrievers get a file each."""
     from llama_index_rag_metrics import write_run
-    from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
+    from llama_index_rag_metrics.files.write_runs import holds_repeats
 
     if path is None:
         return

@@ -60,7 +60,7 @@ def run_move(
     Writes a dataset, .json or .jsonl, with the new ids.
     """
     from llama_index_rag_metrics import RetrievalDataset, move_labels
-    from llama_index_rag_metrics.files.dataset_objects import check_ending
+    from llama_index_rag_metrics.files.retrieval_dataset import check_ending
     from llama_index_rag_metrics.report.numbers import counted
 
     from .factories import passages_of
@@ -158,7 +158,7 @@ def run_ask(
     from llama_index.core.schema import TextNode
 
     from llama_index_rag_metrics import RetrievalDataset, generate_question_context_pairs
-    from llama_index_rag_metrics.files.dataset_objects import check_ending
+    from llama_index_rag_metrics.files.retrieval_dataset import check_ending
 
     from .factories import built, imported, passages_of
 

@@ -107,7 +107,7 @@ class StoredFiles:
             self.relevance = self.dataset.relevance
 
     def _qrels(self, path: Path) -> Mapping[str, Relevance]:
-        from llama_index_rag_metrics.files.runs.read_runs import read_qrels
+        from llama_index_rag_metrics.files.read_runs import read_qrels
 
         return read_qrels(path, columns=self._columns)
 
@@ -123,9 +123,9 @@ class StoredFiles:
 
     def run(self, path: Path) -> Run:
         """A run from a file, of traces where their questions are named."""
-        from llama_index_rag_metrics.files.runs.read_runs import read_run
-        from llama_index_rag_metrics.files.traces.trace_reading import read_traces
-        from llama_index_rag_metrics.files.traces.trace_spans import is_trace_file
+        from llama_index_rag_metrics.files.read_runs import read_run
+        from llama_index_rag_metrics.files.trace_reading import read_traces
+        from llama_index_rag_metrics.files.trace_spans import is_trace_file
 
         is_named = self._question_id is not None or self.dataset is not None
         if is_named and is_trace_file(path):
@@ -141,7 +141,7 @@ class StoredFiles:
 
     def labels_for(self, path: Path, run: Run) -> Mapping[str, Relevance]:
         """The labels of a run, of which at least one belongs to a question of it."""
-        from llama_index_rag_metrics.files.traces.trace_spans import is_trace_file
+        from llama_index_rag_metrics.files.trace_spans import is_trace_file
         from llama_index_rag_metrics.scores.scoring.batches import no_common_query
 
         relevance = self.relevance

@@ -70,7 +70,7 @@ def run_show(
 
 def _systems(path: Path, stored: StoredFiles) -> Iterator[System]:
     """The systems of one file: of scores, or the one whose rankings it holds."""
-    from llama_index_rag_metrics.files.dataset_content import PassageTexts
+    from llama_index_rag_metrics.files.retrieval_dataset import PassageTexts
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.retrieval import Retrieval
     from llama_index_rag_metrics.scores.scores_export import read_json

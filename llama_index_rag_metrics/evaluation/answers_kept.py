@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.lines import Location
+from llama_index_rag_metrics.files.records import ranking_record, read_ranking, read_repeat
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.files.runs.run_records import ranking_record, read_ranking, read_repeat
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal

@@ -24,7 +24,7 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
 
-from llama_index_rag_metrics.files.runs.run_records import plain_score
+from llama_index_rag_metrics.files.records import plain_score
 from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls, item_columns
 from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.report.numbers import counted

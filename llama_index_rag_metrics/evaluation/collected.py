@@ -16,7 +16,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.files.conversations import HISTORY
-from llama_index_rag_metrics.files.dataset_summary import unread_labels
+from llama_index_rag_metrics.files.retrieval_dataset import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import Usage

@@ -17,8 +17,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from llama_index_rag_metrics.files.conversations import HISTORY
-from llama_index_rag_metrics.files.dataset_content import PassageTexts
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.files.retrieval_dataset import PassageTexts, RetrievalDataset
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came, MatchOn, item_id
 from llama_index_rag_metrics.rankings.matching.matched import (

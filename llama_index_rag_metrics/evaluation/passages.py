@@ -18,7 +18,6 @@ from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.dataset_reading import read_corpus
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_id
@@ -87,7 +86,7 @@ class Passages:
     def _read(cls, source: Any, match_on: MatchOn) -> Passages:
         if isinstance(source, Passages):
             return source
-        if isinstance(source, DatasetContent):
+        if isinstance(source, RetrievalDataset):
             return cls._of_texts({key: source.indexed_text(key) for key in source.corpus})
         if isinstance(source, Mapping):
             return cls._of_texts(source)

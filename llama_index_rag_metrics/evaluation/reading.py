@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore
 
 from llama_index_rag_metrics.files.conversations import HISTORY
-from llama_index_rag_metrics.files.runs.run_records import plain_score
+from llama_index_rag_metrics.files.records import plain_score
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
     NODE_ID,

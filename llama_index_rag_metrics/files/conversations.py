@@ -15,10 +15,10 @@ _ROLE, _CONTENT = ("role", "speaker", "type"), ("content", "text")
 """LlamaIndex's, OpenAI's and DeepEval's; other tools'; ragas'."""
 
 _ROLES = {
+    **{role: role for role in ("user", "assistant", "system", "tool")},
     **dict.fromkeys(("agent", "ai", "chatbot", "model"), "assistant"),
     **{"human": "user", "developer": "system", "function": "tool"},
 }
-_KNOWN = {"user", "assistant", "system", "tool"}
 _SHOWN = 2
 """Messages of a history that a sentence repeats."""
 
@@ -28,10 +28,8 @@ _A_CONVERSATION = "the id of a conversation, a text or a number; what was said i
 
 def read_conversation(row: Mapping[str, Any]) -> dict[str, Any]:
     """A question's metadata, its conversation in one form; a ValueError has what it expected."""
-    metadata = dict(row)
-    for name in (CONVERSATION, HISTORY):
-        if metadata.get(name, "") is None:
-            del metadata[name]
+    empty = [name for name in (CONVERSATION, HISTORY) if name in row and row[name] is None]
+    metadata = {name: value for name, value in row.items() if name not in empty}
     if HISTORY in metadata:
         metadata[HISTORY] = read_history(metadata[HISTORY])
     conversation = metadata.get(CONVERSATION, 0)
@@ -49,47 +47,42 @@ def read_history(value: object) -> list[dict[str, str]]:
 
 
 def _message(message: object) -> dict[str, str]:
-    fields = message
-    if not isinstance(message, Mapping):
-        fields = {name: getattr(message, name, None) for name in (*_ROLE, *_CONTENT)}
-    role, content = _first(fields, _ROLE), _first(fields, _CONTENT)
+    role, content = _first(message, _ROLE), _first(message, _CONTENT)
     role = str(getattr(role, "value", role))
-    role = _ROLES.get(role, role)
-    if role not in _KNOWN or not isinstance(content, str):
+    if role not in _ROLES or not isinstance(content, str):
         raise ValueError(_A_HISTORY, message)
-    return {"role": role, "content": content}
+    return {"role": _ROLES[role], "content": content}
 
 
-def _first(fields: Any, names: Sequence[str]) -> Any:
-    values = [fields[name] for name in names if fields.get(name) is not None]
-    return next(iter(values), None)
+def _first(message: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        value = message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
+        if value is not None:
+            return value
+    return None
 
 
 def check_histories(queries: Mapping[str, str], metadata: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse a history that ends with the question itself, which would be asked twice."""
     for query_id, row in metadata.items():
-        history = row.get(HISTORY) or [{"role": "", "content": ""}]
-        role, content = history[-1]["role"], history[-1]["content"].strip()
-        if role == "user" and content == queries.get(query_id, "").strip():
+        question = {"role": "user", "content": queries.get(query_id, "").strip()}
+        last = (row.get(HISTORY) or [{}])[-1]
+        if {**last, "content": last.get("content", "").strip()} == question:
             expected = "a history that ends before the question"
-            raise InvalidInput(f"metadata[{query_id!r}]", history[-1], expected)
+            raise InvalidInput(f"metadata[{query_id!r}]", last, expected)
 
 
 def conversation_sentence(row: Mapping[str, Any]) -> str:
     """Which conversation a question is part of, and what was said last; "" for other questions."""
     try:
-        history = read_history(row.get(HISTORY, ()))
+        history = read_history(row.get(HISTORY, ()))[-_SHOWN:]
     except ValueError:
         history = []
-    messages = "; ".join(
-        f"{message['role']}: {truncated(message['content'])}" for message in history[-_SHOWN:]
-    )
+    messages = "; ".join(f"{each['role']}: {truncated(each['content'])}" for each in history)
     part = f"Part of conversation {row[CONVERSATION]}" if CONVERSATION in row else ""
     if part and messages:
         return f"{part}, after {messages}"
-    if messages:
-        return f"After {messages}"
-    return part
+    return f"After {messages}" if messages else part
 
 
 def conversations_of(

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, unknown_format
+from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_format
 
 from .conversations import read_conversation
 from .dataset_objects import read_object
 from .fields import EXAMPLE, LABELS, TABLE, Fields
 from .lines import Location, name_of
-from .records import Judgements, QuestionIds, read_grade, read_id, read_labels, read_texts
-from .runs.read_runs import read_qrels
-from .sources import Row, Source, frame_records, is_frame, open_source, records_of
+from .read_runs import read_qrels
+from .records import (
+    GRADED_BY,
+    Judgements,
+    QuestionIds,
+    read_grade,
+    read_id,
+    read_labels,
+    read_texts,
+)
+from .sources import Row, frame_records, is_frame, open_source, records_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,22 +42,24 @@ _UNDERSTOOD = (
     "in memory {'queries': {id: text}, 'relevant_docs': {id: ids}}, a list of such rows, a data "
     "frame, a dataset of ir_datasets",
 )
-_A_QUESTION = "a question, one text, under `query`, `question` or `user_input`, such as {example}"
+_A_QUESTION = f"a question, one text, under `query`, `question` or `user_input`, such as {EXAMPLE}"
 _A_CORPUS = "{document id: text}, a data frame, or a path to JSON lines of documents"
+_unknown = partial(unknown_format, understood=_UNDERSTOOD)
 
 
 def read_dataset(
     source: Any, corpus: Corpus | None, columns: Mapping[str, str] | None, split: str | None
 ) -> Parts:
     """Read a dataset of whatever kind; `corpus` are documents from elsewhere."""
-    if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
+    is_path = isinstance(source, (str, os.PathLike))
+    if is_path and Path(source).is_dir():
         parts = _read_beir(Path(source), split)
-    elif _is_ir_dataset(source):
+    elif callable(getattr(source, "has_queries", None)):
         parts = _read_ir_dataset(source, has_documents=corpus is None)
     else:
-        parts = _read_opened(_open(source, Fields(columns)), Fields(columns))
-        if isinstance(source, (str, os.PathLike)):
-            parts = {**parts, "name": parts.get("name") or name_of(Path(source))}
+        parts = _read_source(source, Fields(columns))
+        if is_path:
+            parts["name"] = parts.get("name") or name_of(Path(source))
     if corpus is not None:
         for name, part in read_corpus(corpus).items():
             parts[name] = {**parts.get(name, {}), **part}
@@ -58,38 +69,30 @@ def read_dataset(
 def read_corpus(source: Corpus) -> Parts:
     """The corpus, titles and metadata of documents: texts by id, a frame, or JSON lines."""
     parts = _Parts(TABLE)
+    rows: Iterable[Row] = ()
     if isinstance(source, (str, os.PathLike)):
-        for location, row in open_source(source, TABLE).rows:
-            parts.add_document(row, location)
+        rows = open_source(source, TABLE, _unknown).rows
     elif isinstance(source, Mapping):
         parts.corpus.update(source)
     elif is_frame(source):
-        for location, row in frame_records(source, Location("the data frame")):
-            parts.add_document(row, location)
+        rows = frame_records(source, Location("the data frame"))
     else:
         raise InvalidInput("corpus", source, _A_CORPUS)
+    for location, row in rows:
+        parts.add_document(row, location)
     return {name: getattr(parts, name) for name in ("corpus", "titles", "document_metadata")}
 
 
-def _open(source: Any, fields: Fields) -> Source:
+def _read_source(source: Any, fields: Fields) -> Parts:
     if isinstance(source, Reportable):
         raise _unknown(f"this {type(source).__name__}", "it holds results, not questions")
-    queries, examples = (getattr(source, name, None) for name in ("queries", "examples"))
-    if isinstance(queries, Mapping):
+    if isinstance(getattr(source, "queries", None), Mapping):
         names = ("queries", "corpus", "relevant_docs")
         source = {name: getattr(source, name) for name in names if hasattr(source, name)}
-    elif isinstance(examples, (list, tuple)):
-        source = examples
-    opened = open_source(source, fields)
-    if opened.is_trec:
-        raise _unknown(opened.location.path, "its name ends in none of .jsonl, .json, .csv, …")
-    if opened.fault:
-        raise _unknown(opened.location.path, opened.fault)
-    return opened
-
-
-def _read_opened(opened: Source, fields: Fields) -> Parts:
+    opened = open_source(getattr(source, "examples", source), fields, _unknown)
     value, location = opened.value, opened.location
+    if opened.is_trec:
+        raise _unknown(location.path, "its name ends in none of .jsonl, .json, .csv, …")
     if value is None:
         parts = _read_rows(opened.rows, fields)
         if opened.name and not parts["queries"] and not parts["corpus"]:
@@ -97,15 +100,11 @@ def _read_opened(opened: Source, fields: Fields) -> Parts:
         return parts
     if "format" in value or isinstance(value.get("queries"), Mapping):
         return read_object(value, location)
-    if isinstance(examples := value.get("examples"), (list, tuple)):
+    if isinstance(examples := value.get("examples"), list):
         return _read_rows(records_of(location.numbered(examples)), fields)
     if fields.has(value, "query"):
         return _read_rows([(location, dict(value))], fields)
     raise _unknown(location.path, f"its keys are {list(value)[:8]}")
-
-
-def _unknown(what: str, why: str) -> FileFormatError:
-    return unknown_format(what, why, _UNDERSTOOD)
 
 
 def _read_rows(rows: Iterable[Row], fields: Fields) -> Parts:
@@ -115,15 +114,14 @@ def _read_rows(rows: Iterable[Row], fields: Fields) -> Parts:
             parts.add_document(row, location)
         else:
             parts.add_question(row, location)
-    return parts.arguments()
+    return {name: part for name, part in vars(parts).items() if not name.startswith("_")}
 
 
 class _Parts:
     """The parts of a dataset that is read row by row."""
 
     def __init__(self, fields: Fields) -> None:
-        self._fields = fields
-        self._question_ids = QuestionIds(fields)
+        self._fields, self._question_ids = fields, QuestionIds(fields)
         self.queries: dict[str, str] = {}
         self.relevance: dict[str, Any] = {}
         self.expected_texts: dict[str, list[str]] = {}
@@ -132,30 +130,36 @@ class _Parts:
         self.titles: dict[str, str] = {}
         self.document_metadata: dict[str, dict[str, Any]] = {}
 
-    def arguments(self) -> Parts:
-        return {name: part for name, part in vars(self).items() if not name.startswith("_")}
-
     def add_question(self, row: Mapping[str, Any], location: Location) -> None:
-        fields, values = self._fields, _with_values(row)
+        fields = self._fields
+        values = {name: value for name, value in row.items() if value is not None}
+        if not fields.has(row, "query"):
+            raise location.lacks(_A_QUESTION, values)
         query = fields.value(values, "query")
-        if query is None and not fields.has(row, "query"):
-            raise location.lacks(_A_QUESTION.format(example=EXAMPLE), row)
-        location.check(isinstance(query, str), _A_QUESTION.format(example=EXAMPLE), query or row)
+        location.check(isinstance(query, str), _A_QUESTION, query or values)
         query_id = self._question_ids.read(values, location)
         location.check(query_id not in self.queries, "every query id once", query_id)
+        self.queries[query_id] = query
         relevance = read_labels(values, fields, location)
-        texts = fields.value(values, "expected_texts")
-        if texts is not None:
-            self.expected_texts[query_id] = read_texts(texts, location)
         if relevance is not None:
             self.relevance[query_id] = relevance
-        self.queries[query_id] = query
-        metadata = _question_metadata(values, fields, location)
+        if (texts := fields.value(values, "expected_texts")) is not None:
+            self.expected_texts[query_id] = read_texts(texts, location)
+        if not fields.has(values, "retrieved_ids"):
+            fields.take(values, "scores")
+        for field in ("query_id", "query", *LABELS):
+            fields.take(values, field)
+        values.pop(GRADED_BY, None)
+        try:
+            metadata = read_conversation(_metadata(values))
+        except ValueError as error:
+            raise location.wrong(*error.args) from error
         if metadata:
             self.metadata[query_id] = metadata
 
     def add_document(self, row: Mapping[str, Any], location: Location) -> None:
-        fields, values = self._fields, _with_values(row)
+        fields = self._fields
+        values = {name: value for name, value in row.items() if value is not None}
         document_id = read_id(fields.take(values, "document_id"), location)
         text, title = fields.take(values, "text"), fields.take(values, "title")
         are_texts = isinstance(text, str) and isinstance(title, (str, type(None)))
@@ -168,81 +172,42 @@ class _Parts:
             self.document_metadata[document_id] = metadata
 
 
-def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value is not None}
-
-
-def _question_metadata(
-    values: dict[str, Any], fields: Fields, location: Location
-) -> dict[str, Any]:
-    """What of a row has no meaning of its own."""
-    has_run = fields.has(values, "retrieved_ids")
-    for field in ("query_id", "query", *LABELS):
-        fields.take(values, field)
-    if not has_run:
-        fields.take(values, "scores")
-    try:
-        return read_conversation(_metadata(values))
-    except ValueError as error:
-        raise location.wrong(*error.args) from error
-
-
-def _metadata(values: Mapping[str, Any]) -> dict[str, Any]:
+def _metadata(values: dict[str, Any]) -> dict[str, Any]:
     """The rest of a record; a field called metadata prevails over the others."""
     metadata = values.get("metadata")
     if not isinstance(metadata, Mapping):
-        return dict(values)
-    fields = dict(values)
-    del fields["metadata"]
-    return fields | dict(metadata)
+        return values
+    return {name: value for name, value in values.items() if name != "metadata"} | dict(metadata)
 
 
 def _read_beir(folder: Path, split: str | None) -> Parts:
     """Read queries.jsonl, corpus.jsonl and qrels/<split>.tsv, each of them packed or not."""
-    queries_path, corpus_path = (_find(folder, f"{name}.jsonl") for name in ("queries", "corpus"))
-    if queries_path is None:
+    files = {path.name.split(".jsonl")[0]: path for path in sorted(folder.glob("*.jsonl*"))}
+    if "queries" not in files:
         inside = sorted(path.name for path in folder.iterdir())
         raise _unknown(str(folder), f"the folder holds {inside[:8]}")
     fields = Fields({"question": "text"})
-    parts = _read_rows(open_source(queries_path, fields).rows, fields)
-    if corpus_path is not None:
-        parts |= read_corpus(corpus_path)
+    parts = _read_rows(open_source(files["queries"], fields, _unknown).rows, fields)
+    if "corpus" in files:
+        parts |= read_corpus(files["corpus"])
     parts["name"] = folder.name
     splits = {path.name.split(".")[0]: path for path in sorted((folder / "qrels").glob("*.tsv*"))}
-    split = _choose(split, list(splits))
-    if split is None:
+    if split is None and "test" in splits:
+        split = "test"
+    elif split is None and len(splits) <= 1:
+        split = next(iter(splits), None)
+    if split is None and not splits:
         return parts
+    if split not in splits:
+        raise InvalidInput("split", split, f"one of {sorted(splits)}")
     labels = {name: read_qrels(path) for name, path in splits.items()}
-    _check_queries(labels[split], parts["queries"], splits[split])
+    for query_id in labels[split]:
+        location = Location(str(splits[split]))
+        location.check(query_id in parts["queries"], "a query id of queries.jsonl", query_id)
     for query_id in set().union(*labels.values()) - labels[split].keys():
         parts["queries"].pop(query_id, None)
         parts["metadata"].pop(query_id, None)
     return {**parts, "relevance": dict(labels[split])}
-
-
-def _check_queries(labels: Iterable[str], queries: Mapping[str, str], path: Path) -> None:
-    for query_id in labels:
-        is_asked = query_id in queries
-        Location(str(path)).check(is_asked, "a query id of queries.jsonl", query_id)
-
-
-def _choose(split: str | None, splits: list[str]) -> str | None:
-    if split is None and "test" in splits:
-        return "test"
-    if split is None and len(splits) <= 1:
-        return next(iter(splits), None)
-    if split not in splits:
-        raise InvalidInput("split", split, f"one of {sorted(splits)}")
-    return split
-
-
-def _find(folder: Path, name: str) -> Path | None:
-    paths = [folder / f"{name}{ending}" for ending in ("", ".gz", ".bz2", ".xz")]
-    return next((path for path in paths if path.is_file()), None)
-
-
-def _is_ir_dataset(source: Any) -> bool:
-    return all(callable(getattr(source, method, None)) for method in ("has_queries", "has_qrels"))
 
 
 def _read_ir_dataset(source: Any, *, has_documents: bool) -> Parts:

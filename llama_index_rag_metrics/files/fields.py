@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-REPEAT, CALLS, CONTEXT = "repeat", "retrieval_calls", "model_context"
-"""Which time a question was asked, the calls of a session, what finally went to the model."""
+REPEAT, CALLS = "repeat", "retrieval_calls"
+"""Which time a question was asked, and the calls of a session."""
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "qid", "query-id", "q_id", "_id", "id", "question_id"),
@@ -32,8 +32,6 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "latency": ("latency",),
     "error": ("error",),
     REPEAT: (REPEAT,),
-    CALLS: (CALLS,),
-    CONTEXT: (CONTEXT,),
     "doc_id": ("doc_id", "docno", "docid", "document_id", "corpus-id", "corpus_id", "pid"),
     "score": ("score",),
     "rank": ("rank",),
@@ -49,11 +47,7 @@ TEXTS = ("query_id", "query", "doc_id")
 """Fields whose cells are never JSON."""
 
 LISTS = (*LABELS, "retrieved_ids", "scores", "retrieved_texts", "retrieved_tokens")
-ATTRIBUTES = ("query_id", "doc_id", "score", "rank", "grade", "relevance")
-"""What is read of records that are objects, such as those of ir_measures."""
-
 EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
-_ALSO = {"labels": "expected_ids"}
 _COLUMNS = "fields such as query_id, retrieved_ids, scores, question, labels, grades or doc_id"
 
 
@@ -63,16 +57,20 @@ class Fields:
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         renamed: dict[str, tuple[str, ...]] = {}
         for field, column in (columns or {}).items():
-            name = _ALSO.get(field, field)
+            name = "expected_ids" if field == "labels" else field
             meant = [key for key, names in NAMES.items() if name == key or name in names]
             if not meant:
                 raise InvalidInput("columns", field, _COLUMNS)
             renamed |= dict.fromkeys(meant, (column,))
         claimed = {column for names in renamed.values() for column in names}
-        self._names = {key: _without(names, claimed) for key, names in NAMES.items()} | renamed
+        self._names = {
+            key: tuple(name for name in names if name not in claimed)
+            for key, names in NAMES.items()
+        }
+        self._names |= renamed
 
     def names(self, *fields: str) -> tuple[str, ...]:
-        return sum((self._names[field] for field in fields), ())
+        return tuple(name for field in fields for name in self._names[field])
 
     def has(self, names: Iterable[str], field: str) -> bool:
         return not set(self._names[field]).isdisjoint(names)
@@ -89,10 +87,6 @@ class Fields:
             if row.get(name) is not None:
                 return row.pop(name)
         return None
-
-
-def _without(names: tuple[str, ...], taken: Set[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in taken)
 
 
 TABLE = Fields()

@@ -19,16 +19,15 @@ from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 T = TypeVar("T")
-_BUFFER = 1 << 20
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
-_RENAMED = "text; this is {kind}: give the file a name that ends in {ending}"
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
+_RENAMED = "text; this is {}: give the file a name that ends in {}"
 _FOREIGN = {
-    rb"\x1f\x8b": _RENAMED.format(kind="gzip", ending=".gz"),
-    rb"BZh[1-9]1AY&SY": _RENAMED.format(kind="bzip2", ending=".bz2"),
-    rb"\xfd7zXZ\x00": _RENAMED.format(kind="xz", ending=".xz"),
-    rb"PAR1[\x00-\x1f]": _RENAMED.format(kind="Parquet", ending=".parquet"),
-    rb"ARROW1\x00": _RENAMED.format(kind="Arrow", ending=".arrow"),
+    rb"\x1f\x8b": _RENAMED.format("gzip", ".gz"),
+    rb"BZh[1-9]1AY&SY": _RENAMED.format("bzip2", ".bz2"),
+    rb"\xfd7zXZ\x00": _RENAMED.format("xz", ".xz"),
+    rb"PAR1[\x00-\x1f]": _RENAMED.format("Parquet", ".parquet"),
+    rb"ARROW1\x00": "text; this is Arrow: give polars.read_ipc(path) instead of the path",
     rb"\x28\xb5\x2f\xfd": "text; this is Zstandard: unpack it with zstd -d",
     rb"PK\x03\x04": "text; this is a zip file or a workbook: unpack it, or save it as CSV UTF-8",
 }
@@ -94,18 +93,14 @@ def name_of(path: Path) -> str:
     return path.name.split(".")[0]
 
 
-def without_packing(path: Path) -> str:
-    """The name of a file, in lower case, without .gz, .bz2 or .xz."""
-    name = path.name.lower()
-    for ending in _OPENERS:
-        name = name.removesuffix(ending)
-    return name
+def without_packing(path: Path) -> Path:
+    """The path in lower case, without .gz, .bz2 or .xz."""
+    lower = Path(str(path).lower())
+    return lower.with_suffix("") if lower.suffix in _OPENERS else lower
 
 
 def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
-    opener = _OPENERS.get(path.suffix.lower())
-    if opener is None:
-        return path.open(mode, _BUFFER)
+    opener = _OPENERS.get(path.suffix.lower(), open)
     file: IO[bytes] = opener(path, mode)
     return file
 
@@ -135,8 +130,7 @@ def read_lines(path: Path) -> Iterator[tuple[Location, str]]:
 
 def read_text(path: Path) -> str:
     with _unpacking(path), open_bytes(path) as file:
-        raw = file.read()
-    raw = _refuse_foreign(raw, path)
+        raw = _refuse_foreign(file.read(), path)
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -158,13 +152,12 @@ def _refuse_encoding(raw: bytes, error: UnicodeDecodeError, location: Location) 
 
 def _refuse_foreign(raw: bytes, path: Path) -> bytes:
     """The beginning of a file without a byte order mark; an error if it is no text in UTF-8."""
-    location = Location(str(path))
-    for pattern, expected in _FOREIGN.items():
+    utf_16 = {
+        start: _CONVERT.format(encoding="UTF-16", codec=codec) for start, codec in _UTF_16.items()
+    }
+    for pattern, expected in {**_FOREIGN, **utf_16}.items():
         if re.match(pattern, raw):
-            raise location.wrong(expected)
-    for pattern, codec in _UTF_16.items():
-        if re.match(pattern, raw):
-            raise location.wrong(_CONVERT.format(encoding="UTF-16", codec=codec))
+            raise Location(str(path)).wrong(expected)
     return raw.removeprefix(codecs.BOM_UTF8)
 
 
@@ -173,16 +166,11 @@ def _unpacking(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise _damaged(path, error) from error
-    except OSError as error:
-        if error.errno is not None:
+        if isinstance(error, OSError) and error.errno is not None:
             raise  # there is no such file, or it may not be read
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> FileFormatError:
-    kind = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}.get(path.suffix.lower(), "readable")
-    return Location(str(path)).wrong(f"a whole {kind} file", str(error))
+        kinds = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
+        kind = kinds.get(path.suffix.lower(), "readable")
+        raise Location(str(path)).wrong(f"a whole {kind} file", str(error)) from error
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -194,13 +182,13 @@ def from_json(text: str, location: Location) -> Any:
     """Parse JSON in which no object repeats a key."""
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
+    except _RepeatedKeyError as error:
+        raise location.wrong("every key once", error.args[0]) from None
     except json.JSONDecodeError as error:
         line = Location(location.path, location.line or error.lineno)
         raise line.wrong(f"JSON ({error.msg}, column {error.colno})") from error
     except (ValueError, RecursionError) as error:  # more digits or brackets than Python takes
         raise location.wrong(f"JSON ({error})") from error
-    except _RepeatedKeyError as error:
-        raise location.wrong("every key once", error.args[0]) from None
 
 
 def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:

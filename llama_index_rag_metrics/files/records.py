@@ -1,35 +1,47 @@
-"""The values of a record's fields: ids, numbers, labels, spans, texts."""
+"""The values of a record's fields, read and written: ids, numbers, labels, spans, rankings."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 from unicodedata import normalize
 
-from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
+import msgspec
+
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, refuse_pairs
+from llama_index_rag_metrics.rankings.run import Call, Items, Ranking
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated
 
-from .fields import REPEAT, Fields
+from .fields import CALLS, REPEAT, TABLE, Fields
 from .lines import Location, to_json
 
-AN_ID = "an id, a text that isn't empty"
+GRADED_BY = "graded_by"
+ASKED = ("query", "asked_by", "retriever")
+"""Fields of a call beside those of a ranking, all texts."""
+
+_AN_ID = "an id, a text that isn't empty"
+_A_RECORD = "a record, {field: value}"
+_A_SPAN = "a span: source, start and end"
+_A_TIME = "a number from 1 on, which time the question was asked"
+_SAME_LENGTH = "lists of the same length"
 _COLLECTIONS = (list, tuple, set, frozenset)
 _SPAN_SOURCES = ("source", "document", "document_id")
-SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
+_SEPARATORS = re.compile("[,;|]")
 _TWO_LABELS = (
     "labels in one field, not in two: columns={{'labels': {name!r}}} says which; "
     "the other is then metadata"
 )
+_EACH_ONCE = "every expected id once, and as many grades and places where there are any"
 _CONTRADICTION = (
     "one grade for each passage of a question, so delete the lines that are wrong; "
-    "of {question} and {passage} there are {grade:g} and {other:g}"
+    "of {question!r} and {passage!r} there are {grade:g} and {other:g}"
 )
 
 
@@ -56,18 +68,13 @@ class Judgements:
 
     def add(self, query_id: str, passage: str, grade: float, location: Location) -> None:
         grades = self._grades.setdefault(query_id, {})
-        if grades.setdefault(passage, grade) != grade:
+        first = grades.setdefault(passage, grade)
+        if first != grade:
             raise location.wrong(
-                _CONTRADICTION.format(
-                    question=repr(query_id),
-                    passage=repr(passage),
-                    grade=grades[passage],
-                    other=grade,
-                )
+                _CONTRADICTION.format(question=query_id, passage=passage, grade=first, other=grade)
             )
 
     def relevance(self) -> dict[str, Relevance]:
-        """Query id to its Relevance."""
         return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
 
 
@@ -81,16 +88,14 @@ class QuestionIds:
     def read(self, row: Mapping[str, Any], location: Location, *, is_whole: bool = True) -> str:
         """The id of a row's question, of which the row is the whole or one passage."""
         value, text = (self._fields.value(row, field) for field in ("query_id", "query"))
-        if value is None and not isinstance(text, str) and not self._fields.has(row, "query_id"):
-            raise location.lacks("a field 'query_id'", row)
-        if value is not None or not isinstance(text, str):
+        if value is not None or self._fields.has(row, "query_id"):
             return read_id(value, location)
+        if not isinstance(text, str):
+            raise location.lacks("a field 'query_id'", row)
         key = text, str(row.get(REPEAT))
         self._asked[key] += is_whole
         digest = f"q-{sha256(encoded(comparable(text))).hexdigest()[:12]}"
-        if self._asked[key] > 1:
-            return f"{digest}-{self._asked[key]}"
-        return digest
+        return f"{digest}-{self._asked[key]}" if self._asked[key] > 1 else digest
 
 
 def comparable(question: str) -> str:
@@ -104,12 +109,10 @@ def encoded(text: str) -> bytes:
 
 
 def format_grade(grade: float) -> str:
-    if grade == int(grade):
-        return str(int(grade))
-    return repr(grade)
+    return str(int(grade)) if grade == int(grade) else repr(grade)
 
 
-def read_id(value: object, location: Location, expected: str = AN_ID) -> str:
+def read_id(value: object, location: Location, expected: str = _AN_ID) -> str:
     """An id as a string: numbers, as other tools write them, are spelled out."""
     if isinstance(value, str) and value:
         return value
@@ -136,20 +139,29 @@ def read_number(value: object) -> float:
         return math.nan
 
 
+def number_or_none(value: Any, location: Location) -> float | None:
+    if value is None or value == "":
+        return None
+    number = read_number(value)
+    location.check(not math.isnan(number), "a number", value)
+    return number
+
+
 def read_list(value: Any, location: Location) -> Sequence[Any]:
-    values = value.tolist() if hasattr(value, "tolist") else value
+    values: Any = value.tolist() if hasattr(value, "tolist") else value
     location.check(isinstance(values, (list, tuple)), "a list", values)
-    items: Sequence[Any] = values
-    return items
+    return values  # type: ignore[no-any-return]
 
 
 def read_texts(value: object, location: Location) -> list[str]:
-    texts: Any = value
-    if isinstance(value, str):
-        texts = [value]
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
-        raise location.wrong("expected texts, a list of texts", value)
-    return list(texts)
+    texts = [value] if isinstance(value, str) else value
+    converted: list[str] = _converted(texts, list[str], "texts", location)
+    return converted
+
+
+def _converted(value: Any, kind: Any, expected: str, location: Location) -> Any:
+    with location.expecting(expected, msgspec.ValidationError):
+        return msgspec.convert(value, kind)
 
 
 def read_span(value: Any, location: Location) -> Span | None:
@@ -160,29 +172,17 @@ def read_span(value: Any, location: Location) -> Span | None:
     if isinstance(value, Mapping):
         sources = [value[name] for name in _SPAN_SOURCES if value.get(name) is not None]
         parts = [*sources[:1], value.get("start"), value.get("end")]
-    if isinstance(parts, (list, tuple)):
-        parts = [_whole(edge) for edge in parts]
-    is_typed = isinstance(parts, list) and [*map(type, parts)] == [str, int, int]
-    is_span = is_typed and 0 <= parts[1] <= parts[2] <= LONGEST
-    location.check(is_span, "a span: source, start and end", value)
-    return Span(*parts)
-
-
-def _whole(edge: Any) -> Any:
-    """A whole number that pandas made a float."""
-    if type(edge) is float and edge.is_integer():
-        return int(edge)
-    return edge
+    # pandas makes floats of whole numbers
+    source, start, end = _converted(parts, tuple[str, float, float], _A_SPAN, location)
+    is_whole = start.is_integer() and end.is_integer()
+    location.check(is_whole and 0 <= start <= end <= LONGEST, _A_SPAN, value)
+    return Span(source, int(start), int(end))
 
 
 def is_missing(value: Any) -> bool:
     """Whether there is nothing; older versions of Polars read a missing object as one of Nones."""
     is_object = isinstance(value, Mapping) and bool(value)
     return value is None or (is_object and all(part is None for part in value.values()))
-
-
-def span_record(span: Span | None) -> dict[str, Any] | None:
-    return None if span is None else span._asdict()
 
 
 def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> Relevance | None:
@@ -194,49 +194,48 @@ def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> R
     grades = fields.value(row, "grades")
     if grades is None and not fields.has(row, "retrieved_ids"):
         grades = fields.value(row, "scores")
-    numbers = None if grades is None else read_list(grades, location)
-    places = None if spans is None else read_list(spans, location)
-    if labels is None and places is None:
+    if labels is None and spans is None:
         return None
-    if labels is None:
-        return _spans_alone(numbers, places or (), location)
-    if numbers is None and places is None:
-        return read_relevance(labels, location)
-    ids = [read_id(item, location) for item in read_list(labels, location)]
-    columns = [column for column in (numbers, places, set(ids)) if column is not None]
-    is_right = all(len(column) == len(ids) for column in columns)
-    expected = "every expected id once, and as many grades and places where there are any"
-    location.check(is_right, expected, dict(row))
-    return _labelled(ids, numbers, places, location)
+    if grades is None and spans is None:
+        relevance = read_relevance(labels, location)
+    else:
+        relevance = _labelled(labels, grades, spans, location)
+    model = row.get(GRADED_BY)
+    return graded(relevance, model) if isinstance(model, str) and model else relevance
 
 
-def _labelled(
-    ids: Sequence[str],
-    grades: Sequence[Any] | None,
-    spans: Sequence[Any] | None,
-    location: Location,
-) -> Relevance:
-    relevance = Relevance(ids)
-    if grades is not None:
-        numbers = [read_grade(grade, location) for grade in grades]
-        relevance = Relevance(dict(zip(ids, numbers, strict=True)))
-    if spans is None:
-        return relevance
-    places = zip(ids, (read_span(span, location) for span in spans), strict=True)
-    return Relevance(relevance, spans={item: span for item, span in places if span is not None})
+def labels_of(value: RelevanceLike) -> Relevance:
+    """Labels in any form as a Relevance; a Relevance keeps who graded it."""
+    return value if isinstance(value, Relevance) else Relevance(value)
 
 
-def _spans_alone(
-    grades: Sequence[Any] | None, spans: Sequence[Any], location: Location
-) -> Relevance:
-    places = [read_span(span, location) for span in spans]
+def graded(relevance: Relevance, model: str) -> Relevance:
+    """The labels as graded by an LLM, which reports say."""
+    from llama_index_rag_metrics.metrics.texts.llm_relevancy import GradedRelevance
+
+    return GradedRelevance(relevance, model)  # type: ignore[arg-type]
+
+
+def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relevance:
+    """Labels whose grades or places stand beside them."""
+    values = [] if grades is None else read_list(grades, location)
+    numbers = [read_grade(grade, location) for grade in values]
+    items = [] if spans is None else read_list(spans, location)
+    places = [read_span(span, location) for span in items]
     present = [span for span in places if span is not None]
-    numbers = None if grades is None else [read_grade(grade, location) for grade in grades]
-    if numbers is not None and len(present) < len(places):
-        numbers = []
-    expected = "a place for each judgement, and every place once"
-    with location.expecting(expected, InvalidInput):
-        return Relevance(spans=present, grades=numbers)
+    if labels is None:
+        with location.expecting(_EACH_ONCE, InvalidInput):
+            is_whole = len(present) == len(places)
+            return Relevance(spans=present, grades=None if grades is None else numbers * is_whole)
+    ids = [read_id(item, location) for item in read_list(labels, location)]
+    lengths = {len(set(ids)), len(ids)}
+    lengths |= {len(column) for column in (numbers, places) if column}
+    is_right = len(lengths) == 1 and (numbers or grades is None or not ids)
+    location.check(is_right, _EACH_ONCE, [labels, grades, spans])
+    relevance = Relevance(dict(zip(ids, numbers, strict=True)) if numbers else ids)
+    placed = dict(zip(ids, places, strict=False))
+    known = {item: span for item, span in placed.items() if span is not None}
+    return relevance if spans is None else Relevance(relevance, spans=known)
 
 
 def read_relevance(value: object, location: Location) -> Relevance:
@@ -247,8 +246,12 @@ def read_relevance(value: object, location: Location) -> Relevance:
         if isinstance(value, Mapping):
             return _relevance_object(value, location)
         if isinstance(value, _COLLECTIONS):
-            return _relevance_list(value, location)
-        if isinstance(value, str) and looks_like_several(value):
+            items = list(value)
+            refuse_pairs(items)
+            if items and all(isinstance(item, _COLLECTIONS) for item in items):
+                return Relevance(groups=[_read_ids(ids, location) for ids in items])
+            return Relevance(_read_ids(items, location))
+        if isinstance(value, str) and _looks_like_several(value):
             escaped = truncated(to_json([value]))
             expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
             raise location.wrong(expected, value)
@@ -256,27 +259,25 @@ def read_relevance(value: object, location: Location) -> Relevance:
 
 
 def _relevance_object(value: Mapping[Any, Any], location: Location) -> Relevance:
+    grades = value.get("grades")
+    beside = {"grades": _by_id(grades, location)} if isinstance(grades, Mapping) else {}
     if isinstance(value.get("facets"), Mapping):
         facets = {name: _read_ids(ids, location) for name, ids in value["facets"].items()}
         weights = value.get("weights")
         is_right = weights is None or isinstance(weights, Mapping)
         location.check(is_right, "weights, {facet: weight}", weights)
-        return Relevance(facets=facets, weights=weights, **_grades_beside(value, location))
+        return Relevance(facets=facets, weights=weights, **beside)
     if isinstance(value.get("groups"), list):
         groups = [_read_ids(ids, location) for ids in value["groups"]]
-        return Relevance(groups=groups, **_grades_beside(value, location))
+        return Relevance(groups=groups, **beside)
     if isinstance(value.get("spans"), Mapping):
         judged = read_relevance(value.get("judgements", list(value["spans"])), location)
         return Relevance(judged, spans=value["spans"])
-    return Relevance({read_id(item, location): grade for item, grade in value.items()})
+    return Relevance(_by_id(value, location))
 
 
-def _relevance_list(value: Iterable[Any], location: Location) -> Relevance:
-    items = list(value)
-    refuse_pairs(items)
-    if items and all(isinstance(item, _COLLECTIONS) for item in items):
-        return Relevance(groups=[_read_ids(ids, location) for ids in items])
-    return Relevance(_read_ids(items, location))
+def _by_id(grades: Mapping[Any, Any], location: Location) -> dict[str, Any]:
+    return {read_id(item, location): grade for item, grade in grades.items()}
 
 
 def _read_ids(value: object, location: Location) -> list[str]:
@@ -285,31 +286,124 @@ def _read_ids(value: object, location: Location) -> list[str]:
     return [read_id(item, location) for item in value]
 
 
-def _grades_beside(value: Mapping[str, Any], location: Location) -> dict[str, Any]:
-    grades = value.get("grades")
-    if not isinstance(grades, Mapping):
-        return {}
-    return {"grades": {read_id(item, location): grade for item, grade in grades.items()}}
-
-
-def looks_like_several(text: str) -> bool:
+def _looks_like_several(text: str) -> bool:
     """Whether a text may be several ids, such as d1,d2 or [d1]; a title has plain words."""
     text = text.strip()
     if text.startswith(("[{", '["', "['", '{"', "{'")):
         return True
-    parts = [part.strip() for part in SEPARATORS.split(text)]
+    parts = [part.strip() for part in _SEPARATORS.split(text)]
     if len(parts) > 1:
-        return not any(_SPACE.search(part) for part in parts)
+        return not any(len(part.split()) > 1 for part in parts)
     words = text.split()
     is_list = text.startswith("[") and text.endswith("]")
     return is_list or (len(words) > 1 and not any(word.isalpha() for word in words))
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
-    if relevance.alternatives is not None:
-        return {"query_id": query_id, "expected_ids": relevance.to_plain()}
-    grades, spans = relevance.grades, relevance.spans
-    record = {"query_id": query_id, "expected_ids": [*grades], "grades": [*grades.values()]}
-    if spans is not None:
-        record["expected_spans"] = [span_record(spans.get(item)) for item in grades]
+    record: dict[str, Any] = {"query_id": query_id, "expected_ids": relevance.to_plain()}
+    if relevance.alternatives is None:
+        grades, spans = relevance.grades, relevance.spans
+        record |= {"expected_ids": [*grades], "grades": [*grades.values()]}
+        if spans is not None:
+            record["expected_spans"] = [_span_record(spans.get(item)) for item in grades]
+    if model := getattr(relevance, GRADED_BY, ""):
+        record[GRADED_BY] = model
     return record
+
+
+def read_ranking(record: Mapping[str, Any], location: Location, fields: Fields = TABLE) -> Ranking:
+    """Read what was retrieved for a question, with the calls of a session if there were any."""
+    columns = _read_columns(record, location, fields)
+    if (calls := record.get(CALLS)) is not None:
+        columns["calls"] = tuple(_read_call(call, location) for call in read_list(calls, location))
+    with location.expecting(_SAME_LENGTH, InvalidInput):
+        return Ranking(**columns)
+
+
+def read_repeat(record: Mapping[str, Any], location: Location, fields: Fields = TABLE) -> int:
+    value = fields.value(record, REPEAT)
+    if value is None or value == "":
+        return 1
+    repeat = read_number(value)
+    is_right = not isinstance(value, bool) and repeat >= 1 and repeat.is_integer()
+    location.check(is_right, _A_TIME, value)
+    return int(repeat)
+
+
+def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, Any]:
+    """The record of a ranking, which `read_ranking` reads."""
+    record = {"query_id": query_id, REPEAT: repeat, **_plain_columns(ranking)}
+    if repeat == 1:
+        del record[REPEAT]
+    if ranking.calls is not None:
+        record[CALLS] = [
+            {**{name: getattr(call, name) for name in ASKED}, **_plain_columns(call)}
+            for call in ranking.calls
+        ]
+    return record
+
+
+def read_ids(value: object, location: Location) -> list[str]:
+    items = read_list(value, location)
+    are_pairs = any(isinstance(item, (list, tuple)) for item in items)
+    expected = f"{_AN_ID}, or {{id: number}}" if are_pairs else _AN_ID
+    return [read_id(item, location, expected) for item in items]
+
+
+def plain_score(score: float | None) -> float | None:
+    return None if score is None or math.isnan(score) else float(score)
+
+
+def _read_call(value: Any, location: Location) -> Call:
+    location.check(isinstance(value, Mapping), _A_RECORD, value)
+    texts = {name: value[name] for name in ASKED if value.get(name) is not None}
+    for text in texts.values():
+        location.check(isinstance(text, str), "a text", text)
+    columns = _read_columns(value, location, TABLE)
+    with location.expecting(_SAME_LENGTH, InvalidInput):
+        return Call(**columns, **texts)
+
+
+def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields) -> dict[str, Any]:
+    columns: dict[str, Any] = {"ids": read_ids(fields.value(record, "retrieved_ids"), location)}
+    for field, (name, read, _) in _COLUMNS.items():
+        if (value := fields.value(record, field)) is not None:
+            columns[name] = read(value, location)
+    return columns
+
+
+def _plain_columns(items: Items) -> dict[str, Any]:
+    record: dict[str, Any] = {"retrieved_ids": list(items.ids)}
+    for field, (name, _, plain) in _COLUMNS.items():
+        if (value := getattr(items, name)) is not None:
+            record[field] = plain(value)
+    return record
+
+
+def _span_record(span: Span | None) -> dict[str, Any] | None:
+    return None if span is None else span._asdict()
+
+
+def _read_scores(value: Any, location: Location) -> list[float | None]:
+    return [number_or_none(score, location) for score in read_list(value, location)]
+
+
+def _read_spans(value: Any, location: Location) -> list[Span | None]:
+    return [read_span(span, location) for span in read_list(value, location)]
+
+
+def _read_tokens(value: Any, location: Location) -> list[int]:
+    kind = list[Annotated[int, msgspec.Meta(ge=0)]]
+    tokens: list[int] = _converted(value, kind, "numbers of tokens, from 0 on", location)
+    return tokens
+
+
+_COLUMNS: Mapping[str, tuple[str, Callable[[Any, Location], Any], Callable[[Any], Any]]] = {
+    "scores": ("scores", _read_scores, lambda scores: [*map(plain_score, scores)]),
+    "retrieved_texts": ("texts", read_texts, list),
+    "latency": ("latency", lambda value, location: read_number(value), float),
+    "error": ("error", lambda value, location: str(value), str),
+    "retrieved_spans": ("spans", _read_spans, lambda spans: [*map(_span_record, spans)]),
+    "retrieved_tokens": ("tokens", _read_tokens, list),
+}
+"""A field of a record, its name in a Ranking, and how it is read and written."""

@@ -5,29 +5,42 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import join_first
 
-from . import dataset_content as arguments
-from .conversations import check_histories
-from .dataset_content import OF_QUERIES, DatasetContent
-from .dataset_objects import write_dataset
+from .conversations import check_histories, read_conversation
+from .dataset_objects import FORMAT, OF_QUERIES
 from .dataset_reading import Corpus, read_dataset
-from .dataset_summary import findings, summary
+from .lines import to_json, without_packing, write_lines
+from .records import GRADED_BY, encoded, labels_of
 
 if TYPE_CHECKING:
     from llama_index.core.schema import Document, TextNode
 
+Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
 
-class RetrievalDataset(DatasetContent):
+_FEW, _COLUMNS_SHOWN = 5, 8
+_LABELS_IN = (
+    "none of {questions} has labels; they are read from expected_ids; columns here: {columns}"
+)
+
+
+@dataclass(init=False, repr=False)
+class RetrievalDataset:
     """Questions, what is relevant to them, and the corpus to look in.
 
     Args:
@@ -43,7 +56,6 @@ class RetrievalDataset(DatasetContent):
         document_metadata: document id to {key: value}.
         name: what to call the dataset; two datasets may be equal under different names.
         notes: what a user of the dataset should know, such as how it came about.
-        relevant_docs: the old name of `relevance`.
 
     Raises:
         InvalidInput: an id isn't a text, or a part is about a query or document that isn't there.
@@ -62,40 +74,42 @@ class RetrievalDataset(DatasetContent):
         ["1 of 2 questions have no labels: 'q2'"]
     """
 
+    queries: dict[str, str]
+    relevance: dict[str, Relevance]
+    corpus: dict[str, str]
+    metadata: dict[str, dict[str, Any]]
+    expected_texts: dict[str, list[str]]
+    titles: dict[str, str]
+    document_metadata: dict[str, dict[str, Any]]
+    name: str = field(compare=False)
+    notes: list[str] = field(compare=False)
+
     def __init__(
         self,
         queries: Mapping[str, str],
         relevance: Mapping[str, RelevanceLike | None] | None = None,
         corpus: Mapping[str, str] | None = None,
-        metadata: Mapping[str, arguments.Metadata | None] | None = None,
+        metadata: Mapping[str, Metadata | None] | None = None,
         expected_texts: Mapping[str, Iterable[str]] | None = None,
         *,
         titles: Mapping[str, str | None] | None = None,
-        document_metadata: Mapping[str, arguments.Metadata | None] | None = None,
+        document_metadata: Mapping[str, Metadata | None] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
-        relevant_docs: Mapping[str, RelevanceLike | None] | None = None,
     ) -> None:
-        if relevance is not None and relevant_docs is not None:
-            sentence = "relevant_docs can't be given with relevance, which is the same."
-            raise InvalidInput("relevant_docs", relevant_docs, sentence=sentence)
-        judged = relevance if relevance is not None else relevant_docs
-        super().__init__(
-            queries=arguments.read_texts("queries", queries),
-            relevance=arguments.read_relevance(judged or {}),
-            corpus=arguments.read_texts("corpus", corpus or {}),
-            metadata=arguments.read_metadata("metadata", metadata or {}),
-            expected_texts=arguments.read_lists("expected_texts", "texts", expected_texts or {}),
-            titles=arguments.read_titles(titles or {}),
-            document_metadata=arguments.read_metadata("document_metadata", document_metadata or {}),
-            name=name,
-            notes=list(notes),
-        )
+        self.queries = _texts("queries", queries)
+        self.relevance = _relevance(relevance or {})
+        self.corpus = _texts("corpus", corpus or {})
+        self.metadata = _metadata("metadata", metadata or {})
+        self.expected_texts = _lists("expected_texts", expected_texts or {})
+        self.titles = _titles(titles or {})
+        self.document_metadata = _metadata("document_metadata", document_metadata or {})
+        self.name, self.notes = name, list(notes)
         check_histories(self.queries, self.metadata)
         for part in OF_QUERIES:
-            arguments.refuse_unknown(part, getattr(self, part), self.queries, "queries")
+            _refuse_unknown(part, getattr(self, part), self.queries, "queries")
         for part in ("titles", "document_metadata"):
-            arguments.refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
+            _refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
 
     @classmethod
     def load(
@@ -123,14 +137,11 @@ class RetrievalDataset(DatasetContent):
             name: what to call it; by default as the file or the folder.
 
         Raises:
-            FileFormatError: it is none of these, or empty; lists what is understood.
-            FileFormatError: a line can't be read, repeats an id, or contradicts another.
+            FileFormatError: it is none of these, or empty; a line can't be read, repeats an id, or
+                contradicts another.
             FileNotFoundError: there is nothing at that path.
 
         Examples:
-            >>> from llama_index_rag_metrics import RetrievalDataset
-            >>> RetrievalDataset.load({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
-            <RetrievalDataset: 1 question, labelled (1 label)>
             >>> goldens = [{"input": "why?", "gold_ids": ["d1"]}]
             >>> columns = {"question": "input", "labels": "gold_ids"}
             >>> RetrievalDataset.load(goldens, columns=columns).relevance
@@ -147,14 +158,46 @@ class RetrievalDataset(DatasetContent):
         Raises:
             InvalidInput: the path has another ending.
         """
-        write_dataset(self, Path(path))
+        if check_ending(Path(path)) == ".json":
+            write_lines(Path(path), [to_json(self._object(), indent=1)])
+            return
+        records = chain(self._question_records(), self._document_records())
+        write_lines(Path(path), map(to_json, records))
+
+    def _object(self) -> dict[str, Any]:
+        labels = {query_id: labels.to_plain() for query_id, labels in self.relevance.items()}
+        graders = {key: getattr(labels, GRADED_BY, "") for key, labels in self.relevance.items()}
+        parts = {**vars(self), GRADED_BY: {key: name for key, name in graders.items() if name}}
+        known = {"format": FORMAT, "name": self.name, "queries": self.queries, "relevance": labels}
+        return known | {key: part for key, part in parts.items() if part and key not in known}
+
+    def _question_records(self) -> Iterator[dict[str, Any]]:
+        for query_id, query in self.queries.items():
+            record: dict[str, Any] = {"query_id": query_id, "query": query}
+            if query_id in self.relevance:
+                record["expected_ids"] = self.relevance[query_id].to_plain()
+                if model := getattr(self.relevance[query_id], GRADED_BY, ""):
+                    record[GRADED_BY] = model
+            if query_id in self.expected_texts:
+                record["expected_texts"] = self.expected_texts[query_id]
+            if query_id in self.metadata:
+                record["metadata"] = self.metadata[query_id]
+            yield record
+
+    def _document_records(self) -> Iterator[dict[str, Any]]:
+        for document_id, text in self.corpus.items():
+            title = self.titles.get(document_id, "")
+            record: dict[str, Any] = {"document_id": document_id, "title": title, "text": text}
+            if document_id in self.document_metadata:
+                record["metadata"] = self.document_metadata[document_id]
+            yield record
 
     mode = "text"
     """What LlamaIndex's evaluators ask of a dataset."""
 
     @property
     def relevant_docs(self) -> dict[str, Relevance]:
-        """The old name of `relevance`: a Relevance is the list of relevant ids."""
+        """What LlamaIndex's evaluators call `relevance`."""
         return self.relevance
 
     def to_documents(self) -> list[Document]:
@@ -164,7 +207,7 @@ class RetrievalDataset(DatasetContent):
         """
         from llama_index.core.schema import Document
 
-        return [Document(**fields) for fields in arguments.node_fields(self)]
+        return [Document(**fields) for fields in self._node_fields()]
 
     def to_nodes(self) -> list[TextNode]:
         """The corpus as LlamaIndex nodes with the same ids, one per document, not split further.
@@ -173,14 +216,51 @@ class RetrievalDataset(DatasetContent):
         """
         from llama_index.core.schema import TextNode
 
-        return [TextNode(**fields) for fields in arguments.node_fields(self)]
+        return [TextNode(**fields) for fields in self._node_fields()]
+
+    def _node_fields(self) -> Iterator[dict[str, Any]]:
+        for document_id in self.corpus:
+            metadata = self.document_metadata.get(document_id, {})
+            yield {
+                "id_": document_id,
+                "text": self.indexed_text(document_id),
+                "metadata": dict(metadata),
+                "excluded_embed_metadata_keys": list(metadata),
+                "excluded_llm_metadata_keys": list(metadata),
+            }
+
+    def indexed_text(self, document_id: str) -> str:
+        lines = (self.titles.get(document_id, ""), self.corpus[document_id])
+        return "\n".join(filter(None, lines))
 
     def check(self) -> list[str]:
         """What to look at before trusting the scores, one sentence each; empty if all is well.
 
         For example: expected ids that the corpus lacks, unjudged questions, documents without text.
         """
-        return findings(self)
+        queries, corpus = self.queries, self.corpus
+        expected = {item: labels for labels in self.relevance.values() for item in labels}
+        places = {item: (labels.spans or {}).get(item) for item, labels in expected.items()}
+        absent = [
+            item
+            for item, place in places.items()
+            if item not in corpus and (place is None or place.source not in corpus)
+        ]
+        nothing = [query_id for query_id, labels in self.relevance.items() if not labels]
+        blank = [query_id for query_id, text in queries.items() if not text.strip()]
+        bare = [key for key in corpus if not self.indexed_text(key).strip()]
+        remarks = [
+            _share(self._unlabelled(), queries, "questions have no labels"),
+            _share(nothing, queries, "questions have nothing relevant"),
+            _share(absent if corpus else (), expected, "labelled ids aren't in the corpus"),
+            _share(blank, queries, "questions have no text"),
+            _share(bare, corpus, "passages have no text"),
+        ]
+        return [*self.notes, *filter(None, remarks), *unread_labels(self)]
+
+    def _unlabelled(self) -> list[str]:
+        labelled = self.relevance.keys() | self.expected_texts.keys()
+        return [query_id for query_id in self.queries if query_id not in labelled]
 
     def fingerprint(self) -> str:
         """A hash of the questions and the corpus, whatever their order: what retrieval depends on.
@@ -188,9 +268,13 @@ class RetrievalDataset(DatasetContent):
         >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
         'f09595bc59f7'
         """
-        return arguments.digest(
-            self.queries, {item: self.indexed_text(item) for item in self.corpus}
-        )
+        combined = sha256()
+        for part in (self.queries, {key: self.indexed_text(key) for key in self.corpus}):
+            combined.update(b"%d;" % len(part))
+            for text in chain.from_iterable(sorted(part.items())):
+                raw = encoded(text)
+                combined.update(b"%d:%b" % (len(raw), raw))
+        return combined.hexdigest()
 
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
         """A dataset with some of the queries only, in the order given, and the whole corpus.
@@ -199,7 +283,7 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: there is no such query.
         """
         unique = list(dict.fromkeys(query_ids))
-        arguments.refuse_unknown("query_ids", unique, self.queries, "queries")
+        _refuse_unknown("query_ids", unique, self.queries, "queries")
         parts = dict(vars(self))
         for part in ("queries", *OF_QUERIES):
             by_query = parts[part]
@@ -230,4 +314,134 @@ class RetrievalDataset(DatasetContent):
 
     def __repr__(self) -> str:
         name = f" {terminal(self.name)}" if self.name else ""
-        return f"<RetrievalDataset{name}: {summary(self)}>"
+        n_labelled = len(self) - len(self._unlabelled())
+        extent = "labelled" if n_labelled == len(self) else f"{n_labelled} of them labelled"
+        counts = f"{questions(len(self))}, {extent}"
+        if self.relevance:
+            n_labels = sum(len(labels.grades) for labels in self.relevance.values())
+            counts += f" ({counted(n_labels, 'label', 'labels')})"
+        if self.corpus:
+            counts += f", {counted(len(self.corpus), 'passage', 'passages')}"
+        return f"<RetrievalDataset{name}: {counts}>"
+
+
+class PassageTexts:
+    """The text of a passage by its id or place, or None; relevant ones alone are pickled."""
+
+    def __init__(self, dataset: RetrievalDataset) -> None:
+        self._dataset = dataset
+
+    def __call__(self, passage: str | Span) -> str | None:
+        corpus = self._dataset.corpus
+        if isinstance(passage, Span):
+            return corpus.get(passage.source, "")[passage.start : passage.end] or None
+        return self._dataset.indexed_text(passage) if passage in corpus else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        passages: list[str | Span] = []
+        for labels in self._dataset.relevance.values():
+            passages += [*labels, *(labels.spans or {}).values()]
+        texts = {passage: self(passage) for passage in passages}
+        return getattr, ({key: text for key, text in texts.items() if text is not None}, "get")
+
+
+def check_ending(path: Path) -> str:
+    """The ending of a file that a dataset can be written to."""
+    ending = without_packing(path).suffix
+    if ending not in (".json", ".jsonl", ".ndjson"):
+        raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl")
+    return ending
+
+
+def unread_labels(dataset: RetrievalDataset) -> list[str]:
+    """A sentence where no question has labels, though there are fields that may be meant."""
+    columns = dict.fromkeys(key for row in dataset.metadata.values() for key in row)
+    if dataset.relevance or dataset.expected_texts or not columns:
+        return []
+    names = join_first([*columns], _COLUMNS_SHOWN)
+    return [_LABELS_IN.format(questions=questions(len(dataset)), columns=names)]
+
+
+def _share(part: Collection[str], total: Collection[str], what: str) -> str:
+    if not part:
+        return ""
+    more = ["…"] if len(part) > _FEW else []
+    examples = ", ".join([*map(repr, sorted(part)[:_FEW]), *more])
+    return f"{len(part):,} of {len(total):,} {what}: {examples}"
+
+
+def _texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
+    _check_mapping(part, texts, "a mapping from id to text, such as {'q1': 'Why?'}")
+    for key, text in texts.items():
+        _check_id(part, key)
+        if not isinstance(text, str):
+            raise InvalidInput(f"{part}[{key!r}]", text, "a text")
+    return dict(texts.items())
+
+
+def _titles(titles: Mapping[str, str | None]) -> dict[str, str]:
+    _check_mapping("titles", titles, "a mapping from id to text")
+    present = {key: text for key, text in titles.items() if text not in ("", None)}
+    return _texts("titles", present)
+
+
+def _relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
+    """Relevance by query id, in any form; None is left out, since it means unjudged."""
+    expected = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
+    _check_mapping("relevance", relevance, expected)
+    judged: dict[str, Relevance] = {}
+    for query_id, judgements in relevance.items():
+        if judgements is None:
+            continue
+        place = f"relevance[{query_id!r}]"
+        try:
+            judged[query_id] = labels_of(judgements)
+        except InvalidInput as error:
+            if error.argument != "expected_ids":
+                place = f"{place}, {error.argument}"
+            raise InvalidInput(place, error.value, error.expected, error.remedy) from None
+        for document_id in judged[query_id].grades:
+            _check_id(place, document_id)
+    return judged
+
+
+def _metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:
+    expected = "a mapping from id to metadata, which is a mapping, too"
+    _check_mapping(part, metadata, expected)
+    rows = {}
+    for key, row in metadata.items():
+        try:
+            values = {} if row is None else dict(row)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{part}[{key!r}]", row, "a mapping from key to value") from None
+        try:
+            rows[key] = read_conversation(values) if part == "metadata" else values
+        except ValueError as error:
+            expected, value = error.args
+            raise InvalidInput(f"metadata[{key!r}]", value, expected) from None
+    return {key: row for key, row in rows.items() if row}
+
+
+def _lists(part: str, lists: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    _check_mapping(part, lists, "a mapping from query id to texts")
+    for query_id, items in lists.items():
+        if isinstance(items, str):
+            raise InvalidInput(f"{part}[{query_id!r}]", items, "a list of texts")
+    return {query_id: list(items) for query_id, items in lists.items()}
+
+
+def _refuse_unknown(part: str, ids: Iterable[str], allowed: Collection[str], where: str) -> None:
+    unknown = [key for key in ids if key not in allowed]
+    if unknown:
+        raise InvalidInput(part, unknown, f"only ids of {where}")
+
+
+def _check_mapping(argument: str, value: object, expected: str) -> None:
+    if not hasattr(value, "items"):
+        raise InvalidInput(argument, value, expected)
+
+
+def _check_id(argument: str, key: object) -> None:
+    if not isinstance(key, str) or not key:
+        remedy = "Use str(id); grades are written as {id: grade}."
+        raise InvalidInput(argument, key, "ids that are texts and not empty", remedy)

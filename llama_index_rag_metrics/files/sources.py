@@ -6,37 +6,31 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.rankings.judging.arrow import check_undamaged
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
 from llama_index_rag_metrics.runtime.masking import shorten
 
-from .fields import ATTRIBUTES, EXAMPLE, LABELS, LISTS, TEXTS, Fields
+from .fields import EXAMPLE, LABELS, LISTS, TEXTS, Fields
 from .lines import Location, from_json, name_of, read_lines, read_text, without_packing
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Row: TypeAlias = tuple[Location, dict[str, Any]]
 """Where it was read, and its fields, None where they have no value."""
 
-KINDS = {
+Refuse: TypeAlias = Callable[[str, str], FileFormatError]
+"""The error of a source that is nothing that is understood: its name, and why."""
+
+_KINDS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
-    ".parq": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
 }
 _EMPTY = {"", "nan", "NaN", "None", "NULL", "null", "<NA>"}
 """What stands for nothing in a column of labels."""
@@ -49,16 +43,16 @@ _SEMICOLONS = (
     "pandas.read_csv(path, sep=';').to_csv(path, index=False) writes them"
 )
 _RECORD = f"a record, {{field: value}}, such as {EXAMPLE}"
+_JSON_TEXTS = 'texts as JSON writes a list, ["one", "two"]: json.dumps(list) makes it'
 _ROWS_AT_ONCE = 16_384
+_TEXT = (str, type(None))
 
 
 class Source(NamedTuple):
-    """A source that is opened: rows, or one value, of which its kind makes rows.
+    """A source that is opened: rows, or one mapping, such as {query id: ids}, instead.
 
     Attributes:
-        value: a mapping, such as {query id: ids}, instead of rows.
         is_trec: whether it is a file with TREC's columns, which its reader opens.
-        fault: why it is no source at all, or "".
     """
 
     name: str
@@ -66,55 +60,51 @@ class Source(NamedTuple):
     rows: Iterable[Row] = ()
     value: Mapping[Any, Any] | None = None
     is_trec: bool = False
-    fault: str = ""
 
 
 def kind_of(path: Path) -> str:
     """The kind that the ending says, compression apart; "trec" where it says nothing."""
-    return KINDS.get(Path(without_packing(path)).suffix, "trec")
+    return _KINDS.get(without_packing(path).suffix, "trec")
 
 
-def open_source(source: Any, fields: Fields) -> Source:
-    """Open a file or an object; a folder is left to whoever reads folders."""
+def open_source(source: Any, fields: Fields, refuse: Refuse) -> Source:
+    """Open a file or an object."""
     if isinstance(source, (str, os.PathLike)):
-        return _open_path(Path(source), fields)
+        return _open_path(Path(source), fields, refuse)
     location, name = Location(f"this {type(source).__name__}"), ""
     if is_frame(source):
-        return Source(name, location, _frame_rows(source, fields))
+        rows = frame_records(source, Location("the data frame"))
+        return Source(name, location, _with_lists(rows, fields))
     if not isinstance(source, (Mapping, Iterable)) and hasattr(source, "to_dict"):  # ranx
         name, source = str(getattr(source, "name", None) or ""), source.to_dict()
-    if isinstance(source, Mapping):
-        return Source(name, location, value=source)
-    if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return Source(name, location, records_of(location.numbered(source)))
-    return Source(name, location, fault="it has none of their attributes")
+    return _of_value(source, name, location, refuse)
 
 
-def _open_path(path: Path, fields: Fields) -> Source:
+def _open_path(path: Path, fields: Fields, refuse: Refuse) -> Source:
     path.stat()  # where there is no such file, that is what is wrong with it
     kind, name, location = kind_of(path), name_of(path), Location(str(path))
+    if path.is_dir():
+        raise refuse(str(path), "it is a folder")
     if kind == "jsonl":
         lines = ((line, from_json(text, line)) for line, text in read_lines(path))
         return Source(name, location, records_of(lines))
     if kind == "json":
-        return _open_json(path, name, location)
+        text = read_text(path)
+        value = from_json(text, location) if text.strip() else []
+        return _of_value(value, name, location, refuse)
     if kind == "csv" or (kind == "tsv" and _has_headings(path, fields)):
         return Source(name, location, _table_rows(path, kind, fields))
-    if kind in ("parquet", "arrow"):
-        return Source(name, location, _arrow_rows(path, kind, fields))
+    if kind == "parquet":
+        return Source(name, location, _with_lists(parquet_records(path), fields))
     return Source(name, location, is_trec=True)
 
 
-def _open_json(path: Path, name: str, location: Location) -> Source:
-    text = read_text(path)
-    if not text.strip():
-        return Source(name, location)
-    value = from_json(text, location)
+def _of_value(value: Any, name: str, location: Location, refuse: Refuse) -> Source:
     if isinstance(value, Mapping):
         return Source(name, location, value=value)
-    if isinstance(value, list):
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return Source(name, location, records_of(location.numbered(value)))
-    return Source(name, location, fault=f"it holds {shorten(value)}")
+    raise refuse(location.path, f"it holds {shorten(value)}")
 
 
 def records_of(items: Iterable[tuple[Location, Any]]) -> Iterator[Row]:
@@ -122,9 +112,9 @@ def records_of(items: Iterable[tuple[Location, Any]]) -> Iterator[Row]:
         record = item
         if hasattr(item, "model_dump"):
             record = item.model_dump()
-        elif not isinstance(item, Mapping):
-            record = {name: getattr(item, name) for name in ATTRIBUTES if hasattr(item, name)}
-        location.check(record, _RECORD, item)
+        elif hasattr(item, "_asdict"):  # ir_measures' tuples
+            record = item._asdict()
+        location.check(isinstance(record, Mapping) and record, _RECORD, item)
         yield location, dict(record)
 
 
@@ -160,19 +150,13 @@ def frame_records(frame: Any, location: Location) -> Iterator[Row]:
         yield place, {name: plain(value) for name, value in zip(names, row, strict=True)}
 
 
-def _frame_rows(frame: Any, fields: Fields) -> Iterator[Row]:
-    rows = list(frame_records(frame, Location("the data frame")))
-    yield from _with_lists(rows, fields)
-
-
-def _with_lists(rows: Sequence[Row], fields: Fields) -> Iterator[Row]:
+def _with_lists(rows: Iterable[Row], fields: Fields) -> Iterator[Row]:
     """The rows; in a column of texts alone, lists and what is missing may stand as text."""
-    columns = set(fields.names(*LISTS, "expected_texts", "retrieved_spans"))
-    for _, row in rows:
-        columns -= {
-            name for name in columns if not isinstance(row.get(name, ""), (str, type(None)))
-        }
-    for location, row in rows:
+    all_rows = list(rows)
+    columns = set(fields.names(*LISTS, "retrieved_spans"))
+    for _, row in all_rows:
+        columns -= {name for name in columns if not isinstance(row.get(name, ""), _TEXT)}
+    for location, row in all_rows:
         cells = {name: row[name] for name in columns if row.get(name) is not None}
         values = {name: read_cell(name, text, fields, location) for name, text in cells.items()}
         yield location, row | values
@@ -186,9 +170,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     is_missing = type(value).__name__ == "NAType" or value != value  # noqa: PLR0124
-    if is_missing:
-        return None
-    return value
+    return None if is_missing else value
 
 
 def _has_headings(path: Path, fields: Fields) -> bool:
@@ -198,7 +180,9 @@ def _has_headings(path: Path, fields: Fields) -> bool:
 
 
 def _table_rows(path: Path, kind: str, fields: Fields) -> Iterator[Row]:
-    rows = _quoted(path) if kind == "csv" else _tabbed(path)
+    rows = iter(_quoted(path))
+    if kind == "tsv":
+        rows = ((place, line.split("\t")) for place, line in read_lines(path))
     location, cells = next(rows, (Location(str(path), 1), []))
     headings = [name.strip() for name in cells]
     if len(headings) == 1 and ";" in headings[0]:
@@ -209,34 +193,22 @@ def _table_rows(path: Path, kind: str, fields: Fields) -> Iterator[Row]:
         if len(cells) > len(headings):
             raise location.wrong(f"{len(headings)} cells", cells[len(headings) :])
         if cells:
-            texts = zip(headings, cells, strict=False)
-            row = {name: read_cell(name, text, fields, location) for name, text in texts if text}
-            yield location, {name: row.get(name) for name in named}
+            row: dict[str, Any] = dict.fromkeys(named)
+            for name, text in zip(headings, cells, strict=False):
+                if text and name in row:
+                    row[name] = read_cell(name, text, fields, location)
+            yield location, row
 
 
-def _tabbed(path: Path) -> Iterator[tuple[Location, list[str]]]:
-    for location, line in read_lines(path):
-        yield location, line.split("\t")
-
-
-def _quoted(path: Path) -> Iterator[tuple[Location, list[str]]]:
+def _quoted(path: Path) -> list[tuple[Location, list[str]]]:
     table = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
-    while True:
-        # the csv module refuses cells over 128 KB unless told, and can be told for all only
-        limit = csv.field_size_limit(2**31 - 1)
-        try:
-            cells = next(table, None)
-        except csv.Error as error:
-            raise Location(str(path), table.line_num).wrong(f"CSV ({error})") from error
-        finally:
-            csv.field_size_limit(limit)
-        if cells is None:
-            return
-        yield Location(str(path), table.line_num), cells
-
-
-_PYTHON_LISTS = ("['", '["')
-"""How a list of texts begins as Python prints it, or in JSON that is broken."""
+    limit = csv.field_size_limit(2**31 - 1)  # the module refuses cells over 128 KB unless told
+    try:
+        return [(Location(str(path), table.line_num), cells) for cells in table]
+    except csv.Error as error:
+        raise Location(str(path), table.line_num).wrong(f"CSV ({error})") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def read_cell(name: str, text: str, fields: Fields, location: Location) -> Any:
@@ -245,82 +217,46 @@ def read_cell(name: str, text: str, fields: Fields, location: Location) -> Any:
         return None
     if text[:1] not in ("[", "{") or name in fields.names(*TEXTS):
         return text
-    value = _json_or_text(text)
+    value: Any = text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        is_printed = name in fields.names("expected_texts") and text.startswith(("['", '["'))
+        location.check(not is_printed, _JSON_TEXTS, text)
     if name not in fields.names("expected_texts"):
         return value
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return value
     # in a field of texts, what only looks like a list is a text
-    expected = 'texts as JSON writes a list, ["one", "two"]: json.dumps(list) makes it'
-    is_broken = value is text and text.startswith(_PYTHON_LISTS)
-    location.check(not is_broken, expected, text)
-    return text
+    is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return value if is_list else text
 
 
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _arrow_rows(path: Path, kind: str, fields: Fields) -> Iterator[Row]:
-    location = Location(str(path))
-    records = (row for batch in _batches(path, kind) for row in batch.to_pylist())
-    rows = [(place, plain(row)) for place, row in location.numbered(records, "row")]
-    yield from _with_lists(rows, fields)
-
-
-def _batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
-    if not path.stat().st_size:
-        return
-    with _reading(path, kind):
-        for batch in (_parquet if kind == "parquet" else _ipc)(path):
-            # whoever follows offsets that were damaged reads beside the buffers, and dies of it
-            batch.validate(full=True)
-            yield batch
-
-
-def _parquet(path: Path) -> Iterator[pa.RecordBatch]:
+def parquet_records(path: Path) -> Iterator[Row]:
+    arrow = pyarrow()
     from pyarrow import parquet
 
-    # a buffer would hold the whole file in memory
-    with parquet.ParquetFile(path, pre_buffer=False) as file:
-        yield from file.iter_batches(_ROWS_AT_ONCE)
-
-
-def _ipc(path: Path) -> Iterator[pa.RecordBatch]:
-    from pyarrow import ipc, memory_map
-
-    with memory_map(str(path)) as file:
-        is_file = file.read(6) == b"ARROW1"
-        file.seek(0)
-        if not is_file:
-            yield from ipc.open_stream(file)
-            return
-        reader = ipc.open_file(file)
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
-
-
-@contextmanager
-def _reading(path: Path, kind: str) -> Iterator[None]:
-    arrow = pyarrow()
+    location = Location(str(path))
     damage = (arrow.ArrowException, ValueError, LookupError, TypeError, OverflowError, MemoryError)
+    number = 0
     try:
-        yield
+        # a buffer would hold the whole file in memory
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE):
+                # whoever follows offsets that were damaged reads beside the buffers, and dies
+                batch.validate(full=True)
+                for record in batch.to_pylist():
+                    number += 1
+                    yield Location(f"{path}, row {number}"), plain(record)
     except FileFormatError:
         raise
     except (*damage, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # there is no such file, or it may not be read
-        expected = {"parquet": "a Parquet file", "arrow": "an Arrow IPC or Feather file"}[kind]
-        raise Location(str(path)).wrong(expected, str(error)) from error
+        raise location.wrong("a Parquet file", str(error)) from error
 
 
 def pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise MissingExtra("a Parquet or Arrow file", "batch") from error
+        raise MissingExtra("a Parquet file", "batch") from error
     return pyarrow

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.lines import to_json, write_lines
-from llama_index_rag_metrics.files.runs.read_runs import read_qrels
+from llama_index_rag_metrics.files.read_runs import read_qrels
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import model as m

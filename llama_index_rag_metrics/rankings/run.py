@@ -122,7 +122,6 @@ class Ranking(Items):
         concurrency: how many queries ran at once with this one, itself included.
         calls: the calls that make up the ranking, in order, where the question could have several:
             a session. None for the single retrieval of a plain retriever.
-        context: what finally went to the model, in a trace that shows it.
 
     Examples:
         >>> from llama_index_rag_metrics import read_run
@@ -133,7 +132,6 @@ class Ranking(Items):
 
     concurrency: int | None = field(default=None, compare=False)
     calls: Sequence[Call] | None = field(default=None, kw_only=True)
-    context: Ranking | None = field(default=None, kw_only=True)
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""
@@ -169,7 +167,7 @@ class Ranking(Items):
         return replace(self, **columns)
 
 
-def combine_calls(calls: Sequence[Call], context: Ranking | None = None) -> Ranking:
+def combine_calls(calls: Sequence[Call]) -> Ranking:
     """Combine the calls of a question into its ranking: their items in order, copies dropped.
 
     Scores of different calls don't compare: they are kept only where one call alone retrieved
@@ -178,7 +176,6 @@ def combine_calls(calls: Sequence[Call], context: Ranking | None = None) -> Rank
 
     Args:
         calls: the calls, in order; none is a session that retrieved nothing.
-        context: what finally went to the model, where it is known.
 
     Examples:
         >>> calls = [Call(["a", "b"], query="x"), Call(["b", "c"], query="y")]
@@ -197,7 +194,7 @@ def combine_calls(calls: Sequence[Call], context: Ranking | None = None) -> Rank
             columns[name] = [values[by_id[item]] for item in dict.fromkeys(ids)]
     seconds = [call.latency for call in calls if call.latency is not None]
     latency = sum(seconds) if calls and len(seconds) == len(calls) else None
-    return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
+    return Ranking(**columns, latency=latency, calls=tuple(calls))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, evaluate, write_run
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.files.runs.write_runs import write_qrels
+from llama_index_rag_metrics.files.write_runs import write_qrels
 from llama_index_rag_metrics.scores.scores_export import to_json
 
 DATASET = RetrievalDataset(

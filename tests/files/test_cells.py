@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics import read_qrels, read_run
 from llama_index_rag_metrics.files.fields import TABLE
 from llama_index_rag_metrics.files.lines import Location
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.files.sources import read_cell
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.runtime.errors import FileFormatError, LabelWarning
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 LIKE_LISTS = ['{"name": "x"}', '["a"]', "['a']", "[2020]", "{1,2}", "[]", "{}", "{{}}", "[1] a"]
 
@@ -186,12 +185,3 @@ def test_groups_are_lists(tmp_path: Path, relevance: dict[str, Any], wording: st
 @pytest.mark.parametrize("text", ["{{}}", "{['a']}", "[" + "-" * 200_000 + "1]", "[" * 200_000])
 def test_what_python_cant_read_stays_text(text: str) -> None:
     assert read_cell("a", text, TABLE, Location("x")) == text
-
-
-@pytest.mark.parametrize("read", [read_run, read_qrels])
-def test_a_row_whose_document_may_be_several_is_told_once(read: Any, tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text('query_id,doc_id,score\nq1,"d2,d3",1\nq2,d4|d5,1\nq3,"Paris, France",1\n')
-    with pytest.warns(LabelWarning, match="line 2: 'd2,d3' is read as one document") as warned:
-        assert len(read(path)) == 3
-    assert len(warned) == 1

@@ -44,8 +44,6 @@ def test_relevance_in_every_form_becomes_relevance() -> None:
 def test_old_names(dataset: RetrievalDataset) -> None:
     assert dataset.relevant_docs["q1"] == ["d1", "d9"]
     assert dataset.mode == "text"
-    old = RetrievalDataset(queries={"q": "?"}, corpus={"d": "t"}, relevant_docs={"q": ["d"]})
-    assert old.relevance == {"q": Relevance(["d"])}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +68,6 @@ def test_old_names(dataset: RetrievalDataset) -> None:
         ({"expected_texts": {"x": []}}, "expected_texts: expected only ids of queries"),
         ({"expected_texts": {"q": "text"}}, "expected_texts['q']: expected a list of texts"),
         ({"titles": {"d": "T"}}, "titles: expected only ids of corpus, got ['d']"),
-        ({"relevance": {}, "relevant_docs": {}}, "relevant_docs can't be given with relevance"),
     ],
 )
 def test_what_cant_be_is_refused(parts: dict[str, Any], wording: str) -> None:

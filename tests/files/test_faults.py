@@ -18,8 +18,10 @@ from llama_index_rag_metrics import (
     Run,
     read_qrels,
     read_run,
+    write_qrels,
     write_run,
 )
+from llama_index_rag_metrics.metrics.texts.llm_relevancy import GradedRelevance
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 RUN, LABELS, TABLE = "q1 Q0 é1 1 0.9 t\n", "q1 0 é1 1\n", "query,expected_ids\nWhy é?,d1\n"
@@ -93,7 +95,7 @@ def test_line_ends(tmp_path: Path, name: str, ends: str) -> None:
         (b"\x28\xb5\x2f\xfd", "Zstandard: unpack"),
         (b"PK\x03\x04", "a workbook: unpack it, or save it as CSV"),
         (b"PAR1\x15", r"Parquet: give .* in \.parquet"),
-        (b"ARROW1\x00", r"Arrow: give .* in \.arrow"),
+        (b"ARROW1\x00", r"Arrow: give polars\.read_ipc"),
     ],
 )
 def test_files_that_are_no_text(tmp_path: Path, start: bytes, said: str) -> None:
@@ -197,6 +199,23 @@ def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
     else:
         write_run(broken, path)
         assert (read_run(path), read_run(path).queries) == (broken, broken.queries)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_who_graded_and_what_is_a_log_is_written_too(tmp_path: Path, ending: str) -> None:
+    labels = GradedRelevance({"a": 3, "b": 0}, "some LLM")
+    run = Run({"q1": ["a"]})
+    run.is_log = True
+    write_qrels({"q1": labels}, tmp_path / f"qrels.{ending}")
+    write_run(run, tmp_path / f"run.{ending}", relevance={"q1": labels})
+    read = [read_qrels(tmp_path / f"{name}.{ending}")["q1"] for name in ("qrels", "run")]
+    if ending == "jsonl":
+        for name in ("dataset.json", "dataset.jsonl"):
+            RetrievalDataset({"q1": "Why?"}, {"q1": labels}).save(tmp_path / name)
+            read.append(RetrievalDataset.load(tmp_path / name).relevance["q1"])
+    assert [dict(again.grades) for again in read] == len(read) * [{"a": 3, "b": 0}]
+    assert [getattr(again, "graded_by", "") for again in read] == len(read) * ["some LLM"]
+    assert read_run(tmp_path / f"run.{ending}").is_log
 
 
 @pytest.mark.parametrize(

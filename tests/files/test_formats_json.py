@@ -137,7 +137,11 @@ def test_jsonl_by_hand(tmp_path: Path) -> None:
         ('{"query": "a", "relevance": {"d": 1, "d": 2}}', 1, "every key once, got 'd'"),
         ('{"query": "a", "relevance": [["a"], []]}', 1, "groups of ids or facets"),
         ('{"query": "a", "relevance": [""]}', 1, "an id, a text that isn't empty"),
-        ('{"query": "a", "expected_texts": [1]}', 1, "expected texts, a list of texts, got [1]"),
+        (
+            '{"query": "a", "expected_texts": [1]}',
+            1,
+            "texts, got 'Expected `str`, got `int` - at `$[0]`'",
+        ),
         ('{"query": ["a", "b"]}', 1, "a question, one text"),
         ('{"query": "a"}\n{"query" "b"}', 2, "JSON (Expecting ':' delimiter, column 10)"),
         ('["a"]', 1, "a record, {field: value}"),

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from llama_index_rag_metrics.files.trec import read_trec_qrels
+from llama_index_rag_metrics import read_qrels
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 
 def test_qrels(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("1 0 d1 2\n1\t0\td2\t-1\n\n2 Q0  d\u00a01 0\n", "utf-8")
-    assert read_trec_qrels(tmp_path / "qrels") == {
+    assert read_qrels(tmp_path / "qrels") == {
         "1": Relevance({"d1": 2, "d2": -1}),
         "2": Relevance({"d\u00a01": 0}),
     }
@@ -21,7 +21,7 @@ def test_qrels(tmp_path: Path) -> None:
 
 def test_comments_are_no_judgements(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("# judged by 3\n1 0 d1 2\n  # also 0 1\n#1 0 d2 1\n1 0 #d 1\n")
-    assert read_trec_qrels(tmp_path / "qrels") == {"1": Relevance({"d1": 2, "#d": 1})}
+    assert read_qrels(tmp_path / "qrels") == {"1": Relevance({"d1": 2, "#d": 1})}
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_comments_are_no_judgements(tmp_path: Path) -> None:
 def test_errors_in_qrels(tmp_path: Path, text: str, line: int, expected: str) -> None:
     (tmp_path / "qrels").write_text(text)
     with pytest.raises(FileFormatError, match=f"qrels, line {line}: expected {expected}"):
-        read_trec_qrels(tmp_path / "qrels")
+        read_qrels(tmp_path / "qrels")

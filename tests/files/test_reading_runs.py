@@ -79,9 +79,7 @@ def test_ids_in_braces_are_no_json(tmp_path: Path) -> None:
     assert read_qrels(tmp_path / "qrels") == {"[1]": Relevance(["{d1}"])}
 
 
-@pytest.mark.parametrize(
-    "name", ["run", "run.gz", "r.csv", "r.tsv", "r.jsonl", "r.json", "r.parquet", "r.arrow"]
-)
+@pytest.mark.parametrize("name", ["run", "run.gz", "r.csv", "r.tsv", "r.jsonl", "r.json"])
 def test_an_empty_file_is_an_empty_run(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
     assert read_run(tmp_path / name) == Run()
@@ -188,20 +186,13 @@ def test_a_bad_parquet_file_and_a_bad_row(tmp_path: Path) -> None:
     (tmp_path / "run.parquet").write_text("no parquet")
     with pytest.raises(FileFormatError, match=r"run\.parquet: expected a Parquet file"):
         read_run(tmp_path / "run.parquet")
-    (tmp_path / "run.arrow").write_text("no arrow at all")
-    with pytest.raises(FileFormatError, match="expected an Arrow IPC or Feather file"):
-        read_run(tmp_path / "run.arrow")
+    (tmp_path / "run.parquet").write_bytes(b"")
+    with pytest.raises(FileFormatError, match=r"run\.parquet: expected a Parquet file"):
+        read_run(tmp_path / "run.parquet")
     table = pa.table({"query_id": ["q", "r"], "retrieved_ids": [["a"], None]})
     pa.parquet.write_table(table, tmp_path / "run.parquet")
     with pytest.raises(FileFormatError, match=r"run\.parquet, row 2: expected a field 'retrieved_"):
         read_run(tmp_path / "run.parquet")
-
-
-def test_an_arrow_stream(tmp_path: Path) -> None:
-    table = pa.table({"query_id": [1, 2], "retrieved_ids": [[7, 8], []], "other": ["x", "y"]})
-    with pa.ipc.new_stream(str(tmp_path / "run.arrow"), table.schema) as stream:
-        stream.write_table(table)
-    assert ids_of(read_run(tmp_path / "run.arrow")) == {"1": ["7", "8"], "2": []}
 
 
 def test_parquet_without_pyarrow_names_the_extra(

@@ -1,4 +1,4 @@
-"""Runs of agents in files: every call, and what went to the model, there and back."""
+"""Runs of agents in files: every call, there and back."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ FOUND = Call(
 )
 FAILED = Call([], None, None, 0.5, "TimeoutError: slow", query="rings")
 NOTHING = Call([], [], [], query="rings")
-CONTEXT = Ranking(["d2"], [0.75], ["two"], spans=[None], tokens=[1])
 
 SESSIONS = Run(
     {
-        "two calls": combine_calls([FOUND, FAILED, NOTHING], context=CONTEXT),
+        "two calls": combine_calls([FOUND, FAILED, NOTHING]),
         "no call": Ranking([], calls=()),
         "failed": Ranking([], error="QueryTimeout: stopped", calls=(FOUND,)),
         "plain": Ranking(["d1"]),
@@ -66,10 +65,9 @@ def columns(draw: st.DrawFn) -> dict[str, Any]:
 
 calls = st.builds(lambda fields, **asked: Call(**fields, **asked), columns(), query=texts)
 rankings = st.builds(
-    lambda fields, calls, context: Ranking(**fields, calls=calls, context=context),
+    lambda fields, calls: Ranking(**fields, calls=calls),
     columns(),
     st.none() | st.lists(calls, max_size=3).map(tuple),
-    st.none() | columns().map(lambda fields: Ranking(**fields)),
 )
 
 
@@ -89,10 +87,6 @@ def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
         "no call": 0,
         "failed": 1,
     }
-    whole = again.select(["two calls"])
-    context = whole["two calls"].context
-    assert context is not None
-    assert list(context.ids) == ["d2"]
 
 
 def test_sessions_in_data_frames(tmp_path: Path) -> None:
@@ -130,7 +124,6 @@ def test_any_session(tmp_path: Path, form: str, made: dict[str, Ranking]) -> Non
         ('"retrieval_calls": [{"query": "x"}]', "a list, got None"),
         ('"retrieval_calls": [{"query": 1, "retrieved_ids": []}]', "a text, got 1"),
         ('"retrieval_calls": [{"retrieved_ids": ["a"], "scores": []}]', "lists of the same length"),
-        ('"model_context": "a passage"', "a record, {field: value}"),
     ],
 )
 def test_what_is_no_session(tmp_path: Path, field: str, wording: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,9 @@ from llama_index.core.agent.workflow import ReActAgent  # noqa: E402
 from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]  # noqa: E402
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM  # noqa: E402
 from llama_index.core.llms.callbacks import llm_completion_callback  # noqa: E402
-from llama_index.core.postprocessor import SimilarityPostprocessor  # noqa: E402
-from llama_index.core.query_engine import RetrieverQueryEngine  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever  # noqa: E402
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode  # noqa: E402
-from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool  # noqa: E402
+from llama_index.core.tools import FunctionTool, RetrieverTool  # noqa: E402
 
 METRICS = ["ndcg@10", "mrr", "recall@2", "ap"]
 TEXTS = {
@@ -339,80 +337,6 @@ def test_the_searches_that_an_agent_rewrites_are_of_its_question(name: str, tmp_
     run = read_traces(source(path), questions=dataset())
     assert [call.query for call in run["q1"].calls or ()] == searches
     assert run.notes == ()
-
-
-def query_engine() -> RetrieverQueryEngine:
-    """One whose postprocessor, which is no reranker, drops what matches least."""
-    cutoff = SimilarityPostprocessor(similarity_cutoff=0.3)
-    return RetrieverQueryEngine.from_args(
-        keyword_retriever(), llm=MockLLM(), node_postprocessors=[cutoff]
-    )
-
-
-Sources = list[NodeWithScore]
-
-
-async def ask_engine(query_id: str) -> tuple[Any, Sources]:
-    """An answer, and what the model made it from."""
-    response = await query_engine().aquery(QUERIES[query_id])
-    return response, response.source_nodes
-
-
-async def ask_agent_of_engines(query_id: str) -> tuple[Any, Sources]:
-    tool = QueryEngineTool.from_defaults(query_engine(), name="search", description="finds")
-    agent = ReActAgent(tools=[tool], llm=Script(lines=steps(*SEARCHES[query_id])))
-    answer: Any = await agent.run(QUERIES[query_id])
-    outputs = [call.tool_output.raw_output for call in answer.tool_calls]
-    return answer, [node for output in outputs for node in output.source_nodes]
-
-
-@pytest.mark.parametrize("make", [ask_engine, ask_agent_of_engines])
-@pytest.mark.parametrize("name", RECORDERS)
-def test_what_went_to_the_model(
-    name: str, make: Callable[[str], Awaitable[tuple[Any, Sources]]], tmp_path: Path
-) -> None:
-    recording, source, package = RECORDERS[name]
-    pytest.importorskip(package, reason="the exporter that is tested")
-    path = tmp_path / "traces.jsonl"
-    ids = {QUERIES[query_id]: query_id for query_id in SEARCHES}
-    sources: dict[str, Sources] = {}
-
-    async def answer(query: str) -> Any:
-        query_id = ids[query]
-        with question(name, query_id):
-            made, sources[query_id] = await make(query_id)
-        return made
-
-    asked = dataset().select(SEARCHES)
-    with recording(path):
-        direct = evaluate(answer, asked, METRICS, workers=3)
-
-    run = read_traces(source(path), question_id=ATTRIBUTES.get(name), questions=dataset())
-    assert run.keys() == direct.run.keys()
-    is_cut = False
-    for query_id, ranking in direct.run.items():
-        read_back = run[query_id]
-        context = read_back.context
-        expected: dict[str, NodeWithScore] = {}
-        for node in sources[query_id]:
-            expected.setdefault(node.node_id, node)
-        assert context is not None
-        assert list(context.ids) == list(expected)
-        assert (context.scores or []) == [node.score for node in expected.values()]
-        assert (context.texts or []) == [node.text for node in expected.values()]
-        searched = [QUERIES[query_id]] if make is ask_engine else SEARCHES[query_id]
-        is_cut |= any(
-            len(keyword_retriever().retrieve(search)) > len(expected) for search in searched
-        )
-        if (
-            read_back.calls and name != "llamaindex"
-        ):  # its events tell nothing of postprocessors that are no rerankers
-            calls = zip(read_back.calls or (), ranking.calls or (), strict=True)
-            assert all(
-                (call.ids, call.scores, call.texts) == (made.ids, made.scores, made.texts)
-                for call, made in calls
-            )
-    assert is_cut  # else the postprocessor did nothing
 
 
 @contextmanager

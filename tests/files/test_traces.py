@@ -280,34 +280,11 @@ class TestRewrittenSearches:
         assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
 
 
-class TestContext:
-    """What an answer was made from, as OpenInference's spans of query engines say it."""
-
-    def sources(self, *nodes: str) -> str:
-        sources = [f"<NodeWithScore(node=TextNode(id_={item}), score=0.5)>" for item in nodes]
-        return json.dumps({"response": "…", "source_nodes": sources})
+class TestPostprocessors:
+    """As OpenInference's spans of query engines say what they kept."""
 
     def chain(self, span_id: str, parent: str | None = None, **values: Any) -> dict[str, Any]:
         return span(span_id, parent, openinference__span__kind="CHAIN", **values)
-
-    def test_the_outermost_answers_each_item_once(self, path: Path) -> None:
-        write_lines(
-            path,
-            request(retrieval("r1", "x", ["a", "b"], "engine", begin=1)),
-            request(self.chain("inner", "engine", output__value=self.sources("b"))),
-            request(self.chain("engine", "root", output__value=self.sources("b", "a"))),
-            request(retrieval("r2", "y", ["c", "a"], "second", begin=2)),
-            request(self.chain("second", "root", output__value=self.sources("a", "new"))),
-            request(span("root", **AGENT)),
-        )
-        context = read_traces(path)["t1"].context
-        assert context is not None
-        assert context.ids == ["b", "a", "new"]
-        assert context.scores == [0.5, 0.5, 0.5]
-        assert context.texts == ["text of b", "text of a", ""]  # those of the retrievals
-        ranking = read_traces(path)["t1"]
-        assert ranking.ids == ["a", "b", "c"]
-        assert [list(call.ids) for call in calls_of(ranking)] == [["a", "b"], ["c", "a"]]
 
     def test_a_postprocessor_of_any_kind_replaces_what_was_retrieved(self, path: Path) -> None:
         kept = json.dumps(["<NodeWithScore(node=TextNode(id_=b), score=None)>"])
@@ -328,12 +305,6 @@ class TestContext:
         }
         write_lines(path, request(retrieval("r", "x", ["a"], "root", **source), cut))
         assert read_traces(path, match_on="page")["t1"].ids == ["7"]
-
-    @pytest.mark.parametrize("output", ['{"source_nodes": [', '{"source_nodes": ["node"]}', "yes"])
-    def test_what_cannot_be_read_is_not_known(self, path: Path, output: str) -> None:
-        engine = self.chain("engine", output__value=output)
-        write_lines(path, request(retrieval("r", "x", ["a"], "engine"), engine))
-        assert read_traces(path)["t1"].context is None
 
     def test_a_failed_question_and_one_without_calls_need_none(self, path: Path) -> None:
         failed = span("r", openinference__span__kind="RETRIEVER", error="ValueError: down")

@@ -29,7 +29,7 @@ READERS: list[Callable[[Path], object]] = [
 ]
 
 
-@pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "tsv", "parquet", "arrow", "trec", "x"])
+@pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "tsv", "parquet", "trec", "x"])
 def test_a_file_that_isnt_there(tmp_path: Path, ending: str) -> None:
     for read in READERS:
         with pytest.raises(FileNotFoundError, match="absent"):
@@ -66,8 +66,7 @@ def test_tables_of_other_kinds(tmp_path: Path) -> None:
     (tmp_path / "table.tsv").write_text("id\tquery\texpected_ids\nq1\twhy?\td1\n")
     frame = pl.DataFrame({"id": ["q1"], "query": ["why?"], "expected_ids": [["d1"]]})
     frame.write_parquet(tmp_path / "table.parquet")
-    frame.write_ipc(tmp_path / "table.arrow")
-    for ending in ("tsv", "parquet", "arrow"):
+    for ending in ("tsv", "parquet"):
         dataset = RetrievalDataset.load(tmp_path / f"table.{ending}")
         assert dataset == RetrievalDataset({"q1": "why?"}, {"q1": ["d1"]})
 

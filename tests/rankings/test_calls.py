@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from llama_index_rag_metrics import Call, Ranking, Run
+from llama_index_rag_metrics import Call, Run
 from llama_index_rag_metrics.rankings.run import combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -30,12 +30,6 @@ def test_the_scores_of_a_single_call_are_kept() -> None:
     ranking = combine_calls([CALLS[0], Call(query="z", error="no route")])
     assert (ranking.ids, ranking.scores) == (["a", "b"], [0.9, 0.2])
     assert ranking.error is None  # the agent went on
-
-
-def test_what_went_to_the_model_is_beside_the_ranking() -> None:
-    context = Ranking(["c", "summary"])
-    ranking = combine_calls(CALLS, context)
-    assert (ranking.ids, ranking.context) == (["a", "b", "c"], context)
 
 
 def test_no_call_is_an_empty_session() -> None:

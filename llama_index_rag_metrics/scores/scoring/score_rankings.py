@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from llama_index_rag_metrics.files.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.beside import ids_of, needs_of
 from llama_index_rag_metrics.rankings.judging.judged import Selection

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
-from llama_index_rag_metrics.files.lines import Location
-from llama_index_rag_metrics.files.traces.trace_spans import (
-    Document,
-    Kind,
-    TraceSpan,
-    json_or_none,
-    mapping,
-    parsed,
-    reading,
-)
+from .lines import Location
+from .trace_spans import Document, Kind, TraceSpan, json_or_none, mapping, parsed, reading
 
 DROPPED = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT where spans are recorded"
 _KINDS: Mapping[str, Kind] = {
@@ -26,21 +17,23 @@ _KINDS: Mapping[str, Kind] = {
     "AGENT": "agent",
     "TOOL": "tool",
 }
-"""What OpenInference and MLflow alike call the kinds of spans; a reranking is any postprocessing,
-and an answer or an agent may name its sources."""
+"""What OpenInference and MLflow alike call kinds; a reranking is any postprocessing."""
 
 _QUESTION_KEYS = (
-    "query_str",
-    "query",
-    "question",
-    "str_or_query_bundle",
-    "query_bundle",
-    "input",
-    "user_msg",
-    "q",
+    *("query_str", "query", "question", "str_or_query_bundle", "query_bundle"),
+    *("input", "user_msg", "q"),
 )
 _FIELDS = ("id", "content", "score", "metadata")
-_WITH_DOCUMENTS = ("retrieval", "reranking", "answer", "agent")
+_NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score>.*)\)>", re.DOTALL)
+"""How nodes stand in the outputs of spans that aren't a retriever's: by id and score alone."""
+
+_EVENTS: Mapping[str, Kind] = {"Retrieval": "retrieval", "ReRank": "reranking", "Query": "answer"}
+_EVENT_QUESTIONS = (
+    "str_or_query_bundle",
+    "str_or_query_bundle.query_str",
+    "query",
+    "query.query_str",
+)
 
 
 def read_dialect(span: TraceSpan) -> None:
@@ -72,23 +65,19 @@ def openinference(span: TraceSpan) -> bool:
     elif span.kind == "reranking":
         listed = _listed(span, "reranker.output_documents", output)
         span.documents = _printed(json_or_none(output)) if listed is None else listed
-    elif span.kind in ("answer", "agent"):
-        span.documents = _printed(_sources(output))
     return True
 
 
 def _listed(span: TraceSpan, prefix: str, output: Any) -> list[Document] | None:
     nested = span.attributes.get(prefix)
-    documents = _flattened(span, prefix)
     if nested is not None:
         nested = nested.tolist() if hasattr(nested, "tolist") else nested
         span.location.check(isinstance(nested, (list, tuple)), "a list of documents", nested)
-        documents = [_document(item) for item in nested]
+        return [_document(item) for item in nested]
+    documents = _flattened(span, prefix)
     # LlamaIndex's words for nothing, or LangChain's
     is_empty = isinstance(output, str) and output.replace(" ", "") in ("[]", '{"documents":[]}')
-    if documents or is_empty or nested is not None:
-        return documents
-    return None
+    return documents if documents or is_empty else None
 
 
 def _document(item: Mapping[str, Any]) -> Document:
@@ -97,38 +86,32 @@ def _document(item: Mapping[str, Any]) -> Document:
 
 
 def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
-    """Documents at indices from 0 on; each has at least one of the fields."""
-    start = f"{prefix}."
-    fields = {key: value for key, value in span.attributes.items() if key.startswith(start)}
-    documents: list[Document] = []
-    while any(key in fields for key in _keys(prefix, len(documents))):
-        keys = _keys(prefix, len(documents))
-        documents.append(Document(*(fields.pop(key, None) for key in keys)))
-    for key in fields:
-        # past a gap there are only documents whose predecessors are lost
-        number = key.removeprefix(start).partition(".")[0]
-        is_past = number.isdecimal() and len(number) < 9 and int(number) >= len(documents)
-        span.location.check(not is_past, f"every document from {prefix}.0 on; {DROPPED}", key)
-    return documents
-
-
-@cache
-def _keys(prefix: str, index: int) -> tuple[str, ...]:
-    return tuple(f"{prefix}.{index}.document.{field}" for field in _FIELDS)
-
-
-_NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score>.*)\)>", re.DOTALL)
-"""How nodes stand in the outputs of spans that aren't a retriever's: by id and score alone."""
+    """Documents whose attributes are numbered from 0 on."""
+    numbered: dict[int, dict[str, Any]] = {}
+    for key, value in span.attributes.items():
+        if not key.startswith(f"{prefix}."):
+            continue
+        number, _, name = key.removeprefix(f"{prefix}.").partition(".")
+        field = name.removeprefix("document.")
+        if number.isdecimal() and (field in _FIELDS or name == ""):
+            numbered.setdefault(int(number), {})[field] = value
+    # past a gap there are only documents whose predecessors are lost
+    is_whole = sorted(numbered) == list(range(len(numbered)))
+    expected = f"every document from {prefix}.0 on; {DROPPED}"
+    span.location.check(is_whole, expected, list(numbered))
+    return [Document(*map(numbered[number].get, _FIELDS)) for number in sorted(numbered)]
 
 
 def _printed(nodes: Any) -> list[Document] | None:
     if not isinstance(nodes, list):
         return None
-    matches = [_NODE.fullmatch(node) if isinstance(node, str) else None for node in nodes]
-    documents = [
-        Document(match["id"], None, json_or_none(match["score"])) for match in matches if match
-    ]
-    return documents if len(documents) == len(nodes) else None
+    documents = []
+    for node in nodes:
+        match = _NODE.fullmatch(node) if isinstance(node, str) else None
+        if match is None:
+            return None
+        documents.append(Document(match["id"], None, json_or_none(match["score"])))
+    return documents
 
 
 def mlflow(span: TraceSpan) -> bool:
@@ -140,12 +123,7 @@ def mlflow(span: TraceSpan) -> bool:
     span.question = _question(json_or_none(span.attributes.get("mlflow.spanInputs")))
     if span.kind == "tool":
         span.tool = str(span.json("name") or "")
-    if span.kind not in _WITH_DOCUMENTS:
-        return True
-    if span.kind in ("answer", "agent"):
-        nodes = _sources(span.attributes.get("mlflow.spanOutputs"))
-        if nodes is not None:
-            span.documents = _nodes(nodes)
+    if span.kind not in ("retrieval", "reranking"):
         return True
     outputs = span.json("mlflow.spanOutputs")
     if outputs is not None and span.error is None:
@@ -160,11 +138,10 @@ def _mlflow_document(output: Any, location: Location) -> Document:
     if "node" in output:
         return _node(output)
     metadata = mapping(parsed(output.get("metadata"), "metadata", location))
-    item = output.get("doc_id") if output.get("id") is None else output["id"]
-    if item is None:
-        item = metadata.get("chunk_id", metadata.get("doc_uri"))
-    text, source = output.get("page_content"), metadata.get("doc_uri")
-    return Document(item, text, metadata.get("score"), metadata, source)
+    names = (output.get("id"), output.get("doc_id"), metadata.get("chunk_id"))
+    source = metadata.get("doc_uri")
+    item = next((name for name in names if name is not None), source)
+    return Document(item, output.get("page_content"), metadata.get("score"), metadata, source)
 
 
 def gen_ai(span: TraceSpan) -> bool:
@@ -182,39 +159,20 @@ def gen_ai(span: TraceSpan) -> bool:
     return True
 
 
-_STARTS: Mapping[str, Kind] = {
-    "RetrievalStartEvent": "retrieval",
-    "ReRankStartEvent": "reranking",
-    "QueryStartEvent": "answer",
-    "SynthesizeStartEvent": "answer",
-}
-_ENDS: Mapping[str, tuple[Kind, str]] = {
-    "RetrievalEndEvent": ("retrieval", "nodes"),
-    "ReRankEndEvent": ("reranking", "nodes"),
-    "QueryEndEvent": ("answer", "response.source_nodes"),
-    "SynthesizeEndEvent": ("answer", "response.source_nodes"),
-}
-_EVENT_QUESTIONS = (
-    "str_or_query_bundle",
-    "str_or_query_bundle.query_str",
-    "query",
-    "query.query_str",
-)
-
-
 def llamaindex_events(span: TraceSpan) -> bool:
     """LlamaIndex's events, as `llama-index-observability-otel` adds them to spans."""
-    starts = [event for event in span.events if event.name in _STARTS]
-    if not starts:
-        return False
-    span.kind = _STARTS[starts[0].name]
-    texts = [starts[0].attributes.get(name) for name in _EVENT_QUESTIONS]
-    span.question = next((text for text in texts if isinstance(text, str)), None)
     for event in span.events:
-        kind, name = _ENDS.get(event.name, (None, ""))
-        if kind == span.kind and span.documents is None:
-            span.documents = _nodes(parsed(event.attributes.get(name), name, span.location))
-    return True
+        stem, is_start, _ = event.name.partition("StartEvent")
+        if is_start and span.kind is None and stem in _EVENTS:
+            span.kind = _EVENTS[stem]
+            texts = [event.attributes.get(name) for name in _EVENT_QUESTIONS]
+            span.question = next((text for text in texts if isinstance(text, str)), None)
+        elif span.kind in ("retrieval", "reranking") and span.documents is None:
+            stem, is_end, _ = event.name.partition("EndEvent")
+            if is_end and _EVENTS.get(stem) == span.kind:
+                nodes = parsed(event.attributes.get("nodes"), "nodes", span.location)
+                span.documents = [_node(node) for node in nodes]
+    return span.kind is not None
 
 
 DIALECTS: Sequence[Callable[[TraceSpan], bool]] = (openinference, mlflow, gen_ai, llamaindex_events)
@@ -231,24 +189,13 @@ def _kind(name: str, span: TraceSpan) -> Kind:
 
 def _question(value: Any) -> str | None:
     for _ in range(4):
-        if isinstance(value, str) or not isinstance(value, Mapping):
+        if not isinstance(value, Mapping):
             break
         values = [value[key] for key in _QUESTION_KEYS if value.get(key)]
         if not values and len(value) == 1:
             values = list(value.values())
         value = next(iter(values), None)
     return value if isinstance(value, str) else None
-
-
-def _sources(output: Any) -> list[Any] | None:
-    if isinstance(output, str) and '"source_nodes"' not in output:
-        return None
-    nodes = mapping(json_or_none(output)).get("source_nodes")
-    return nodes if isinstance(nodes, list) else None
-
-
-def _nodes(nodes: Any) -> list[Document]:
-    return [_node(node) for node in nodes]
 
 
 def _node(scored: Mapping[str, Any]) -> Document:

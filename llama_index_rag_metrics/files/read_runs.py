@@ -1,0 +1,385 @@
+"""Reading runs and qrels."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_format
+
+from .conversations import CONVERSATION
+from .dataset_objects import is_dataset, read_object
+from .fields import REPEAT, Fields
+from .lines import LacksField, Location, decoded, raw_lines, read_lines
+from .records import (
+    Judgements,
+    Qrels,
+    QuestionIds,
+    number_or_none,
+    read_grade,
+    read_id,
+    read_ids,
+    read_labels,
+    read_number,
+    read_ranking,
+    read_relevance,
+    read_repeat,
+)
+from .sources import open_source
+
+IS_LOG = "is_log"
+"""Whether a run holds what was asked, as traces do; in each of its records."""
+
+_RUNS = (
+    "a TREC run",
+    "JSONL, CSV, TSV, Parquet or a data frame, one row per question (query_id, retrieved_ids) or "
+    "a document (query_id, doc_id, score or rank)",
+    "{query id: {document id: score}}, as a mapping or in JSON",
+)
+_QRELS = (
+    "TREC qrels",
+    "BEIR's qrels",
+    "JSONL, CSV, TSV, Parquet or a data frame, one row per question (query_id, expected_ids) or a "
+    "judgement (query_id, doc_id, grade)",
+    "{query id: {document id: grade}}, as a mapping or in JSON",
+)
+_NO_RANKING = "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"
+_NO_LABELS = "a field 'expected_ids', or 'doc_id' with a 'grade'"
+_LABELS_AS_RUN = "a 'score' or a 'rank': labels, which have a grade, are read by read_qrels"
+_DISORDER = "a {order}, a number, as in the first record"
+_ONCE = "every document once a question"
+_TREC_QRELS = "4 columns: query id, 0, document id, grade"
+_TREC_RUN = "6 columns: query id, Q0, document id, rank, score, tag"
+_RISING = (
+    "in {rising:,} of {several:,} rankings of the file scores rise with the rank, as distances do: "
+    "a TREC run is ordered by score, so they are turned round; negate distances"
+)
+_SPACE = re.compile(r"[ \t\v\f\r]+")
+
+
+def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None = None) -> Run:
+    """Read rankings, from a file or from objects of other tools.
+
+    Scores are ordered as by trec_eval: by score as 64-bit float, then by document id, both
+    descending. That holds for TREC runs, whose rank column isn't read, for {query id: {document
+    id: score}}, and for tables without ranks. A list of ids is a ranking as it is.
+
+    Args:
+        source: a path, whose ending says the format: .jsonl, .json {query id: {document id:
+            score}}, .csv, .tsv, .parquet, any other a TREC run, each also packed as .gz, .bz2 or
+            .xz; or in memory {query id: {document id: score} or ids}, a data frame of pandas or
+            polars, an Arrow table, a ranx Run, or an iterable of ir_measures' ScoredDoc or of
+            records. A record or row holds a query (`query_id`, `retrieved_ids`, perhaps `scores`,
+            `retrieved_texts`) or a document (`query_id`, `doc_id`, `score` or `rank`). Without
+            `query_id`, a question's id is a digest of its text. With `repeat`, which time a
+            question was asked, the run has `repeats`.
+        name: what to call the run; by default the tag of a TREC run, or the file's name.
+        columns: what fields are called in the source: {"retrieved_ids": "my_ids"}, or {"repeat":
+            "epoch"}.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats a document; or the source is nothing that
+            is understood.
+        MissingExtra: Parquet needs the extra `batch`.
+        FileNotFoundError: there is no such file.
+
+    Examples:
+        >>> run = read_run({"q1": {"d1": 0.2, "d2": 0.9, "d3": 0.2}})
+        >>> run["q1"].ids
+        ['d2', 'd3', 'd1']
+    """
+    if isinstance(source, Run):
+        return source.replaced(source, name=name, repeats=source.repeats)
+    if isinstance(source, (str, os.PathLike)):
+        from .trace_reading import read_traces
+        from .trace_spans import is_trace_file
+
+        if is_trace_file(Path(source)):
+            if columns is not None:
+                sentence = "columns can't be given for traces."
+                raise InvalidInput("columns", columns, sentence=sentence)
+            return read_traces(source, name=name)
+    fields = Fields(columns)
+    opened = open_source(source, fields, partial(unknown_format, understood=_RUNS, kind="a run"))
+    if opened.is_trec:
+        rankings, tag, notes = _read_trec_run(Path(source))
+        return Run(rankings, name=name or tag or opened.name, notes=notes)
+    reader = _RunReader(fields)
+    for location, row in opened.rows:
+        reader.add(row, location)
+    for key, value in (opened.value or {}).items():
+        location = Location(f"{opened.location.path}, question {key!r}")
+        reader.add_ranking(read_id(key, location), 1, _ranking(value, location), location)
+    return reader.run(name or opened.name)
+
+
+def read_qrels(source: Any, *, columns: Mapping[str, str] | None = None) -> Qrels:
+    """Read judgements, from a file or from objects of other tools.
+
+    Args:
+        source: as of `read_run`, with labels: {query id: {document id: grade}, ids or Relevance},
+            TREC's or BEIR's qrels, a dataset in JSON, or records of a query (`query_id`,
+            `expected_ids`, perhaps `grades`) or of a judgement (`query_id`, `doc_id`, `grade`).
+        columns: what fields are called in the source: {"labels": "gold_ids"}.
+
+    Raises:
+        FileFormatError: a line can't be read, or contradicts another; or the source is nothing
+            that is understood.
+        MissingExtra: Parquet needs the extra `batch`.
+        FileNotFoundError: there is no such file.
+
+    Examples:
+        >>> read_qrels({"q1": {"d1": 2, "d7": 0}})
+        {'q1': Relevance({'d1': 2.0, 'd7': 0.0})}
+    """
+    if isinstance(source, Qrels):
+        return source
+    fields = Fields(columns)
+    opened = open_source(source, fields, partial(unknown_format, understood=_QRELS, kind="qrels"))
+    reader = _QrelsReader(fields)
+    if opened.is_trec:
+        reader.add_trec(Path(source))
+    for location, row in opened.rows:
+        reader.add(row, location)
+    if opened.value is not None:
+        reader.add_object(opened.value, opened.location)
+    return reader.qrels()
+
+
+class _RunReader:
+    """Rows are ordered as the first allows: by rank, else by score, else as they came."""
+
+    def __init__(self, fields: Fields) -> None:
+        self._fields, self._question_ids = fields, QuestionIds(fields)
+        self._order = ""
+        self._rankings: dict[int, dict[str, Ranking]] = {}
+        self._rows: dict[int, dict[str, dict[Any, tuple[str, float | None]]]] = {}
+        self._queries: dict[str, str] = {}
+        self._is_log = False
+
+    def add(self, row: Mapping[str, Any], location: Location) -> None:
+        fields = self._fields
+        has_ranking = fields.value(row, "retrieved_ids") is not None
+        is_passage = fields.has(row, "doc_id") and not has_ranking
+        if not is_passage and not has_ranking:
+            raise location.lacks(_NO_RANKING, row)
+        query_id = self._question_ids.read(row, location, is_whole=not is_passage)
+        text = fields.value(row, "query")
+        if isinstance(text, str):
+            self._queries.setdefault(query_id, text)
+        self._is_log |= row.get(IS_LOG) is True
+        repeat = read_repeat(row, location, fields)
+        if is_passage:
+            self._add_passage(self._rows.setdefault(repeat, {}), query_id, row, location)
+        else:
+            self.add_ranking(query_id, repeat, read_ranking(row, location, fields), location)
+
+    def add_ranking(self, query_id: str, repeat: int, ranking: Ranking, location: Location) -> None:
+        rankings = self._rankings.setdefault(repeat, {})
+        location.check(query_id not in rankings, "every query id once", query_id)
+        rankings[query_id] = ranking
+
+    def _add_passage(
+        self,
+        by_query: dict[str, dict[Any, tuple[str, float | None]]],
+        query_id: str,
+        row: Mapping[str, Any],
+        location: Location,
+    ) -> None:
+        passage = read_id(self._fields.value(row, "doc_id") or None, location)
+        score, rank = (
+            number_or_none(self._fields.value(row, field), location) for field in ("score", "rank")
+        )
+        if not self._order:
+            known = [
+                name for name, value in (("rank", rank), ("score", score)) if value is not None
+            ]
+            are_labels = not known and self._fields.has(row, "grade")
+            location.check(not are_labels, _LABELS_AS_RUN, sorted(row))
+            self._order = [*known, "line"][0]
+        passages = by_query.setdefault(query_id, {})
+        keys = {"rank": rank, "score": score, "line": len(passages)}
+        key: Any = keys[self._order]
+        location.check(
+            key is not None, _DISORDER.format(order=self._order), f"{query_id} {passage}"
+        )
+        if self._order == "score":
+            key = passage
+        expected = _ONCE if self._order == "score" else "every rank once a question"
+        location.check(key not in passages, expected, f"{query_id} {key}")
+        passages[key] = passage, score
+
+    def _ordered(self, passages: Mapping[Any, tuple[str, float | None]]) -> Ranking:
+        if self._order == "score":
+            return _by_score({item: score or 0.0 for item, score in passages.values()})
+        keys = sorted(passages) if self._order == "rank" else [*passages]
+        scores = [passages[key][1] for key in keys]
+        has_scores = any(score is not None for score in scores)
+        return Ranking([passages[key][0] for key in keys], scores if has_scores else None)
+
+    def run(self, name: str) -> Run:
+        """The first rankings of all questions; `repeats` has the second ones, and so on."""
+        times: dict[str, list[Ranking]] = {}
+        for repeat in sorted({1, *self._rows, *self._rankings}):
+            of_rows = self._rows.get(repeat, {})
+            rankings = {query_id: self._ordered(rows) for query_id, rows in of_rows.items()}
+            rankings |= self._rankings.get(repeat, {})
+            for query_id, ranking in rankings.items():
+                times.setdefault(query_id, []).append(ranking)
+        runs = []
+        for number in range(max(map(len, times.values()), default=1)):
+            some = {key: ranked[number] for key, ranked in times.items() if number < len(ranked)}
+            runs.append(Run(some, name=name, queries=self._queries))
+        repeats = runs if len(runs) > 1 else ()
+        run = Run(runs[0], name=name, queries=self._queries, repeats=repeats)
+        run.is_log = self._is_log
+        return run
+
+
+def _ranking(value: Any, location: Location) -> Ranking:
+    """What a mapping has for a question: ids in order, or their scores."""
+    if isinstance(value, Ranking):
+        return value
+    if not isinstance(value, Mapping):
+        return Ranking(read_ids(value, location))
+    scores = {read_id(item, location): read_number(score) for item, score in value.items()}
+    for score, number in zip(value.values(), scores.values(), strict=False):
+        location.check(not math.isnan(number), "a score, a number", score)
+    location.check(len(scores) == len(value), _ONCE, list(value))
+    return _by_score(scores)
+
+
+def _by_score(scores: Mapping[str, float]) -> Ranking:
+    pairs = sorted(((score, item) for item, score in scores.items()), reverse=True)
+    return Ranking([item for _, item in pairs], [score for score, _ in pairs])
+
+
+class _QrelsReader:
+    def __init__(self, fields: Fields) -> None:
+        self._fields, self._question_ids = fields, QuestionIds(fields)
+        self._judgements = Judgements()
+        self._labels: dict[str, Relevance] = {}
+        self._metadata: dict[str, dict[str, Any]] = {}
+        self._unlabelled: list[LacksField] = []
+
+    def add_trec(self, path: Path) -> None:
+        """Judgements in four columns of which the second says nothing, or BEIR's three by tabs."""
+        for location, line in read_lines(path):
+            columns = _SPACE.split(line.strip(" \t\v\f\r"))
+            if columns[0].startswith("#"):
+                continue
+            if len(columns) == 3 and line.count("\t") == 2:
+                columns.insert(1, "0")
+            location.check(len(columns) == 4, _TREC_QRELS, line)
+            query_id, _, passage, grade = columns
+            self._judgements.add(query_id, passage, read_grade(grade, location), location)
+
+    def add(self, row: Mapping[str, Any], location: Location) -> None:
+        if self._fields.has(row, "doc_id"):
+            self._add_judgement(row, location)
+            return
+        relevance = read_labels(row, self._fields, location)
+        is_again = self._fields.value(row, REPEAT) is not None
+        if relevance is not None:
+            query_id = self._question_ids.read(row, location)
+            # beside what a question that was asked again retrieved, labels may stand again
+            is_new = query_id not in self._labels
+            location.check(is_new or is_again, "every query id once", query_id)
+            self._labels.setdefault(query_id, relevance)
+            self._note_conversation(query_id, row)
+        elif not is_again:
+            error = location.lacks(_NO_LABELS, row)
+            known = ("expected_ids", "expected_spans", "retrieved_ids")
+            if not any(self._fields.has(row, field) for field in known):
+                raise error
+            self._unlabelled.append(error)
+
+    def _add_judgement(self, row: Mapping[str, Any], location: Location) -> None:
+        grade = self._fields.value(row, "grade")
+        # what a reviewer skipped, or only remarked on; a document of a dataset's corpus
+        if grade is None and ("skipped" in row or {"document_id", "text"} <= row.keys()):
+            return
+        if not self._fields.has(row, "grade"):
+            raise location.lacks("a field 'grade'", row)
+        query_id = self._question_ids.read(row, location, is_whole=False)
+        passage = read_id(self._fields.value(row, "doc_id") or None, location)
+        self._judgements.add(query_id, passage, read_grade(grade, location), location)
+
+    def _note_conversation(self, query_id: str, row: Mapping[str, Any]) -> None:
+        if row.get(CONVERSATION) not in (None, ""):
+            self._metadata[query_id] = {CONVERSATION: row[CONVERSATION]}
+
+    def add_object(self, value: Mapping[Any, Any], location: Location) -> None:
+        """Add the labels of a dataset, or {query id: labels}."""
+        if is_dataset(value):
+            parts = read_object(value, location)
+            self._labels |= parts["relevance"]
+            for query_id, row in parts["metadata"].items():
+                self._note_conversation(query_id, row)
+            return
+        for key, labels in value.items():
+            place = Location(f"{location.path}, question {key!r}")
+            query_id = read_id(key, place)
+            place.check(query_id not in self._labels, "every query id once", query_id)
+            self._labels[query_id] = read_relevance(labels, place)
+
+    def qrels(self) -> Qrels:
+        qrels = Qrels({**self._judgements.relevance(), **self._labels})
+        if self._unlabelled and not qrels:
+            raise self._unlabelled[0]
+        qrels.metadata = self._metadata
+        return qrels
+
+
+def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
+    """Read the rankings, the tag and what is strange about a run."""
+    scores: dict[str, dict[str, float]] = {}
+    ends: dict[str, list[tuple[bytes, float]]] = {}
+    tag = b""
+    for number, raw in raw_lines(path):
+        columns = raw.split()  # of bytes: at the white space that C knows
+        if not columns or columns[0].startswith(b"#"):
+            continue
+        query_id, item, score = _run_columns(raw, columns, Location(str(path), number))
+        tag = columns[5]
+        of_query = scores.setdefault(query_id, {})
+        if item in of_query:
+            raise Location(str(path), number).wrong(_ONCE, f"{query_id} {item}")
+        of_query[item] = score
+        rank = (columns[3], score)
+        ends.setdefault(query_id, [rank, rank])[1] = rank
+    rankings = {query_id: _by_score(of_query) for query_id, of_query in scores.items()}
+    steps = []
+    for (first_rank, first), (last_rank, last) in ends.values():
+        steps.append((_number(last_rank) - _number(first_rank), last - first))
+    n_several = sum(bool(ranks) for ranks, _ in steps)
+    n_rising = sum(ranks * more > 0 for ranks, more in steps)
+    note = _RISING.format(rising=n_rising, several=n_several)
+    return rankings, tag.decode(errors="replace"), [note] if 2 * n_rising > n_several else []
+
+
+def _run_columns(
+    raw: bytes, columns: Sequence[bytes], location: Location
+) -> tuple[str, str, float]:
+    # what follows the tag doesn't count; but an id with a space in it also makes a column more
+    if len(columns) < 6 or (len(columns) > 6 and math.isnan(_number(columns[3]))):
+        raise location.wrong(_TREC_RUN, decoded(raw, location).strip())
+    score = _number(columns[4])
+    if score != score:  # noqa: PLR0124
+        raise location.wrong("a score, a number", columns[4].decode(errors="replace"))
+    return decoded(columns[0], location), decoded(columns[2], location), score
+
+
+def _number(text: bytes) -> float:
+    """The number, infinite ones included, or NaN where it is none."""
+    try:
+        return math.nan if b"_" in text else float(text)
+    except ValueError:
+        return math.nan

@@ -1,0 +1,493 @@
+"""Reading traces: which question a retrieval was made for, and what its caller got."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls, item_columns
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.lazy import collection_paused
+
+from .conversations import CONVERSATION, HISTORY
+from .lines import Location, name_of
+from .records import comparable, encoded, number_or_none, read_id
+from .sources import plain
+from .trace_dialects import read_dialect
+from .trace_spans import Document, TraceSpan, mapping, parsed, spans_in
+
+_CONVERSATIONS = ("session.id", "gen_ai.conversation.id", "mlflow.trace.session")
+_REMARKS = {
+    "hidden": "retrieval spans without documents (was recording them turned off?)",
+    "left out": "questions left out, since a retrieval for them isn't known",
+    "unknown": "traces with retrievals for no known question",
+    "beside": "retrievals left out: without an attribute, question_id=, it isn't known which "
+    "question of their trace they are for",
+    "reranked": "rerankings that failed, hold no documents or aren't of one retrieval, so the "
+    "order before them counts",
+    "uncertain": "rerankings that fit several retrievals, of which the last counts as theirs",
+    "again": "questions asked several times; the last time counts",
+    "nameless": "documents without an id, known by a digest of their text (labels find them by "
+    "match_on= and a key of their metadata, or by a matcher)",
+    "repeated": "repeated spans, counted once",
+}
+"""Why something of the traces couldn't be used, in the order of the notes."""
+
+_NO_SOURCE = (
+    "the id of the source of each document, which these spans don't hold; "
+    "use match_on='node_id' or a metadata key"
+)
+
+
+class HasQueries(Protocol):
+    @property
+    def queries(self) -> Mapping[str, str]: ...
+
+
+Questions: TypeAlias = "Mapping[str, str] | HasQueries"
+
+
+def read_traces(
+    source: Any,
+    *,
+    question_id: str | None = None,
+    questions: Questions | None = None,
+    match_on: str = NODE_ID,
+    name: str = "",
+) -> Run:
+    """Read what was retrieved from the traces of a program, in production or in a test.
+
+    Every outermost retrieval span is a call; a reranking that follows replaces its documents. The
+    calls of a question, in the order in which they began, are its session: `run[query_id].calls`.
+    If every question has one retrieval, in its own words, the rankings are plain ones. Spans are
+    recognised by the attributes of OpenInference, of OpenTelemetry's `gen_ai.retrieval` and of
+    MLflow, and by the events of `llama-index-observability-otel`.
+
+    Args:
+        source: a path to OTLP/JSON, to what ConsoleSpanExporter prints, to MLflow's traces as JSON
+            or to Phoenix's spans as JSON or Parquet; or in memory what `mlflow.search_traces()` or
+            Phoenix's `get_spans_dataframe()` returns.
+        question_id: the attribute that holds the id of the question, on the retrieval's span or on
+            one that it is part of: "question_id" (also of `instrument_tags`), "session.id", or
+            "metadata.question_id" for a key of a JSON attribute. Calls with the same id are one
+            session, in whatever traces they are.
+        questions: the questions by id, or a dataset: then a question is known by its text. If it
+            was asked several times, the last time counts. Without `question_id` and `questions`
+            each trace is a question, and its id the trace's.
+        match_on: which id of a document counts: "node_id", "ref_doc_id" or a key of its metadata.
+        name: what to call the run; by default the file's name.
+
+    Returns:
+        The run. `run.is_log` says that labelled questions that aren't in it weren't asked, and
+        `run.notes` how many retrievals couldn't be used, and why.
+
+    Raises:
+        FileFormatError: a line or a span can't be read, or the source holds no traces.
+        FileNotFoundError: there is no such file.
+        InvalidInput: an argument can't be used, or no retrieval is of a known question.
+
+    Examples:
+        >>> span = {
+        ...     "context": {"trace_id": "t1", "span_id": "s1"},
+        ...     "span_kind": "RETRIEVER",
+        ...     "attributes": {
+        ...         "input.value": "Who wrote Hamlet?",
+        ...         "retrieval.documents.0.document.id": "d3",
+        ...     },
+        ... }
+        >>> read_traces([span], questions={"q1": "Who wrote Hamlet?"})["q1"].ids
+        ['d3']
+    """
+    if question_id is not None and (not isinstance(question_id, str) or not question_id):
+        raise InvalidInput("question_id", question_id, "the name of an attribute")
+    if not isinstance(match_on, str) or not match_on:
+        raise InvalidInput("match_on", match_on, "'node_id', 'ref_doc_id' or a metadata key")
+    texts: Any = {} if questions is None else getattr(questions, "queries", questions)
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
+        raise InvalidInput("questions", questions, "a dataset, or a mapping of query id to text")
+    sessions = Sessions(match_on, question_id, texts)
+    with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
+        for span in spans_in(source):
+            sessions.add(span)
+        by_query = sessions.finish()
+    queries = {key: texts.get(key) or session.text for key, session in by_query.items()}
+    if isinstance(source, (str, os.PathLike)):
+        name = name or name_of(Path(source))
+    run = Run(
+        _rankings(by_query),
+        name=name,
+        queries={query_id: text for query_id, text in queries.items() if text},
+        metadata=_metadata(getattr(questions, "metadata", {}), by_query),
+        notes=sessions.notes(),
+    )
+    run.is_log = True
+    return run
+
+
+@dataclass(slots=True)
+class _Session:
+    """One time that a question was asked, and its calls, each with when it began."""
+
+    asked_at: float
+    question: str | None
+    conversation: str | None
+    timed: list[tuple[float, Call]] = field(default_factory=list)
+
+    @property
+    def calls(self) -> list[Call]:
+        return [call for _, call in sorted(self.timed, key=lambda timed: timed[0])]
+
+    @property
+    def text(self) -> str | None:
+        """The question, where it is known; where a tool asked, an agent wrote the words."""
+        queries = {call.query for call in self.calls}
+        if self.question or len(queries) != 1 or any(call.asked_by for call in self.calls):
+            return self.question
+        return queries.pop() or None
+
+
+def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
+    """Rankings by query id; without calls if every question has exactly one retrieval."""
+    is_plain = all(
+        len(session.calls) == 1 and session.calls[0].query in ("", session.text or "")
+        for session in sessions.values()
+    )
+    rankings = {}
+    for query_id, session in sessions.items():
+        calls = session.calls
+        if is_plain:
+            rankings[query_id] = calls[0].ranking
+        elif calls and all(call.error is not None for call in calls):
+            rankings[query_id] = Ranking(error=calls[-1].error, calls=tuple(calls))
+        else:
+            rankings[query_id] = combine_calls(calls)
+    return rankings
+
+
+def _metadata(
+    of_dataset: Mapping[str, Mapping[str, Any]], sessions: Mapping[str, _Session]
+) -> dict[str, Mapping[str, Any]]:
+    """The dataset's metadata; where it names no conversation, with that of the traces."""
+    rows = dict(of_dataset)
+    for query_id, session in sessions.items():
+        row = rows.get(query_id, {})
+        if session.conversation is not None and not row.keys() & {CONVERSATION, HISTORY}:
+            rows[query_id] = {CONVERSATION: session.conversation, **row}
+    return rows
+
+
+class _Trace:
+    """The spans of a trace by id, and the conversation that it names."""
+
+    def __init__(self, trace_id: str) -> None:
+        self.trace_id = trace_id
+        self.spans: dict[str, TraceSpan] = {}
+        self.conversation: str | None = None
+
+    def of_kind(self, *kinds: str) -> list[TraceSpan]:
+        return [span for span in self.spans.values() if span.kind in kinds]
+
+    def around(self, span: TraceSpan) -> dict[str, TraceSpan | None]:
+        """All that a span is part of, up to the root; a circle ends it."""
+        outer: dict[str, TraceSpan | None] = {}
+        parent_id = span.parent_id
+        while parent_id is not None and parent_id not in (*outer, span.span_id):
+            parent = outer[parent_id] = self.spans.get(parent_id)
+            parent_id = None if parent is None else parent.parent_id
+        return outer
+
+    def above(self, span: TraceSpan) -> list[TraceSpan]:
+        """The span and those that it is part of."""
+        return [span, *(outer for outer in self.around(span).values() if outer is not None)]
+
+    def is_inside(self, span: TraceSpan, outer_ids: Container[str]) -> bool:
+        return any(outer_id in outer_ids for outer_id in self.around(span))
+
+    @property
+    def question(self) -> str | None:
+        """The question of the outermost span."""
+        roots = [span.question for span in self.spans.values() if not span.parent_id]
+        return next((question for question in roots if question is not None), None)
+
+
+class _Owner(NamedTuple):
+    """A question that a span is for, and the time of asking that it belongs to."""
+
+    query_id: str
+    key: tuple[str, str]
+    question: str | None
+    asked_at: float
+
+
+class Sessions:
+    """Collects spans into traces, and traces into the sessions of questions.
+
+    Args:
+        question_id: the attribute that names the question, if any.
+        texts: the questions' texts by id, if they are known by them.
+    """
+
+    def __init__(self, match_on: str, question_id: str | None, texts: Mapping[str, str]) -> None:
+        self._match_on, self._question_id, self._texts = match_on, question_id, texts
+        self._by_text: dict[str, list[str]] = {}
+        for query_id, text in texts.items():
+            self._by_text.setdefault(comparable(text), []).append(query_id)
+        self._traces: dict[str, _Trace] = {}
+        self._times: dict[str, dict[tuple[str, str], _Session]] = {}
+        self._left_out: set[str] = set()
+        self._remarks: Counter[str] = Counter()
+        self._n_spans = self._n_retrievals = 0
+        self._attributes: set[str] = set()
+        self._hint = self._example = ""
+
+    def add(self, span: TraceSpan) -> None:
+        self._n_spans += 1
+        trace = self._traces.setdefault(span.trace_id, _Trace(span.trace_id))
+        if span.span_id in trace.spans:  # exporters send again what they doubt has arrived
+            self._remarks["repeated"] += 1
+            return
+        trace.spans[span.span_id] = span
+        read_dialect(span)
+        self._n_retrievals += span.kind == "retrieval"
+        if self._question_id is not None:
+            span.question_id = self._named(span, self._question_id)
+        if trace.conversation is None and self._question_id not in _CONVERSATIONS:
+            names = filter(None, (_tag(span, name) for name in _CONVERSATIONS))
+            trace.conversation = next(map(str, names), None)
+        if span.question is not None and comparable(span.question) in self._by_text:
+            span.asked = comparable(span.question)
+        self._example = self._example or span.question or ""
+        documents = span.documents
+        # postprocessors' spans name node ids alone
+        is_bare = span.kind == "reranking" and any(one.metadata is None for one in documents or ())
+        if documents is not None and (self._match_on == NODE_ID or not is_bare):
+            span.retrieved = self._read(documents, span.location)
+        span.attributes, span.events, span.documents = {}, (), None  # texts are most of a file
+
+    def _named(self, span: TraceSpan, name: str) -> str | None:
+        """The id of the question that a span names."""
+        if len(self._attributes) < 40:
+            self._attributes.update(span.attributes)
+        value = _tag(span, name)
+        outer, _, inner = name.partition(".")
+        if value is None and inner and outer in span.attributes:
+            value = mapping(span.json(outer)).get(inner)
+        metadata = span.attributes.get("metadata")
+        if value is None and isinstance(metadata, str) and f'"{name}"' in metadata:
+            self._hint = f"metadata.{name}"
+        return None if value is None else read_id(value, span.location)
+
+    def _read(self, documents: Sequence[Document], location: Location) -> Ranking:
+        ids = [self._id(document, location) for document in documents]
+        scores = [number_or_none(plain(document.score), location) for document in documents]
+        texts = [document.text for document in documents]
+        for text in texts:
+            location.check(isinstance(text, (str, type(None))), "the text of a document", text)
+        has_scores = any(document.score is not None for document in documents)
+        has_texts = any(text is not None for text in texts)
+        plain_texts = [text or "" for text in texts]
+        return Ranking(ids, scores if has_scores else None, plain_texts if has_texts else None)
+
+    def _id(self, document: Document, location: Location) -> str:
+        if self._match_on == REF_DOC_ID:
+            location.check(document.source is not None, _NO_SOURCE, "")
+            return read_id(document.source, location)
+        if self._match_on != NODE_ID:
+            metadata = mapping(parsed(document.metadata, "a document's metadata", location))
+            names = sorted(map(str, metadata)) or "no metadata"
+            expected = f"documents with {self._match_on!r} in their metadata"
+            location.check(metadata.get(self._match_on) is not None, expected, names)
+            return str(metadata[self._match_on])
+        if document.id not in (None, ""):
+            return read_id(document.id, location)
+        text = document.text
+        location.check(isinstance(text, str) and text, "documents with an id or a text", "")
+        self._remarks["nameless"] += 1
+        return f"text-{sha256(encoded(text)).hexdigest()[:16]}"
+
+    def finish(self) -> dict[str, _Session]:
+        """Query id to the last session of each question whose retrievals are all known."""
+        for trace in self._traces.values():
+            _ask_agents(trace)
+            self._add_trace(trace)
+        sessions = {}
+        for query_id, times in self._times.items():
+            if query_id not in self._left_out:
+                self._remarks["again"] += len(times) > 1
+                sessions[query_id] = max(times.values(), key=lambda session: session.asked_at)
+        self._remarks["left out"] = len(self._left_out)
+        if self._n_retrievals and not sessions and not self._left_out:
+            raise self._no_question()
+        return sessions
+
+    def notes(self) -> list[str]:
+        remarks = self._remarks
+        notes = [f"{text}: {remarks[key]:,}" for key, text in _REMARKS.items() if remarks[key]]
+        if notes or self._n_retrievals:
+            return notes
+        return [f"none of {self._n_spans:,} spans is a retrieval"]
+
+    def _no_question(self) -> InvalidInput:
+        if self._question_id is not None:
+            names = ", ".join(sorted(self._attributes))
+            expected, remedy = f"an attribute of the spans, which have {names}", ""
+            if self._hint:
+                remedy = f"It is in the JSON of metadata: write question_id={self._hint!r}."
+            return InvalidInput("question_id", self._question_id, expected, remedy)
+        remedy = f"Among those asked is {self._example!r}." if self._example else ""
+        expected = "texts of questions as they were asked"
+        return InvalidInput("questions", next(iter(self._texts.values()), ""), expected, remedy)
+
+    def _add_trace(self, trace: _Trace) -> None:
+        query_ids: set[str] = set()
+        n_beside = 0
+        for span, call in _calls(trace, self._remarks):
+            owners = self._owners(trace, span)
+            n_beside += not owners
+            for owner in owners:
+                query_ids.add(owner.query_id)
+                if call is None:
+                    self._left_out.add(owner.query_id)
+                else:
+                    self._session(owner, trace).timed.append((span.started, call))
+        self._remarks["unknown"] += bool(trace.of_kind("retrieval")) and not query_ids
+        self._remarks["beside"] += n_beside if query_ids else 0
+        for span in self._silent(trace):
+            for owner in self._owners(trace, span):
+                if owner.query_id not in query_ids:
+                    self._session(owner, trace)
+                    query_ids.add(owner.query_id)
+
+    def _silent(self, trace: _Trace) -> Iterator[TraceSpan]:
+        """The spans of questions that were asked, for which perhaps nothing was retrieved."""
+        if self._question_id is not None:
+            yield from (span for span in trace.spans.values() if span.question_id is not None)
+            return
+        asked_ids = {span.span_id for span in trace.spans.values() if span.asked is not None}
+        for span in trace.of_kind("answer", "agent"):
+            # a step alone, such as a synthesizer's, is no time of asking the question
+            is_program = span.asked is not None and not span.name.endswith("synthesize")
+            if is_program and not trace.is_inside(span, asked_ids):
+                yield span
+
+    def _session(self, owner: _Owner, trace: _Trace) -> _Session:
+        times = self._times.setdefault(owner.query_id, {})
+        new = _Session(owner.asked_at, owner.question, trace.conversation)
+        session = times.setdefault(owner.key, new)
+        session.question = session.question or owner.question
+        return session
+
+    def _owners(self, trace: _Trace, span: TraceSpan) -> list[_Owner]:
+        """The questions that a span is for: by an attribute, by their text, or by the trace."""
+        spans = trace.above(span)
+        if self._question_id is not None:
+            named = [(str(outer.question_id), outer) for outer in spans if outer.question_id]
+            # all that has the attribute is of one session, in however many traces
+            return [
+                _Owner(key, ("", ""), trace.question, outer.started) for key, outer in named[:1]
+            ]
+        if self._texts:
+            tops = [(outer.asked, outer) for outer in spans if outer.asked is not None]
+            text, top = tops[-1] if tops else ("", span)
+            key = trace.trace_id, top.span_id
+            query_ids = self._by_text.get(text, [])
+            return [_Owner(query_id, key, text, top.started) for query_id in query_ids]
+        return [_Owner(trace.trace_id, (trace.trace_id, ""), trace.question, 0.0)]
+
+
+def _tag(span: TraceSpan, name: str) -> Any:
+    """An attribute; `llama-index-observability-otel` writes its package's name before a tag's."""
+    value = span.attributes.get(name)
+    return span.attributes.get(f"llamaindex.{name}") if value is None else value
+
+
+def _ask_agents(trace: _Trace) -> None:
+    """Give an agent without a question the only known one inside it."""
+    agents = {span.span_id for span in trace.of_kind("agent")}
+    setups = [span for span in trace.spans.values() if span.name.endswith(".setup_agent")]
+    agents |= {span.parent_id for span in setups if span.parent_id in trace.spans}
+    questions: dict[str, set[str]] = {}
+    for span in trace.spans.values():
+        for outer in trace.above(span):
+            if span.asked is not None and outer.span_id in agents:
+                questions.setdefault(outer.span_id, set()).add(span.asked)
+    for agent, texts in questions.items():
+        if len(texts) == 1 and not trace.spans[agent].question:
+            trace.spans[agent].asked = texts.pop()
+
+
+def _calls(trace: _Trace, remarks: Counter[str]) -> Iterator[tuple[TraceSpan, Call | None]]:
+    """The outermost retrievals and their calls, None where what they returned isn't known."""
+    retrievals = trace.of_kind("retrieval")
+    answered_ids = {span.span_id for span in retrievals if span.is_answered}
+    outermost = [span for span in retrievals if not trace.is_inside(span, answered_ids)]
+    answered = [span for span in outermost if span.is_answered]
+    covering = {outer for span in answered for outer in trace.around(span)}
+    reranked = _reranked(trace, answered, answered_ids, remarks)
+    for span in outermost:
+        if span.is_answered:
+            yield span, _call(trace, span, reranked.get(span.span_id, []))
+        elif span.span_id not in covering:
+            remarks["hidden"] += 1
+            yield span, None
+
+
+def _reranked(
+    trace: _Trace, answered: Sequence[TraceSpan], retrieval_ids: set[str], remarks: Counter[str]
+) -> dict[str, list[TraceSpan]]:
+    """Retrieval to its rerankings: subsets of its documents, after it, in the nearest span."""
+    reranked: dict[str, list[TraceSpan]] = {}
+    steps = [
+        span for span in trace.of_kind("reranking") if not trace.is_inside(span, retrieval_ids)
+    ]
+    step_ids = {span.span_id for span in steps}
+    with_documents = {span.span_id for span in steps if span.retrieved is not None}
+    around_them = {outer for span in steps if span.retrieved for outer in trace.around(span)}
+    for span in sorted(steps, key=lambda step: step.started):
+        around = trace.around(span).keys()
+        if span.retrieved is None:
+            # a postprocessor calls others: of these, one with documents is enough
+            remarks["reranked"] += span.span_id not in around_them and around.isdisjoint(step_ids)
+        elif around.isdisjoint(with_documents):  # else the caller got what the outer one made of it
+            fitting = _fitting(span, span.retrieved, answered)
+            common = [len(trace.around(other).keys() & around) for other in fitting]
+            pairs = zip(fitting, common, strict=True)
+            nearest = [other for other, n_common in pairs if n_common == max(common)]
+            if not nearest:
+                remarks["reranked"] += 1
+                continue
+            last = max(nearest, key=lambda other: other.started)
+            rivals = [other for other in nearest if other is not last]
+            remarks["uncertain"] += any(rival.span_id not in reranked for rival in rivals)
+            reranked.setdefault(last.span_id, []).append(span)
+    return reranked
+
+
+def _fitting(
+    reranking: TraceSpan, order: Ranking, answered: Sequence[TraceSpan]
+) -> list[TraceSpan]:
+    before = [span for span in answered if span.retrieved and span.started <= reranking.started]
+    return [span for span in before if span.retrieved and set(order.ids) <= {*span.retrieved.ids}]
+
+
+def _call(trace: _Trace, span: TraceSpan, rerankings: Sequence[TraceSpan]) -> Call:
+    steps = [span, *rerankings]
+    retrieved = steps[-1].retrieved or Ranking()
+    if span.retrieved and span.retrieved.texts and retrieved.texts is None:
+        texts = dict(zip(span.retrieved.ids, span.retrieved.texts, strict=True))
+        retrieved = replace(retrieved, texts=[texts.get(item, "") for item in retrieved.ids])
+    seconds = [step.seconds for step in steps if step.seconds is not None]
+    tools = [outer.tool for outer in trace.above(span)[1:] if outer.kind == "tool"]
+    return Call(
+        **item_columns(Ranking() if span.error is not None else retrieved),
+        latency=sum(seconds) if len(seconds) == len(steps) else None,
+        error=span.error,
+        query=span.question or "",
+        asked_by=next(iter(tools), ""),
+    )

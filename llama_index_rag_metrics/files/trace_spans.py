@@ -1,0 +1,345 @@
+"""Spans, whatever held them: OTLP/JSON, ConsoleSpanExporter's JSON, Phoenix's and MLflow's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.errors import FileFormatError, unknown_format
+
+from .lines import Location, open_bytes, read_text
+from .records import read_id
+from .sources import Row, frame_records, is_frame, kind_of, parquet_records
+
+Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "agent", "tool", "other"]
+
+UNDERSTOOD = (
+    "OTLP/JSON, one object with resourceSpans per line or file, or what ConsoleSpanExporter writes",
+    "MLflow traces: what mlflow.search_traces returns, or their JSON, one per line or a list",
+    "spans of Phoenix: the data frame of its client's get_spans_dataframe, also in Parquet, or "
+    "records in JSON",
+)
+_RESOURCES = ("resourceSpans", "resource_spans")
+"""By the specification, and as some libraries of protocol buffers write it."""
+
+_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+_IDS = (
+    ("traceId", "trace_id", "context.trace_id"),
+    ("spanId", "span_id", "context.span_id"),
+    ("parentSpanId", "parent_span_id", "parent_id"),
+)
+_TIMES = (
+    ("startTimeUnixNano", "start_time_unix_nano", "start_time"),
+    ("endTimeUnixNano", "end_time_unix_nano", "end_time"),
+)
+"""What OTLP, MLflow and Phoenix call a field; ConsoleSpanExporter does as Phoenix."""
+
+_FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+_CUT = "JSON as {what} ({error}; was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?)"
+_BLANK = re.compile(r"\s*")
+_HEAD = 4096
+
+
+class Document(NamedTuple):
+    """A retrieved document; `source` is the id of the document that it was cut from."""
+
+    id: Any = None
+    text: Any = None
+    score: Any = None
+    metadata: Any = None
+    source: Any = None
+
+
+class Event(NamedTuple):
+    name: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class TraceSpan:
+    """A span, its values plain; a dialect fills kind, question, documents and tool.
+
+    Attributes:
+        question_id: the question that an attribute names.
+        asked: the known question that the span has, as `comparable` makes it.
+        retrieved: the documents by the ids that count.
+    """
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    begin: float | None
+    end: float | None
+    attributes: Mapping[str, Any]
+    events: Sequence[Event]
+    error: str | None
+    location: Location
+    dropped: int = 0
+    kind: Kind | None = None
+    question: str | None = None
+    documents: list[Document] | None = None
+    tool: str = ""
+    question_id: str | None = None
+    asked: str | None = None
+    retrieved: Ranking | None = None
+
+    @property
+    def started(self) -> float:
+        return self.begin or 0.0
+
+    @property
+    def seconds(self) -> float | None:
+        if self.begin is None or self.end is None:
+            return None
+        return max(0.0, self.end - self.begin)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it is known what the caller got: documents, or an error."""
+        return self.retrieved is not None or self.error is not None
+
+    def text(self, key: str) -> str | None:
+        value = self.attributes.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        raise self.location.wrong(f"a text as {key}", value)
+
+    def json(self, key: str) -> Any:
+        """The value of an attribute that is JSON, or that is no text at all."""
+        return parsed(self.attributes.get(key), key, self.location)
+
+
+def parsed(value: Any, what: str, location: Location) -> Any:
+    """The value of a JSON text; anything else stays."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise location.wrong(_CUT.format(what=what, error=error), value) from error
+
+
+def json_or_none(value: Any) -> Any:
+    try:
+        return parsed(value, "", Location(""))
+    except FileFormatError:
+        return None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+@contextmanager
+def reading(location: Location) -> Iterator[None]:
+    """Say where a span is that can't be read."""
+    try:
+        yield
+    except FileFormatError:
+        raise
+    except _MALFORMED as error:
+        expected = "a span with its ids, times and attributes"
+        raise location.wrong(expected, f"{type(error).__name__}: {error}") from error
+
+
+def is_trace_file(path: Path) -> bool:
+    """Whether the beginning of a file of JSON is that of traces."""
+    if kind_of(path) not in ("json", "jsonl"):
+        return False
+    try:
+        with open_bytes(path) as file:
+            head = file.read(_HEAD)
+    except (OSError, EOFError):  # whoever reads it says what is wrong
+        return False
+    has_trace_id = b'"trace_id"' in head and (b'"info"' in head or b'"context"' in head)
+    return has_trace_id or any(f'"{name}"'.encode() in head for name in _RESOURCES)
+
+
+def spans_in(source: Any) -> Iterator[TraceSpan]:
+    """The spans of a file, of a data frame, or of objects in memory."""
+    location = Location(f"this {type(source).__name__}")
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        if path.is_dir():
+            raise unknown_format(str(path), "it is a folder", UNDERSTOOD, "traces")
+        if kind_of(path) == "parquet":
+            yield from _of_rows(parquet_records(path), str(path))
+            return
+        items = _values(path)
+    elif is_frame(source):
+        location = Location("the data frame")
+        yield from _of_rows(frame_records(source, location), location.path)
+        return
+    elif isinstance(source, Iterable):
+        items = location.numbered([source] if isinstance(source, Mapping) else source)
+    else:
+        raise unknown_format(location.path, "it is none of these", UNDERSTOOD, "traces")
+    for place, value in items:
+        yield from _of_value(value, place)
+
+
+def _values(path: Path) -> Iterator[tuple[Location, Any]]:
+    """JSON values one after another, each over as many lines as it takes."""
+    text, decoder = read_text(path), json.JSONDecoder()
+    line, end = 1, 0
+    while (begin := _skip_blank(text, end)) < len(text):
+        line += text.count("\n", end, begin)
+        try:
+            value, end = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError) as error:
+            raise Location(str(path), line).wrong(f"JSON ({error})") from error
+        n_more = text.count("\n", begin, end)
+        yield Location(str(path), None if n_more else line), value
+        line += n_more
+
+
+def _of_rows(rows: Iterable[Row], name: str) -> Iterator[TraceSpan]:
+    for location, row in rows:
+        if "context.trace_id" in row and "context.span_id" in row:
+            yield _span(row, location)
+        elif "trace" in row:
+            yield from _of_value(row["trace"], location)
+        else:
+            why = f"it has {list(row)[:8]}, and context.trace_id and context.span_id aren't there"
+            raise unknown_format(name, why, UNDERSTOOD, "traces")
+
+
+def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:
+    if isinstance(data, str) and data[:1] == "{":  # MLflow's frames hold traces as JSON
+        data = parsed(data, "a trace", location)
+    if hasattr(data, "to_dict") and hasattr(data, "info"):
+        data = data.to_dict()
+    record = mapping(data)
+    if isinstance(data, list):
+        for place, item in location.numbered(data):
+            yield from _of_value(item, place)
+    elif any(name in record for name in _RESOURCES):
+        yield from _of_request(record, location)
+    elif "info" in record and "spans" in mapping(record.get("data")):
+        yield from _of_mlflow(record["info"], record["data"]["spans"], location)
+    elif "trace_id" in mapping(record.get("context")):
+        yield _span({**record["context"], **record}, location)
+    else:
+        raise location.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data)
+
+
+def _of_request(data: Mapping[str, Any], location: Location) -> Iterator[TraceSpan]:
+    """The spans of a request of OTLP/JSON."""
+    resources = _list(data, _RESOURCES, location)
+    scopes = (scope for part in resources for scope in _list(part, _SCOPES, location))
+    spans = (span for scope in scopes for span in _list(scope, ("spans",), location))
+    for place, span in location.numbered(spans):
+        yield _span(span, place if location.line is None else location)
+
+
+def _list(data: Any, names: tuple[str, ...], location: Location) -> list[Any]:
+    expected = f"a list under {names[0]!r}"
+    location.check(isinstance(data, Mapping), expected, data)
+    items: Any = _first(data, names)
+    location.check(isinstance(items, (list, type(None))), expected, data)
+    return items or []
+
+
+def _of_mlflow(info: Any, spans: Any, location: Location) -> Iterator[TraceSpan]:
+    location.check(isinstance(spans, list), "a list of spans", spans)
+    with reading(location):
+        ids = {key: info[key] for key in ("trace_id", "client_request_id") if info.get(key)}
+        of_trace = {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
+        for raw in spans:
+            # what is said of a trace is said of its root
+            attributes = {**({} if raw.get("parent_span_id") else of_trace), **raw["attributes"]}
+            trace_id = ids.get("trace_id", raw.get("trace_id"))
+            yield _span({**raw, "trace_id": trace_id, "attributes": attributes}, location)
+
+
+def _span(raw: Any, location: Location) -> TraceSpan:
+    with reading(location):
+        trace_id, span_id, parent_id = (_first(raw, names) for names in _IDS)
+        begin, end = (_moment(_first(raw, names)) for names in _TIMES)
+        attributes = _attributes(raw.get("attributes"))
+        for key, value in raw.items():
+            if key.startswith("attributes.") and value is not None:
+                attributes[key.removeprefix("attributes.")] = value
+        if kind := raw.get("span_kind"):
+            attributes.setdefault("openinference.span.kind", kind)
+        events = []
+        for event in map(mapping, raw.get("events") or ()):
+            events.append(Event(str(event.get("name", "")), _attributes(event.get("attributes"))))
+        return TraceSpan(
+            read_id(trace_id, location),
+            read_id(span_id, location),
+            read_id(parent_id, location) if parent_id else None,
+            str(raw.get("name")),
+            begin,
+            end,
+            attributes,
+            events,
+            _error(raw, events),
+            location,
+            int(raw.get("droppedAttributesCount") or 0),
+        )
+
+
+def _first(record: Any, names: Sequence[str]) -> Any:
+    return next((record[name] for name in names if record.get(name) is not None), None)
+
+
+def _attributes(attributes: Any) -> dict[str, Any]:
+    if isinstance(attributes, Mapping):
+        return dict(attributes)
+    pairs = {}
+    for attribute in attributes or ():
+        if not isinstance(attribute["key"], str):
+            raise TypeError(f"key {attribute['key']!r}")
+        pairs[attribute["key"]] = _plain(attribute.get("value"))
+    return pairs
+
+
+def _plain(value: Any) -> Any:
+    """A value of OTLP/JSON, such as {"stringValue": "x"}, as Python has it."""
+    if value is None or value == {}:
+        return None
+    ((kind, content),) = value.items()
+    if kind == "arrayValue":
+        return [_plain(item) for item in content.get("values", ())]
+    if kind == "kvlistValue":
+        return _attributes(content.get("values"))
+    if kind == "intValue":
+        return int(content)
+    return float(content) if kind == "doubleValue" else content
+
+
+def _error(raw: Mapping[str, Any], events: Iterable[Event]) -> str | None:
+    status = mapping(raw.get("status"))
+    codes = (raw.get("status_code"), status.get("code"), status.get("status_code"))
+    if not any(code in _FAILED for code in codes):
+        return None
+    for name, raised in events:
+        if name == "exception":
+            return f"{raised.get('exception.type')}: {raised.get('exception.message')}"
+    messages = (raw.get("status_message"), status.get("message"), status.get("description"))
+    return str(next(filter(None, messages), "the span has the status ERROR"))
+
+
+def _moment(value: Any) -> float | None:
+    """Seconds, from nanoseconds, an ISO date or a datetime."""
+    if isinstance(value, str) and not value.isdecimal():
+        value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+    if isinstance(value, datetime):
+        return float(value.timestamp())
+    return None if value is None else int(value) / 1e9
+
+
+def _skip_blank(text: str, begin: int) -> int:
+    match = _BLANK.match(text, begin)
+    return begin if match is None else match.end()

@@ -1,1 +1,0 @@
-"""Traces: `otlp` and `containers` yield spans; `dialects` says what their attributes mean."""

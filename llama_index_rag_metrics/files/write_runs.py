@@ -1,0 +1,221 @@
+"""Writing runs and qrels: JSONL and Parquet hold everything, TREC's format is for exchange."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.runtime.atomic_files import is_broken, whole_file
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+from .fields import CALLS, REPEAT
+from .lines import name_of, to_json, write_lines
+from .read_runs import IS_LOG
+from .records import ASKED, GRADED_BY, format_grade, labels_of, ranking_record, relevance_record
+from .sources import kind_of, pyarrow
+
+_WHOLE = ("jsonl", "parquet")
+_ENDINGS = "a name that ends in .jsonl or .parquet, or another one for TREC's format"
+_HOLDS_ALL = "a name that ends in .jsonl or .parquet"
+_REMEDY = "TREC's format can't hold it; JSONL and Parquet hold everything."
+_SPACES = re.compile(r"[ \t\v\f\r\n]")
+
+
+def write_run(
+    run: Run | Mapping[str, Any],
+    path: str | os.PathLike[str],
+    *,
+    relevance: Mapping[str, RelevanceLike] | None = None,
+) -> None:
+    """Write rankings.
+
+    JSONL and Parquet have one record a query and hold all of a ranking, the question's text, the
+    calls of an agent and several runs of each question, too. A TREC run holds ids, order and
+    scores: if the ranking has none, or if trec_eval would order it otherwise by its own, n, n - 1,
+    …, 1 are written. Its tag is the run's name, or that of the file without its endings.
+
+    Args:
+        run: a Run, or {query id: ids or Ranking}.
+        path: the file, whose ending says the format: .jsonl, .parquet, or any other for TREC's;
+            .gz is compressed, where the format is text.
+        relevance: query id to what is relevant, to stand beside the ranking as `expected_ids` and
+            `grades`, in JSONL and Parquet.
+
+    Raises:
+        InvalidInput: a TREC run can't hold it: an id with a space, an id twice in one ranking, that
+            the retriever failed on a question, several runs of each question.
+        MissingExtra: Parquet needs the extra `batch`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_run({"q1": ["d3", "d1"]}, Path(folder, "bm25.run"))
+        ...     print(Path(folder, "bm25.run").read_text(encoding="utf-8"), end="")
+        q1 Q0 d3 1 2.0 bm25
+        q1 Q0 d1 2 1.0 bm25
+    """
+    rankings, target = run if isinstance(run, Run) else Run(run), Path(path)
+    if _written_form(target) in _WHOLE:
+        _write_records(target, _run_records(rankings, relevance or {}), ["retrieved_ids"])
+        return
+    expected = ""
+    if relevance is not None:
+        expected = "which hold relevance, too"
+    elif rankings.repeats:
+        expected = f"which hold the {len(rankings.repeats)} runs of each question"
+    elif rankings.failed:
+        expected = f"which hold that the retriever failed on {next(iter(rankings.failed))!r}"
+    for query_id, ranking in rankings.items():
+        if len(set(ranking.ids)) < len(ranking.ids):
+            expected = expected or f"which hold an id twice in one ranking, as in {query_id!r}"
+    if expected:
+        raise InvalidInput("path", str(path), f"{_HOLDS_ALL}, {expected}")
+    write_lines(target, list(_trec_run_lines(rankings, rankings.name or name_of(target))))
+
+
+def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]) -> None:
+    """Write judgements.
+
+    Args:
+        qrels: query id to Relevance, {document id: grade}, ids or groups of ids.
+        path: the file, whose ending says the format: .jsonl, .parquet, or any other for TREC's;
+            .gz is compressed, where the format is text.
+
+    Raises:
+        InvalidInput: the format can't hold it: groups are for JSONL only; a question of which no
+            passage is labelled, for JSONL and Parquet; grades in TREC qrels are whole.
+        MissingExtra: Parquet needs the extra `batch`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_qrels({"q1": {"d1": 2, "d2": 0}}, Path(folder, "qrels.txt"))
+        ...     print(Path(folder, "qrels.txt").read_text(encoding="utf-8"), end="")
+        q1 0 d1 2
+        q1 0 d2 0
+    """
+    relevance = {query_id: labels_of(judgements) for query_id, judgements in qrels.items()}
+    target = Path(path)
+    if _written_form(target) in _WHOLE:
+        records = [relevance_record(key, judgements) for key, judgements in relevance.items()]
+        _write_records(target, records, ["expected_ids", "grades"])
+        return
+    lines = []
+    for query_id, judgements in relevance.items():
+        if judgements.alternatives is not None or not judgements.grades:
+            expected = f"{_HOLDS_ALL}: a line for each label can't say those of {query_id!r}"
+            raise InvalidInput("path", str(path), expected)
+        for item, grade in judgements.grades.items():
+            if grade != int(grade):
+                expected = "a whole number, since trec_eval cuts off the rest"
+                raise InvalidInput("grade", grade, expected, _REMEDY)
+            lines.append(f"{_query(query_id)} 0 {_item(item)} {format_grade(grade)}")
+    write_lines(target, lines)
+
+
+def holds_repeats(path: Path) -> bool:
+    """Whether what is written under this name can tell several runs of a question apart."""
+    return kind_of(path) in _WHOLE
+
+
+def _written_form(path: Path) -> str:
+    form = kind_of(path)
+    if form not in (*_WHOLE, "trec"):
+        raise InvalidInput("path", str(path), _ENDINGS)
+    return form
+
+
+def _run_records(run: Run, relevance: Mapping[str, RelevanceLike]) -> Iterator[dict[str, Any]]:
+    for repeat, rankings in enumerate(run.each_time, 1):
+        for query_id, ranking in rankings.items():
+            record = ranking_record(query_id, repeat, ranking)
+            if query_id in run.queries:
+                record["query"] = run.queries[query_id]
+            if run.is_log:
+                record[IS_LOG] = True
+            if query_id in relevance:
+                record |= relevance_record(query_id, labels_of(relevance[query_id]))
+            yield record
+
+
+def _write_records(path: Path, records: Iterable[dict[str, Any]], always: Iterable[str]) -> None:
+    if kind_of(path) == "jsonl":
+        write_lines(path, map(to_json, records))
+        return
+    rows = list(records)
+    for row in rows:
+        ids = row.get("expected_ids", [])
+        if not isinstance(ids, list) or any(isinstance(group, list) for group in ids):
+            expected = f"a name that ends in .jsonl, which holds the groups of {row['query_id']!r}"
+            raise InvalidInput("path", str(path), expected)
+    pa = pyarrow()
+    from pyarrow import parquet
+
+    fields = {"query_id", *always}.union(*rows)
+    schema = pa.schema([column for column in _schema(pa) if column.name in fields])
+    try:
+        table = pa.Table.from_pylist(rows, schema=schema)
+    except UnicodeEncodeError as error:
+        expected = "a name that ends in .jsonl, which holds half an emoji"
+        raise InvalidInput("path", str(path), expected) from error
+    with whole_file(path) as partial:
+        parquet.write_table(table, partial)
+
+
+def _schema(pa: Any) -> Any:
+    text, texts, numbers = pa.string(), pa.list_(pa.string()), pa.list_(pa.float64())
+    spans = pa.list_(pa.struct({"source": text, "start": pa.int64(), "end": pa.int64()}))
+    columns = {
+        "retrieved_ids": texts,
+        "scores": numbers,
+        "retrieved_texts": texts,
+        "retrieved_tokens": pa.list_(pa.int64()),
+        "retrieved_spans": spans,
+        "latency": pa.float64(),
+        "error": text,
+    }
+    calls = pa.list_(pa.struct({**dict.fromkeys(ASKED, text), **columns}))
+    question = {"query_id": text, "query": text, REPEAT: pa.int64(), IS_LOG: pa.bool_()}
+    labels = {"expected_ids": texts, "grades": numbers, "expected_spans": spans, GRADED_BY: text}
+    return pa.schema({**question, **columns, **labels, CALLS: calls})
+
+
+def _trec_run_lines(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:
+    tag = re.sub(r"\s+", "-", name.strip()) or "run"
+    for query_id, ranking in rankings.items():
+        query, scores = _query(query_id), _ordering_scores(ranking)
+        for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
+            yield f"{query} Q0 {_item(item)} {rank} {score!r} {tag}"
+
+
+def _ordering_scores(ranking: Ranking) -> list[float]:
+    """The ranking's scores where they give its order, and else n, n - 1, …, 1."""
+    numbers = [math.nan if score is None else float(score) for score in ranking.scores or ()]
+    if len(numbers) == len(ranking.ids) and all(map(math.isfinite, numbers)):
+        pairs = zip(numbers, ranking.ids, strict=True)
+        if all(above > below for above, below in pairwise(pairs)):
+            return numbers
+    return [float(rank) for rank in range(len(ranking.ids), 0, -1)]
+
+
+def _query(query_id: str) -> str:
+    if query_id.startswith("#"):
+        expected = "an id that doesn't begin a comment"
+        raise InvalidInput("query_id", query_id, expected, _REMEDY)
+    return _item(query_id)
+
+
+def _item(item: str) -> str:
+    is_odd = not item or _SPACES.search(item) or item[0] == "\ufeff"
+    if is_odd or is_broken(item):
+        raise InvalidInput("id", item, "an id without white space", _REMEDY)
+    return item
