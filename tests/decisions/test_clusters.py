@@ -32,27 +32,6 @@ class TestClusters:
         assert "120 questions in 40 clusters" in named.notes[-1]
         assert named.clusters == "document"
 
-    def test_the_order_of_the_queries_doesnt_matter(self) -> None:
-        metadata = documents_of(lambda number: number % 40)
-        order = np.random.default_rng(4).permutation(N)
-        columns = {"a": scores(1)["ndcg@10"], "b": scores(3, 0.05)["ndcg@10"]}
-        in_order, shuffled = (
-            compare(
-                {
-                    name: Scores(
-                        [f"q{number}" for number in rows],
-                        {"ndcg@10": column[rows]},
-                        metadata=metadata,
-                    )
-                    for name, column in columns.items()
-                },
-                "a",
-                clusters="document",
-            ).differences
-            for rows in (np.arange(N), order)
-        )
-        assert in_order == shuffled
-
     def test_copied_questions_are_no_evidence(self) -> None:
         # three copies of each of 40 questions
         rng = np.random.default_rng(6)

@@ -14,72 +14,69 @@ from llama_index_rag_metrics import Rule, Scores, check_rules
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+IDS = [f"q{number:04d}" for number in range(100)]
+NAN = math.nan
 
-class TestCoverage:
-    """A gate isn't green where nothing, or too little, was measured."""
 
-    @pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= 0.1 at 95%", "failed <= 0"])
-    def test_no_query_fails(self, rule: str) -> None:
-        (verdict,) = check_rules(scores([]), rule)
-        assert verdict.outcome == "fail"
+def excluding(n: int, reason: Any, values: list[float], metric: str = "ndcg@10") -> Scores:
+    """Scores of some questions; the n after them are left out of the means for this reason."""
+    left_out = dict.fromkeys(IDS[len(values) : len(values) + n], reason)
+    return Scores(IDS[: len(values)], {metric: values}, excluded=left_out)
+
+
+@pytest.mark.parametrize(
+    ("now", "rule", "outcome", "n", "expected"),
+    [
+        (scores([]), "ndcg@10 >= 0.1", "fail", 0, 0),
+        (scores([]), "ndcg@10 >= 0.1 at 95%", "fail", 0, 0),
+        (scores([]), "failed <= 0", "fail", 0, 0),
+        (excluding(1, "unjudged", []), "ndcg@10 >= 0.1", "fail", 0, 0),
+        # those that failed are missing, those without labels aren't
+        (excluding(40, "failed", [0.9] * 60), "ndcg@10 >= 0.1", "fail", 60, 100),
+        (excluding(40, "failed", [0.9] * 60), "ndcg@10 >= baseline", "fail", 60, 100),
+        (excluding(2, "unjudged", [0.9] * 20), "ndcg@10 >= 0.1", "pass", 20, 20),
+        (excluding(2, "no_relevant", [0.9] * 20), "ndcg@10 >= 0.1", "pass", 20, 20),
+        # a metric that needs no labels is expected everywhere
+        (
+            Scores(
+                IDS[:20],
+                {"similarity": [0.9] * 12 + [NAN] * 8},
+                excluded=dict.fromkeys(IDS[10:20], "unjudged"),
+            ),
+            "similarity >= 0.1",
+            *("fail", 12, 20),
+        ),
+        *(
+            (scores([0.9] * present + [NAN] * (100 - present)), rule, outcome, present, 100)
+            for present, outcome in [(100, "pass"), (95, "pass"), (94, "fail"), (5, "fail")]
+            for rule in (
+                *("ndcg@10 >= 0.1", "ndcg@10 >= baseline"),
+                "ndcg@10 >= baseline as observed",
+            )
+        ),
+    ],
+)
+def test_a_gate_isnt_green_where_too_little_was_measured(
+    now: Scores, rule: str, outcome: str, n: int, expected: int
+) -> None:
+    (verdict,) = check_rules(now, rule, baseline=scores([0.2] * 100) if "base" in rule else None)
+    assert (verdict.outcome, verdict.n, verdict.expected) == (outcome, n, expected)
+    if not expected:
         assert verdict.sentence.endswith("can't be judged: there are no questions.")
+    is_incomplete = f"Only {n} of {expected} questions have a value" in verdict.sentence
+    assert is_incomplete == (0 < n < expected)
+    assert ("too few to judge by" in verdict.sentence) == (is_incomplete and outcome == "fail")
 
-    def test_unlabelled_queries_fail(self) -> None:
-        now = Scores([], {"ndcg@10": []}, excluded={"q1": "unjudged"})
-        (verdict,) = check_rules(now, "ndcg@10 >= 0.1")
-        assert (verdict.outcome, verdict.expected) == ("fail", 0)
 
-    @pytest.mark.parametrize(
-        ("present", "outcome"), [(100, "pass"), (95, "pass"), (94, "fail"), (5, "fail")]
-    )
-    @pytest.mark.parametrize(
-        "rule", ["ndcg@10 >= 0.1", "ndcg@10 >= baseline", "ndcg@10 >= baseline as observed"]
-    )
-    def test_missing_values_fail(self, rule: str, present: int, outcome: str) -> None:
-        now = scores([0.9] * present + [math.nan] * (100 - present))
-        (verdict,) = check_rules(now, rule, baseline=scores([0.2] * 100))
-        assert (verdict.outcome, verdict.n, verdict.expected) == (outcome, present, 100)
-        incomplete = f"Only {present} of 100 questions have a value" in verdict.sentence
-        assert incomplete == (present < 100)
-        assert ("too few to judge by" in verdict.sentence) == (outcome == "fail")
+def test_values_missing_before_count_too() -> None:
+    verdict = verdict_of([0.9] * 100, [0.5] * 90 + [NAN] * 10)
+    assert (verdict.outcome, verdict.n, verdict.expected) == ("fail", 90, 100)
 
-    def test_values_missing_before_count_too(self) -> None:
-        verdict = verdict_of([0.9] * 100, [0.5] * 90 + [math.nan] * 10)
-        assert (verdict.outcome, verdict.n, verdict.expected) == ("fail", 90, 100)
 
-    def test_failures_left_out_of_the_means_are_missing(self) -> None:
-        now = Scores(
-            [f"q{number:04d}" for number in range(60)],
-            {"ndcg@10": [0.9] * 60},
-            excluded={f"q{number:04d}": "failed" for number in range(60, 100)},
-        )
-        absolute, relative = check_rules(
-            now, ["ndcg@10 >= 0.1", "ndcg@10 >= baseline"], baseline=scores([0.1] * 100)
-        )
-        assert (absolute.outcome, absolute.expected) == ("fail", 100)
-        assert (relative.outcome, relative.expected) == ("fail", 100)
-
-    def test_queries_without_labels_are_not_missing(self) -> None:
-        now = Scores(
-            [f"q{number:04d}" for number in range(20)],
-            {"ndcg@10": [0.9] * 20},
-            excluded={"u1": "unjudged", "u2": "no_relevant"},
-        )
-        (verdict,) = check_rules(now, "ndcg@10 >= 0.1")
-        assert (verdict.outcome, verdict.expected) == ("pass", 20)
-
-    def test_a_metric_without_need_of_labels_is_expected_everywhere(self) -> None:
-        ids = [f"q{number:02d}" for number in range(20)]
-        excluded = dict.fromkeys(ids[10:], "unjudged")
-        values = [0.9] * 12 + [math.nan] * 8
-        now = Scores(ids, {"similarity": values}, excluded=excluded)  # type: ignore[arg-type]
-        (verdict,) = check_rules(now, "similarity >= 0.1")
-        assert (verdict.outcome, verdict.n, verdict.expected) == ("fail", 12, 20)
-
-    @pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= baseline"])
-    def test_infinity_is_refused(self, rule: str) -> None:
-        with pytest.raises(InvalidInput, match=r"score of 'q0001' by ndcg@10: expected a finite"):
-            check_rules(scores([0.5, math.inf]), rule, baseline=scores([0.5, 0.5]))
+@pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= baseline"])
+def test_infinity_is_refused(rule: str) -> None:
+    with pytest.raises(InvalidInput, match=r"score of 'q0001' by ndcg@10: expected a finite"):
+        check_rules(scores([0.5, math.inf]), rule, baseline=scores([0.5, 0.5]))
 
 
 class TestSeveralRules:

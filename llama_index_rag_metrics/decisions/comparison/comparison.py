@@ -72,6 +72,12 @@ class Comparison(Reportable):
 
     `differences` are by system, then metric; also `comparison["hybrid", "ndcg@10"]`. `means` has
     the mean of each (system, metric) with its interval, over all questions with a score.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Scores, compare
+        >>> old, new = (Scores(["q1", "q2"], {"mrr": [1.0, mrr]}) for mrr in (0.0, 0.5))
+        >>> print(compare({"old": old, "new": new}, "old")["new", "mrr"])
+        new may be 0.97 worse or 0.97 better than old on mrr. Only 1 of 2 questions changed: ...
     """
 
     systems: Mapping[str, Scores]
@@ -148,13 +154,13 @@ class Comparison(Reportable):
         lines = [_statement(difference) for difference in differences]
         if len(lines) > _MOST_LINES:
             lines = [m.Statement(counts(differences))]
-        if self.winner is None and differences:
-            choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
-            return [*lines, m.Statement(choice, "open")] if choice else lines
+        choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
+        if self.winner is None and choice:
+            lines.append(m.Statement(choice, "open"))
         if self.winner is not None and len(self.names) > 2:
             name, n = short_names(self.names)[self.winner], f"{len(self.names):,}"
             best = BEST.format(system=name, systems=n, metric=self.primary)
-            return [m.Statement(best, "best"), *lines]
+            lines.insert(0, m.Statement(best, "best"))
         return lines
 
     @property
@@ -179,6 +185,9 @@ class Comparison(Reportable):
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return all numbers as JSON; written to `path`, if given."""
+        means = []
+        for (system, metric), mean in self.means.items():
+            means.append({"system": system, "metric": metric, **asdict(mean)})
         content = {
             "systems": list(self.systems),
             "baseline": self.baseline,
@@ -187,13 +196,8 @@ class Comparison(Reportable):
             "decision": self.decision,
             "notes": self.notes,
             "queries": len(self.query_ids),
-            "means": [
-                {"system": system, "metric": metric, **asdict(mean)}
-                for (system, metric), mean in self.means.items()
-            ],
-            "differences": [
-                {name: getattr(difference, name) for name in _RECORDS} for difference in self
-            ],
+            "means": means,
+            "differences": [{name: getattr(row, name) for name in _RECORDS} for row in self],
         }
         return written(json_text(jsonable(content, "comparison")), path)
 
@@ -380,10 +384,11 @@ def _difference_cells(difference: Difference, digits: int) -> list[m.Cell]:
 
 
 def _notes(comparison: Comparison, systems: list[System]) -> list[str]:
-    notes = [(mean.note, f"mean {key[1]} of {key[0]}") for key, mean in comparison.means.items()]
-    notes += [(row.note, f"{row.metric} of {row.system}") for row in comparison]
-    remarks = [note for note in results_report.remarks(systems) if note not in comparison.notes]
-    return [*comparison.notes, *results_report.gathered(notes), *remarks]
+    notes = []
+    for (system, metric), mean in comparison.means.items():
+        notes.append((mean.note, f"mean {metric} of {system}"))
+    every = [*comparison.notes, *results_report.gathered(notes), *results_report.remarks(systems)]
+    return list(dict.fromkeys(every))
 
 
 def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
@@ -404,20 +409,17 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
 def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
     """Return each system's differences from the baseline; hollow where the interval holds 0."""
     series, ends = [], [0.0]
-    for name in _best_first(comparison):
-        shown = [row for row in comparison if (row.system, row.n > 0) == (name, True)]
-        shown = [row for row in shown if row.metric in metrics]
-        low, high = [row.low for row in shown], [row.high for row in shown]
-        differences = [row.difference for row in shown]
-        ends += [end for end in (*low, *differences, *high) if end is not None]
-        remarks = [
-            f"{row.metric}: {signed(row.difference)} ({between(row.low, row.high)})"
-            for row in shown
-        ]
-        names, hollow = [row.metric for row in shown], [row.outcome not in _TONES for row in shown]
-        if name != comparison.baseline:
-            number = comparison.names.index(name)
-            series.append(Series(name, number, differences, names, low, high, remarks, hollow))
+    for number, name in enumerate(comparison.others, 1):
+        differences = [comparison[name, metric] for metric in metrics]
+        differences = [row for row in differences if row.n]
+        columns = m.Records.of_fields(differences, ("difference", "metric", "low", "high")).columns
+        remarks, hollow = [], []
+        for row in differences:
+            ends += filter(None, (row.low, row.difference, row.high))
+            interval = between(row.low, row.high)
+            remarks.append(f"{row.metric}: {signed(row.difference)} ({interval})")
+            hollow.append(row.outcome not in _TONES)
+        series.append(Series(name, number, *columns.values(), remarks, hollow))
     room = 0.06 * (max(ends) - min(ends)) or 0.1
     limits = min(ends) - room, max(ends) + room
     axis = Axis(f"difference from {comparison.baseline}", ends=limits)

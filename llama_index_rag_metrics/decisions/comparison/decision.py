@@ -70,6 +70,8 @@ def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) 
 
     `differences` are those from the baseline on one metric, of which no system is the best.
     """
+    if not differences:
+        return ""
     metric, margin, n = differences[0].metric, differences[0].margin, len(paired.query_ids)
     leader, baseline = differences[0].baseline, differences[0].baseline
     meanwhile, rivaling = f"keep {leader}", ["can't tell"]
