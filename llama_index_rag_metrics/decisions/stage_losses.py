@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from llama_index_rag_metrics.decisions.result_columns import Column, table_of
-from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as one_line
-from llama_index_rag_metrics.report.numbers import counted, questions
+from llama_index_rag_metrics.report.model import Answer, Cell, Item, QueryAnswers, Row, Table
+from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.report.whereabouts import (
     BELOW,
@@ -30,19 +29,11 @@ OWN_STAGES = (RETRIEVER, CUT, BUDGET)
 """The names that no stage of a user has."""
 
 _ENDS = {"items": CUT, "tokens": BUDGET}
-
-LOSSES_TITLE = "Where relevant passages are lost"
-
 _MOST_NAMED = 3
-_LOST_PASSAGES = {
-    "never": "{passage}: relevant, not retrieved",
-    "dropped": "{passage}: relevant, retrieved at {rank}, dropped by {stage}",
-    "never, failed": "{passage}: relevant, {stage} failed",
-    "failed": "{passage}: relevant, retrieved at {rank}, lost as {stage} failed",
-}
-_FAILURES = {"dropped": "failed", "never": "never, failed"}
-_DROPPED = "{n:,} lost at {stage}"
-_FAILED = "{n:,} as {stage} failed"
+_DROPPED = "{passage}: relevant, retrieved at {rank}, dropped by {stage}"
+_NEVER = "{passage}: relevant, not retrieved"
+_FAILED = "{passage}: relevant, retrieved at {rank}, lost as {stage} failed"
+_NEVER_AS_FAILED = "{passage}: relevant, {stage} failed"
 _CAUSES = {RETRIEVER: f"{{n:,}} {NEVER}", CUT: f"{{n:,}} {BELOW}", BUDGET: f"{{n:,}} {OVER}"}
 _MISSING = {
     "none": "None of {passages} is missing at the end.",
@@ -61,10 +52,6 @@ class LostPassage(Sentence):
         grade: its grade, 1 or more.
         rank: where the stage before had it; None where none did.
         failed: whether it is lost because the stage failed.
-
-    Examples:
-        >>> print(LostPassage("reranked", "q1", "d2", 1.0, rank=2))
-        d2: relevant, retrieved at 2, dropped by reranked
     """
 
     stage: str
@@ -75,12 +62,10 @@ class LostPassage(Sentence):
     failed: bool = False
 
     def __str__(self) -> str:
-        kind = "dropped"
-        if self.rank is None:
-            kind = "never"
+        template = _NEVER if self.rank is None else _DROPPED
         if self.failed:
-            kind = _FAILURES[kind]
-        return _LOST_PASSAGES[kind].format(passage=self.item, rank=self.rank, stage=self.stage)
+            template = _NEVER_AS_FAILED if self.rank is None else _FAILED
+        return template.format(passage=self.item, rank=self.rank, stage=self.stage)
 
 
 class StageFlow(NamedTuple):
@@ -106,135 +91,106 @@ class StageLosses:
     """
 
     def __init__(self, systems: Sequence[System], metric: str) -> None:
-        self.systems, self.metric = systems, metric
+        self.metric = metric
+        self.stages = [system.name for system in systems]
         self.losses: list[LostPassage] = []
         self.n_wanted = self.n_unknown = 0
         self._kept: Counter[str] = Counter()
-        self._end = ""
         story_of = placed_answers(systems, metric, stages=True)
         scores = systems[-1].scores
+        ends: dict[str, None] = {}
         for query_id in scores.query_ids:
             if query_id not in scores.excluded:
-                self._count(story_of(query_id))
+                story = story_of(query_id)
+                self._count(story)
+                if story.cutoff is not None:
+                    ends[_ENDS[story.cutoff.unit]] = None
+        self.stages += ends
+        self._kept.update(dict.fromkeys(ends, self.n_wanted - len(self.losses)))
 
-    def _count(self, story: m.QueryAnswers) -> None:
+    def _count(self, story: QueryAnswers) -> None:
         if any(answer.found is None and answer.error is None for answer in story.answers):
             self.n_unknown += 1
             return
-        if story.cutoff is not None:
-            self._end = _ENDS[story.cutoff.unit]
         for need in story.wanted:
             if not any(item.grade for item in need):
                 continue
             self.n_wanted += 1
-            item, rank = need[0], None
+            item = need[0]
             for answer in story.answers:
                 if best_place(answer, need) is not None:
                     self._kept[answer.system] += 1
                     item = _best_item(answer, need)
-            place = _whereabouts(story, need)
-            if not place.loss:
-                continue
-            if place.before is not None:
-                rank = place.before[1]
-            failed = place.loss == "failed"
-            loss = LostPassage(place.stage, story.query_id, item.id, item.grade, rank, failed)
-            self.losses.append(loss)
-
-    @property
-    def stages(self) -> list[str]:
-        """The stages in order, with the end that the metric sets."""
-        names = [system.name for system in self.systems]
-        if self._end:
-            names.append(self._end)
-        return names
+            place, failed = _whereabouts(story, need)
+            if place.loss:
+                rank = None if place.before is None else place.before[1]
+                loss = LostPassage(place.stage, story.query_id, item.id, item.grade, rank, failed)
+                self.losses.append(loss)
 
     @property
     def flow(self) -> list[StageFlow]:
         """What each stage does, in order; all losses add up to what is missing at the end."""
         losses = Counter(loss.stage for loss in self.losses)
-        counts = {**self._kept, self._end: self.n_wanted - len(self.losses)}
-        return [StageFlow(stage, counts.get(stage, 0), losses[stage]) for stage in self.stages]
+        return [StageFlow(stage, self._kept[stage], losses[stage]) for stage in self.stages]
 
     def lost(self, stage: str) -> list[LostPassage]:
         """The passages that a stage lost for good, the best placed first."""
         losses = [loss for loss in self.losses if loss.stage == stage]
         return sorted(losses, key=lambda loss: loss.rank or 0)
 
-    @property
-    def notes(self) -> list[str]:
-        """What isn't counted."""
-        if not self.n_unknown:
-            return []
-        return [f"stages leave out {questions(self.n_unknown)}, whose matcher failed"]
+    def sentence(self) -> str:
+        """How many relevant passages are missing at the end, and where most were lost.
 
-    def statements(self) -> list[m.Statement]:
-        """How many relevant passages are missing at the end, and where most were lost."""
+        "" where there are none, or the retriever failed on all.
+        """
         counts = Counter((loss.stage, loss.failed) for loss in self.losses)
-        is_valid = not any(system.invalid(self.metric) for system in self.systems)
-        if not self.n_wanted or not is_valid or counts[RETRIEVER, True] == self.n_wanted:
-            return []
-        if not self.losses:
-            return [m.Statement(_MISSING["none"].format(passages=self._passages))]
-        n, causes = len(self.losses), []
+        n = len(self.losses)
+        if not self.n_wanted or counts[RETRIEVER, True] == self.n_wanted:
+            return ""
+        causes = []
         for (stage, failed), n_of_stage in counts.most_common(_MOST_NAMED):
-            causes.append(_cause(stage, n_of_stage, failed=failed))
-            n -= n_of_stage
-        if n:
-            causes.append(f"{n:,} at other stages")
-        kind = "some"
-        if len(self.losses) == 1:
-            kind = "one"
-        text = _MISSING[kind].format(
-            n=len(self.losses), passages=self._passages, causes=", ".join(causes)
-        )
-        return [m.Statement(text, evidence=LOSSES_TITLE)]
+            template = "{n:,} as {stage} failed"
+            if not failed:
+                template = _CAUSES.get(stage, "{n:,} lost at {stage}")
+            causes.append(template.format(n=n_of_stage, stage=one_line(stage)))
+        if others := n - sum(count for _, count in counts.most_common(_MOST_NAMED)):
+            causes.append(f"{others:,} at other stages")
+        kind = ("none", "one", "some")[min(n, 2)]
+        return _MISSING[kind].format(n=n, passages=self.passages, causes=", ".join(causes))
 
-    def section(self) -> m.Section:
+    def table(self) -> Table:
         """The stages with what they kept and lost."""
-        table = table_of("Relevant passages by stage", self.flow, _COLUMNS, label=_STAGE)
-        if not self.n_wanted:
-            return m.Section(LOSSES_TITLE, [])
-        return m.Section(LOSSES_TITLE, [replace(table, remark=f"({self._passages})")])
+        rows = []
+        for stage, kept, lost in self.flow:
+            rows.append(Row(stage, [Cell.of(kept, "count"), Cell.of(lost, "count", "alarm")]))
+        title, remark = "Relevant passages by stage", f"({self.passages})"
+        return Table(title, ("kept", "lost"), [rows], "stage", remark=remark)
 
     @property
-    def _passages(self) -> str:
+    def passages(self) -> str:
         return counted(self.n_wanted, "relevant passage", "relevant passages")
 
 
-_STAGE: Column[StageFlow] = Column("stage", lambda flow: flow.stage)
-_COLUMNS: Sequence[Column[StageFlow]] = (
-    Column("kept", lambda flow: m.Cell.of(flow.kept, "count")),
-    Column("lost", lambda flow: m.Cell.of(flow.lost, "count", "alarm")),
-)
+def _whereabouts(story: QueryAnswers, need: Sequence[Item]) -> tuple[Whereabouts, bool]:
+    """Where the last stage has a need, or how it was lost, and whether as a stage failed.
 
-
-def _cause(stage: str, n: int, *, failed: bool) -> str:
-    template = _CAUSES.get(stage, _DROPPED)
-    if failed:
-        template = _FAILED
-    return template.format(n=n, stage=one_line(stage))
-
-
-def _whereabouts(story: m.QueryAnswers, need: Sequence[m.Item]) -> Whereabouts:
-    """Where the last stage has a need, or how it was lost; a stage that fails loses what it got."""
+    A stage that fails loses what it got.
+    """
     answers = story.answers
-    failing = [number for number, answer in enumerate(answers) if answer.error is not None]
-    if not failing:
-        return where_found(story, len(answers) - 1, need)
-    if failing[0] == 0:
-        return Whereabouts("", "failed", RETRIEVER)
-    last = failing[0] - 1
-    place = where_found(story._replace(cutoff=None), last, need)
-    best = best_place(answers[last], need)
+    failing = next((n for n, answer in enumerate(answers) if answer.error is not None), None)
+    if failing is None:
+        return where_found(story, len(answers) - 1, need), False
+    if failing == 0:
+        return Whereabouts("", "failed", RETRIEVER), True
+    place = where_found(story._replace(cutoff=None), failing - 1, need)
+    best = best_place(answers[failing - 1], need)
     if place.loss or best is None:
-        return place
-    return Whereabouts(
-        "", "failed", answers[last + 1].system, before=(answers[last].system, best.rank)
-    )
+        return place, False
+    before = (answers[failing - 1].system, best.rank)
+    return Whereabouts("", "failed", answers[failing].system, before), True
 
 
-def _best_item(answer: m.Answer, need: Sequence[m.Item]) -> m.Item:
+def _best_item(answer: Answer, need: Sequence[Item]) -> Item:
     """The best placed item of a need that an answer meets."""
     places = answer.found or {}
     return min((item for item in need if item.id in places), key=lambda item: places[item.id])

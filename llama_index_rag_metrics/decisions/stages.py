@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.decisions.stage_asking import Postprocessors, StageAsk, named_stages
-from llama_index_rag_metrics.decisions.stage_losses import LostPassage, StageFlow, StageLosses
-from llama_index_rag_metrics.evaluation.as_ask import SourceLike, as_source, retrieval_depth
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from llama_index_rag_metrics.evaluation.as_ask import (
+    Source,
+    SourceLike,
+    as_source,
+    ask_captured,
+    postprocessor_call,
+    retrieval_depth,
+)
+from llama_index_rag_metrics.evaluation.ask_all import Answers
 from llama_index_rag_metrics.evaluation.evaluating import Evaluation
 from llama_index_rag_metrics.evaluation.evaluation_results import (
     EvaluationResults,
@@ -19,41 +29,46 @@ from llama_index_rag_metrics.evaluation.evaluation_results import (
     ranking_metric,
     system_of,
 )
-from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.plan import Plan, checked_postprocessor
+from llama_index_rag_metrics.evaluation.question import Answer, Question, copied
+from llama_index_rag_metrics.evaluation.reading import AnswerReader
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
-from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
+from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.escape import terminal as one_line
+from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.query_lines import wanted_item
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.whereabouts import RETRIEVER
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.runtime.sync import synchronous, within
 from llama_index_rag_metrics.scores.scoring.batches import Failed, Metrics
 from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.first_line import first_lines, with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import listed, systems_report
 
+from .stage_losses import OWN_STAGES, LostPassage, StageFlow, StageLosses
+
+Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
+
+LOSSES = "Where relevant passages are lost"
+_LISTED_LOSSES = 5
+_ONE_STAGE = (
+    "what the program retrieved for a question, in however many calls, is one ranking here: "
+    "evaluate() keeps its calls apart"
+)
+
 
 class StageResults(Reportable, Mapping[str, EvaluationResults]):
     """The results of every stage, by its name, in order; `compare` takes them, too.
 
     A stage's results, and the latencies of its run, are those of the pipeline up to it.
-
-    Examples:
-        >>> from llama_index_rag_metrics import evaluate_stages
-        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
-        >>> from llama_index.core.postprocessor import SimilarityPostprocessor
-        >>> stages = evaluate_stages(
-        ...     lambda query: ["d2", "d1"], [SimilarityPostprocessor()], dataset, ["mrr"]
-        ... )
-        >>> list(stages)
-        ['retriever', 'SimilarityPostprocessor']
     """
 
     def __init__(self, results: Mapping[str, EvaluationResults]) -> None:
@@ -95,21 +110,23 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     def report(self, *, full: bool = False) -> m.Report:
         """Where relevant items were lost, and each stage's scores and latency."""
-        losses = self._losses
-        report = systems_report(
-            self._systems,
-            figures=curve_figures(self._systems),
-            stages=True,
-            decision=self._decision(),
-        )
+        figures = curve_figures(self._systems)
+        decision = self._decision()
+        report = systems_report(self._systems, figures=figures, stages=True, decision=decision)
         means, *sections = report.sections
+        if self._losses.n_wanted:
+            sections.insert(0, m.Section(LOSSES, [self._losses.table()]))
+        notes = list(report.notes)
+        if self._losses.n_unknown:
+            left_out = questions(self._losses.n_unknown)
+            notes.append(f"stages leave out {left_out}, whose matcher failed")
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
             primary=self._metric,
-            notes=[*report.notes, *losses.notes],
-            sections=[means, losses.section(), *sections],
-            listings=[self._listing(stage) for stage in losses.stages],
+            notes=notes,
+            sections=[means, *sections],
+            listings=[self._listing(stage) for stage in self._losses.stages],
         )
 
     def __repr__(self) -> str:
@@ -121,17 +138,19 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     @property
     def _metric(self) -> str:
-        """The metric that the decisions are about: the first."""
         return next(iter(self[RETRIEVER].scores), "")
 
     @cached_property
     def _losses(self) -> StageLosses:
         metrics = [metric for metric in self[RETRIEVER].scores if ranking_metric(metric)]
-        return StageLosses(self._systems, metrics[0] if metrics else self._metric)
+        return StageLosses(self._systems, [*metrics, self._metric][0])
 
     def _decision(self) -> list[m.Statement]:
         """Where passages were lost, and what failed."""
-        statements = self._losses.statements()
+        sentence = self._losses.sentence()
+        if any(system.invalid(self._losses.metric) for system in self._systems):
+            sentence = ""
+        statements = [m.Statement(sentence, evidence=LOSSES)] if sentence else []
         if len(self) == 1 or not statements:
             return [*statements, *first_lines(self._systems, self._metric, [])]
         # what failed at one stage has failed at those after it
@@ -143,25 +162,18 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     def _listing(self, stage: str) -> m.Listing:
         """What a stage lost, by question, with where each passage was before."""
         losses = self._losses.lost(stage)
-        remarks: dict[str, tuple[str, list[str]]] = {}
+        listed: dict[str, m.QueryAnswers] = {}
         for loss in losses[:_LISTED_LOSSES]:
             story = query_answers(loss.query_id, self._systems, self._losses.metric, stages=True)
             items = {item.id: item for need in story.wanted for item in need}
             # what failed has no story
-            text = plain(str(loss))
+            text = one_line(str(loss))
             if not story.answers[-1].error:
                 text = wanted_item(story, items[loss.item], len(self) - 1)
-            _, texts = remarks.setdefault(loss.query_id, (story.text, []))
-            texts.append(text)
-        questions = [
-            m.QueryAnswers(query_id, text, remarks=texts)
-            for query_id, (text, texts) in remarks.items()
-        ]
+            question = listed.get(loss.query_id, m.QueryAnswers(loss.query_id, story.text))
+            listed[loss.query_id] = question._replace(remarks=[*question.remarks, text])
         title = f"Lost at {stage}: {len(losses):,}"
-        return m.Listing(title, questions, more=len(losses) - _LISTED_LOSSES)
-
-
-_LISTED_LOSSES = 5
+        return m.Listing(title, list(listed.values()), more=len(losses) - _LISTED_LOSSES)
 
 
 async def aevaluate_stages(
@@ -220,7 +232,7 @@ async def aevaluate_stages(
     results: dict[str, EvaluationResults] = {}
     with closing(plan.cache):
         evaluation = Evaluation(source, plan)
-        ask = StageAsk(source, plan, evaluation.reader, stages)
+        ask = _StageAsk(source, plan, evaluation.reader, stages)
         answers = await evaluation.answers(ask)
         for stage in ask.rankings:
             results[stage] = await evaluation.results(ask.answers_after(stage, answers), stage)
@@ -229,3 +241,85 @@ async def aevaluate_stages(
 
 
 evaluate_stages = synchronous(aevaluate_stages)
+
+
+class _StageAsk:
+    """Asks every question once, and keeps what was there after each stage."""
+
+    def __init__(
+        self,
+        source: Source,
+        plan: Plan,
+        reader: AnswerReader,
+        stages: Mapping[str, BaseNodePostprocessor],
+    ) -> None:
+        self._source, self._plan, self._reader = source, plan, reader
+        self._calls = {name: postprocessor_call(stages[name]) for name in stages}
+        self.rankings: dict[str, dict[str, Ranking]] = {RETRIEVER: {}}
+        self.rankings |= {name: {} for name in stages}
+
+    async def __call__(self, question: Question) -> Answer:
+        begin = perf_counter()
+        answer = await ask_captured(self._source, question, self._plan.timeout)
+        if answer.error is not None:
+            return answer
+        notes = [*answer.notes]
+        nodes = answer.nodes()
+        if answer.calls is not None:
+            notes.append(_ONE_STAGE)
+        seconds = perf_counter() - begin
+        self._keep(RETRIEVER, question, nodes, seconds)
+        bundle = QueryBundle(question.query_str)
+        for stage, call in self._calls.items():
+            begin = perf_counter()
+            copies = [copied(node) for node in nodes]
+            nodes = await within(self._plan.timeout, call(copies, bundle))
+            seconds += perf_counter() - begin
+            self._keep(stage, question, nodes, seconds)
+            notes.extend(call.notes)
+        return Answer(nodes, seconds=seconds, notes=notes)
+
+    def _keep(
+        self, stage: str, question: Question, nodes: Sequence[NodeWithScore], seconds: float
+    ) -> None:
+        """Keep the ranking after a stage, with the seconds of the pipeline up to it."""
+        ranking = self._reader.filled(self._reader.ranking(nodes))
+        # what a later stage drops may be a label all the same
+        self._reader.labels.see(ranking.ids, names_of(nodes))
+        self.rankings[stage][question.query_id] = replace(ranking, latency=seconds)
+
+    def answers_after(self, stage: str, answers: Answers) -> Answers:
+        """The answers after a stage; where it failed, those of the last stage."""
+        rankings = dict(answers.rankings)
+        for attempt, answer in answers.rankings.items():
+            ranking = self.rankings[stage].get(attempt.query_id)
+            if ranking is not None:
+                rankings[attempt] = replace(ranking, concurrency=answer.concurrency)
+        return replace(answers, rankings=rankings)
+
+
+def named_stages(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
+    """The postprocessors by name; repeated classes are numbered from the second on."""
+    if isinstance(postprocessors, Mapping):
+        pairs = list(postprocessors.items())
+    elif isinstance(postprocessors, Sequence):
+        pairs = [("", postprocessor) for postprocessor in postprocessors]
+    else:
+        expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
+        remedy = "They stand before the dataset."
+        raise InvalidInput("postprocessors", postprocessors, expected, remedy)
+    stages: dict[str, BaseNodePostprocessor] = {}
+    for name, component in pairs:
+        postprocessor = checked_postprocessor("postprocessors", component)
+        stage = _free_name(name or type(postprocessor).__name__, {*OWN_STAGES, *stages})
+        stages[stage] = postprocessor
+    return stages
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with a number where it is taken."""
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name} {number}"
+    return free
