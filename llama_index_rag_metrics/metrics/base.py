@@ -1,7 +1,7 @@
 """What every ranking metric shares: parameters, name, range, and scoring one query or a million.
 
-A metric is a subclass with a `name` and one formula, `score`. The formula reads the hits of a whole
-batch as flat arrays and returns one number a query; everything else is done here.
+A metric is a subclass with a `name` and one formula, `score`, on the hits of a whole batch as flat
+arrays; it returns one number a query. Everything else is done here.
 
 The parameters that several metrics take:
 
@@ -39,7 +39,7 @@ from llama_index_rag_metrics.rankings.judging.lists import judge_one
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.runtime.masking import shorten
 
@@ -68,47 +68,31 @@ class MetricName:
         return alias + name.removeprefix(bare) if bare == target else name
 
 
-def _format_value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return f"{value:.0f}"
-    return str(value)
-
-
 class NamedMetric(BaseRetrievalMetric):
-    """A metric whose parameters are part of its name. It can't be changed once it is made.
-
-    Attributes:
-        bounds: the lowest and the highest score that there can be.
-        needs: what of the rankings it reads beside their ids: "tokens", "spans"; `reads` whatever
-            its parameters are.
-        needs_relevance: whether a query without relevance has no score.
-        of_unanswerable: whether only judged queries with nothing relevant have a score.
-        lower_is_better: whether less is better.
-    """
+    """A metric whose parameters are part of its name. It can't be changed once it is made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(MetricName,))
 
     name: ClassVar[str]
     variants: ClassVar[Variants] = {}
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    needs_relevance: ClassVar[bool] = True
-    of_unanswerable: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)  # the lowest and the highest score
+    needs_relevance: ClassVar[bool] = True  # whether a query without relevance has no score
+    of_unanswerable: ClassVar[bool] = False  # whether only queries with nothing relevant have one
     lower_is_better: ClassVar[bool] = False
-    reads: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()  # "spans", whatever its parameters are
     metric_name = MetricName()
     _alias: tuple[str, str] | None = PrivateAttr(None)
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return self.reads
 
     def __init__(self, **parameters: Any) -> None:
         try:
             super().__init__(**parameters)
         except ValidationError as error:
             raise _explain(type(self), error, parameters) from None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What of the rankings it reads beside their ids: "tokens", "spans"."""
+        return self.reads
 
     @property
     def own_name(self) -> str:
@@ -126,8 +110,8 @@ class NamedMetric(BaseRetrievalMetric):
                 break
         k, tokens = changed.pop("k", None), changed.pop("tokens", None)
         if changed:
-            values = [f"{key}={_format_value(value)}" for key, value in changed.items()]
-            name = f"{name}({', '.join(values)})"
+            parameters = [f"{key}={_format_value(value)}" for key, value in changed.items()]
+            name = f"{name}({', '.join(parameters)})"
         if tokens:
             return f"{name}@{tokens}tokens"
         return f"{name}@{k}" if k else name
@@ -141,12 +125,16 @@ class NamedMetric(BaseRetrievalMetric):
         return self.metric_name
 
 
+def _format_value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
+    return str(value)
+
+
 class RankingMetric(NamedMetric):
     """A metric of the ranks at which relevant passages were retrieved.
-
-    Attributes:
-        recognises: whether it depends on which retrieved items are expected ones. If not, no
-            matcher matters.
 
     Examples:
         >>> from llama_index_rag_metrics import NDCG, RankingMetric
@@ -156,8 +144,8 @@ class RankingMetric(NamedMetric):
         ('ndcg@10', (0.0, 1.0))
     """
 
-    recognises: ClassVar[bool] = True
-    in_groups: ClassVar[bool] = False
+    recognises: ClassVar[bool] = True  # whether it matters which passages are the expected ones
+    in_groups: ClassVar[bool] = False  # whether any passage of a group meets the group's need
 
     def score_queries(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the score of every query, within `bounds` and never NaN.
@@ -171,10 +159,6 @@ class RankingMetric(NamedMetric):
     @abstractmethod
     def _score(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the formula, on the view of the judged rankings that it reads."""
-
-    def has_value(self, judged: JudgedRankings) -> BoolArray | None:
-        """(queries,) whether there is anything to measure; None: wherever there is relevance."""
-        return None
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
         """What a result says beside the score, one dict per query; None for most metrics."""
@@ -197,7 +181,8 @@ class RankingMetric(NamedMetric):
         Args:
             query: not used.
             expected_ids: the relevant ids, {id: grade}, groups of ids, or a `Relevance`.
-            retrieved_ids: the ranking, best first; repeated ids count at their first rank.
+            retrieved_ids: the ranking, best first; repeated ids count at their first rank. An empty
+                list scores 0.
             expected_texts: not used: `match_run` and `evaluate` recognise passages by their texts.
             retrieved_texts: with a cutoff by tokens, the text of each retrieved id; its tokens are
                 counted by LlamaIndex's `get_tokenizer()`, unless they are given.
@@ -209,17 +194,17 @@ class RankingMetric(NamedMetric):
             grades above 0, but none that reaches the metric's `min_grade`.
 
         Raises:
-            InvalidInput: expected_ids is None.
-            InvalidInput: expected_ids has no grade above 0.
-            InvalidInput: it has one, and the metric is of questions without an answer.
-            InvalidInput: retrieved_ids is None. An empty list is fine and scores 0.
-            InvalidInput: ids of different types on the two sides.
+            InvalidInput: expected_ids is None, or has no grade above 0 (or one, where the metric is
+                of questions without an answer); retrieved_ids is None; or ids of the two sides have
+                different types.
         """
         if kwargs:
             raise unknown_argument(kwargs, type(self))
-        tokens: Sequence[int] | None = None
+        if expected_ids is None and self.needs_relevance:
+            remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
+            raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
+        needs, tokens = self.needs, None
         spans: list[Span | None] | None = None
-        needs = self.needs
         if TOKENS in needs:
             tokens = retrieved_tokens
             if tokens is None and retrieved_texts is not None:
@@ -229,50 +214,33 @@ class RankingMetric(NamedMetric):
                 None if place is None else read_span("retrieved", place)
                 for place in retrieved_spans
             ]
-        if expected_ids is None and self.needs_relevance:
-            remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
-            raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
         judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
-        self._check_value(judged, expected_ids)
+        is_answerable = judged.n_gaining[0] > 0
+        if self.of_unanswerable and is_answerable:
+            expected = "nothing relevant: this metric is of questions without an answer"
+            raise InvalidInput("expected_ids", expected_ids, expected)
+        if self.needs_relevance and not self.of_unanswerable and not is_answerable:
+            remedy = "A dataset's means leave such questions out and count them."
+            raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
         score = float(self.score_queries(judged)[0])
         details = self.details(judged)
         metadata = dict(details[0]) if details else {}
         if not score and isinstance(self, ThresholdMetric):
             lowest = self.min_grade
             if not judged.count_judgements(lowest)[0]:
-                metadata["note"] = (
-                    f"no grade reaches min_grade={lowest:g}, so the question scores 0"
-                )
+                note = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
+                metadata["note"] = note
         return RetrievalMetricResult(score=score, metadata=metadata)
-
-    def _check_value(self, judged: JudgedRankings, expected_ids: RelevanceLike | None) -> None:
-        """Refuse a query for which the metric has no value."""
-        is_answerable = judged.n_gaining[0] > 0
-        if self.of_unanswerable:
-            if is_answerable:
-                expected = "nothing relevant: this metric is of questions without an answer"
-                raise InvalidInput("expected_ids", expected_ids, expected)
-        elif self.needs_relevance and not is_answerable:
-            remedy = "A dataset's means leave such questions out and count them."
-            raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
-        has_value = self.has_value(judged)
-        if has_value is not None and not has_value[0]:
-            expected = f"ids by which {self.metric_name} has a value"
-            raise InvalidInput("expected_ids", expected_ids, expected)
 
 
 class CutMetric(NamedMetric):
     """A metric that takes a cutoff: by rank, or by tokens."""
 
     k: int | None = Field(
-        default=None,
-        gt=0,
-        le=LARGEST_CUTOFF,
-        strict=True,
-        description="cutoff; None: the whole ranking",
+        None, gt=0, le=LARGEST_CUTOFF, strict=True, description="cutoff; None: the whole ranking"
     )
     tokens: int | None = Field(
-        default=None,
+        None,
         gt=0,
         le=LARGEST_CUTOFF,
         strict=True,
@@ -296,18 +264,11 @@ class CutMetric(NamedMetric):
 
 
 class ThresholdMetric(NamedMetric):
+    """A metric of what is relevant from a grade on."""
+
     min_grade: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
     )
-
-
-class LabelFreeMetric(RankingMetric):
-    """A metric of what was retrieved, whatever is relevant; less is better."""
-
-    needs_relevance: ClassVar[bool] = False
-    recognises: ClassVar[bool] = False
-    in_groups: ClassVar[bool] = True
-    lower_is_better: ClassVar[bool] = True
 
 
 class WholeRankingMetric(ThresholdMetric, RankingMetric):
@@ -383,17 +344,13 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
         """Of each query with named facets, which of them were found and which were missed."""
         if not any(judged.group_name):
             return None
-        is_found = np.zeros(len(judged.group_name), np.bool_)
-        group = judged.groups_at(self.cutoff, self.min_grade).group
-        is_found[group[group < len(is_found)]] = True
+        found = set(judged.groups_at(self.cutoff, self.min_grade).group.tolist())
         rows: list[dict[str, Any]] = [{} for _ in range(len(judged))]
-        facets = zip(judged.group_query.tolist(), judged.group_name, is_found, strict=True)
-        for query, name, is_retrieved in facets:
-            if not name:
-                continue
-            if not rows[query]:
-                rows[query] = {"found": [], "missed": []}
-            rows[query]["found" if is_retrieved else "missed"].append(name)
+        for group, query in enumerate(judged.group_query.tolist()):
+            if name := judged.group_name[group]:
+                row = rows[query] or {"found": [], "missed": []}
+                row["found" if group in found else "missed"].append(name)
+                rows[query] = row
         return rows
 
 

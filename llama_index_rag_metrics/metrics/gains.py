@@ -1,9 +1,4 @@
-"""Metrics of graded relevance: the better the item, the larger its gain.
-
->>> ndcg = NDCG(mode="exponential", k=10)
->>> round(ndcg.compute(expected_ids={"a": 3, "b": 1}, retrieved_ids=["b", "a"]).score, 4)
-0.7098
-"""
+"""Metrics of graded relevance: the better the item, the larger its gain."""
 
 from __future__ import annotations
 
@@ -60,9 +55,7 @@ class NDCG(GainMetric):
 
     name = "ndcg"
     mode: GainMode = Field(default="linear", description="linear or exponential gain")
-    ideal: Literal["retrieved", "all"] = Field(
-        default="retrieved", description="length of the ideal"
-    )
+    ideal: Literal["retrieved", "all"] = Field("retrieved", description="length of the ideal")
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
@@ -97,12 +90,10 @@ class ERR(GainMetric):
     """
 
     name = "err"
-    max_grade: float = Field(
-        default=4.0, gt=0, le=HIGHEST_EXPONENT, description="top of the grade scale"
-    )
+    max_grade: float = Field(4.0, gt=0, le=HIGHEST_EXPONENT, description="top of the grade scale")
 
     def score(self, hits: Hits) -> FloatArray:
-        check_grades(hits, self.max_grade, "Raise the metric's max_grade.")
+        _check_grades(hits, self.max_grade, "Raise the metric's max_grade.")
         stop = (np.exp2(hits.grade) - 1) / np.exp2(self.max_grade)
         going_on = np.ones(hits.n_queries)
         score = np.zeros(hits.n_queries)
@@ -123,10 +114,10 @@ def discounted(items: Ranked, gain: FloatArray) -> FloatArray:
 
 def _check_mode(hits: Hits, mode: GainMode) -> None:
     if mode == "exponential":
-        check_grades(hits, HIGHEST_EXPONENT, "Use mode='linear' or a smaller scale.")
+        _check_grades(hits, HIGHEST_EXPONENT, "Use mode='linear' or a smaller scale.")
 
 
-def check_grades(hits: Hits, highest: float, remedy: str) -> None:
+def _check_grades(hits: Hits, highest: float, remedy: str) -> None:
     grade = hits.judged.judged_grade
     if grade.size and grade.max() > highest:
         raise InvalidInput("grade", float(grade.max()), f"at most {highest:g}", remedy)

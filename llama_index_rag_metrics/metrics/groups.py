@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.metrics.base import GroupMetric
-from llama_index_rag_metrics.metrics.gains import discounted
-from llama_index_rag_metrics.metrics.sets import f_score, precision
 from llama_index_rag_metrics.rankings.judging.judged import GroupHits, JudgedRankings, Ranked
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+
+from .base import GroupMetric
+from .gains import discounted
+from .sets import f_score, precision
 
 __all__ = [
     "ERRIA",
@@ -124,9 +124,7 @@ class FacetRecall(GroupMetric):
 class NoveltyMetric(GroupMetric):
     """A metric in which a facet gains less each time: (1 - alpha)^(times supplied above)."""
 
-    alpha: float = Field(
-        default=0.5, ge=0, lt=1, description="how much less a facet gains each time"
-    )
+    alpha: float = Field(0.5, ge=0, lt=1, description="how much less a facet gains each time")
 
     def gain(self, groups: GroupHits) -> FloatArray:
         """(items,) the gain of each item in a group, once for each of its groups."""
@@ -172,21 +170,11 @@ class ERRIA(NoveltyMetric):
     name = "err_ia"
 
     def score(self, groups: GroupHits) -> FloatArray:
+        length = np.broadcast_to(groups.hits.length, groups.n_queries)
+        rank = np.arange(1, length.max(initial=0) + 1)
+        perfect = np.concatenate([[0.0], np.cumsum((1 - self.alpha) ** (rank - 1) / rank)])
         gained = groups.sum_by_query(self.gain(groups) / groups.rank)
-        return over_perfect(gained, groups, self.alpha, lambda rank: rank)
-
-
-def over_perfect(
-    gained: FloatArray,
-    groups: GroupHits,
-    alpha: float,
-    discount: Callable[[IntArray], IntArray | FloatArray],
-) -> FloatArray:
-    """(queries,) a gain over that of a ranking every item of which supplies every facet."""
-    length = np.broadcast_to(groups.hits.length, len(gained))
-    rank = np.arange(1, length.max(initial=0) + 1)
-    best = np.concatenate([[0.0], np.cumsum((1 - alpha) ** (rank - 1) / discount(rank))])
-    return ratio(gained, groups.n_groups * best[length])
+        return ratio(gained, groups.n_groups * perfect[length])
 
 
 def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
@@ -210,18 +198,19 @@ def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
 
 def _structures(judged: JudgedRankings, min_grade: float) -> dict[int, tuple[tuple[int, ...], ...]]:
     """Query with groups to the groups of each relevant item, in the order for ties."""
-    first_group = np.searchsorted(judged.group_query, judged.group_query)
     by_query: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    group_query = judged.group_query.tolist()
-    nth = (np.arange(len(first_group)) - first_group).tolist()
     relevant = judged.member_grade >= min_grade
-    members = (column[relevant].tolist() for column in (judged.member_group, judged.member_item))
-    for group, item in zip(*members, strict=True):
-        by_query[group_query[group]][item].append(nth[group])
-    return {
-        query: tuple(tuple(groups) for _, groups in sorted(items.items()))
-        for query, items in by_query.items()
-    }
+    group = judged.member_group[relevant]
+    query = judged.group_query[group]
+    # groups by their number in the query, so that queries alike share their ideal
+    number = group - np.searchsorted(judged.group_query, query)
+    columns = query.tolist(), judged.member_item[relevant].tolist(), number.tolist()
+    for query_position, item, group_number in zip(*columns, strict=True):
+        by_query[query_position][item].append(group_number)
+    structures = {}
+    for query_position, items in by_query.items():
+        structures[query_position] = tuple(tuple(items[item]) for item in sorted(items))
+    return structures
 
 
 @lru_cache(maxsize=4096)

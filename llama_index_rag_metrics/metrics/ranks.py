@@ -1,8 +1,4 @@
-"""Metrics of binary relevance in which the ranks of the hits count.
-
->>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
-0.5
-"""
+"""Metrics of binary relevance in which the ranks of the hits count."""
 
 from __future__ import annotations
 

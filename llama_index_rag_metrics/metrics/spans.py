@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric, ThresholdMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+from .base import CutMetric, RankingMetric, ThresholdMetric
 
 __all__ = ["SpanF1", "SpanIoU", "SpanPrecision", "SpanRecall"]
 
@@ -25,62 +26,60 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
             expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance(spans=...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
-        return self.score(*coverage)
+        wanted, retrieved, either = coverage
+        return self.score(wanted, retrieved, wanted + retrieved - either)
 
     @abstractmethod
-    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
-        """(queries,) the formula of |E|, |T| and |E∪T|."""
+    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
+        """(queries,) the formula of |E|, |T| and |E∩T|."""
 
 
 class SpanRecall(SpanMetric):
     """The share of the labelled characters that was retrieved: |E∩T| / |E|.
 
     Examples:
-        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance(spans=[("moons.txt", 0, 100)])
-        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
-        >>> score_rankings([wanted], [ranking], "span_recall")["span_recall"]
-        array([0.5])
+        >>> from llama_index_rag_metrics import Relevance
+        >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 200)
+        >>> SpanRecall().compute("", wanted, ["n1"], retrieved_spans=[place]).score
+        0.5
     """
 
     name = "span_recall"
 
-    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
-        return ratio(expected + retrieved - either, expected)
+    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
+        return ratio(both, wanted)
 
 
 class SpanPrecision(SpanMetric):
     """The share of the retrieved characters that is labelled: |E∩T| / |T|.
 
     Examples:
-        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance(spans=[("moons.txt", 0, 100)])
-        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 250)])
-        >>> score_rankings([wanted], [ranking], "span_precision")["span_precision"]
-        array([0.25])
+        >>> from llama_index_rag_metrics import Relevance
+        >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 250)
+        >>> SpanPrecision().compute("", wanted, ["n1"], retrieved_spans=[place]).score
+        0.25
     """
 
     name = "span_precision"
 
-    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
-        return ratio(expected + retrieved - either, retrieved)
+    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
+        return ratio(both, retrieved)
 
 
 class SpanF1(SpanMetric):
     """The harmonic mean of span precision and span recall: 2|E∩T| / (|E| + |T|).
 
     Examples:
-        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance(spans=[("moons.txt", 0, 100)])
-        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 150)])
-        >>> score_rankings([wanted], [ranking], "span_f1")["span_f1"]
-        array([0.5])
+        >>> from llama_index_rag_metrics import Relevance
+        >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 150)
+        >>> SpanF1().compute("", wanted, ["n1"], retrieved_spans=[place]).score
+        0.5
     """
 
     name = "span_f1"
 
-    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
-        return ratio(2 * (expected + retrieved - either), expected + retrieved)
+    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
+        return ratio(2 * both, wanted + retrieved)
 
 
 class SpanIoU(SpanMetric):
@@ -90,14 +89,13 @@ class SpanIoU(SpanMetric):
     of them share counts twice.
 
     Examples:
-        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
-        >>> wanted = Relevance(spans=[("moons.txt", 0, 100)])
-        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
-        >>> score_rankings([wanted], [ranking], "span_iou")["span_iou"]
-        array([0.25])
+        >>> from llama_index_rag_metrics import Relevance
+        >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 200)
+        >>> SpanIoU().compute("", wanted, ["n1"], retrieved_spans=[place]).score
+        0.25
     """
 
     name = "span_iou"
 
-    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
-        return ratio(expected + retrieved - either, either)
+    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
+        return ratio(both, wanted + retrieved - both)

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from llama_index_rag_metrics.metrics import metric_names
-from llama_index_rag_metrics.metrics.base import CutMetric, LabelFreeMetric
+from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 
-class Cost(CutMetric, LabelFreeMetric):
+class Cost(CutMetric, RankingMetric):
     """How many passages were retrieved."""
 
+    needs_relevance = False
+    recognises = False
+    in_groups = True
+    lower_is_better = True
     bounds = (0.0, float("inf"))
 
     def _score(self, judged: JudgedRankings) -> FloatArray:

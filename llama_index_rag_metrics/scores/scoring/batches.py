@@ -140,11 +140,8 @@ def score_batch(
             counts_failures = options.failed == "zero" and not metric.lower_is_better
             scored.own[name] = has_no_relevant & is_judged & (~is_failed | counts_failures)
             continue
-        has_value = metric.has_value(selected)
         if metric.lower_is_better:
-            has_value = ~is_failed if has_value is None else has_value & ~is_failed
-        if has_value is not None:
-            scored.own[name] = has_value & (reason == 0)
+            scored.own[name] = ~is_failed & (reason == 0)
     return scored
 
 
