@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 from . import gains, groups, ranks, sets, spans
 from . import texts as text_metrics
@@ -82,14 +82,6 @@ class MetricEntry:
         fields = self.metric_class.model_fields
         return [name for name, field in fields.items() if field.is_required()]
 
-    def build(self, parameters: Mapping[str, object]) -> NamedMetric:
-        for name in parameters:
-            if name not in self.parameters:
-                near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
-                near = near or list(self.parameters)
-                raise UnknownMetric(f"{self.name}({name})", near, kind="metric parameter")
-        return self.metric_class(**{**self.preset, **parameters})
-
 
 class MetricTable(dict[str, MetricEntry]):
     """Every metric by its bare name, in the order of reports.
@@ -118,12 +110,23 @@ class MetricTable(dict[str, MetricEntry]):
                 raise _duplicate(name)
         for name, preset in presets.items():
             self[name] = MetricEntry(name, metric_class, dict(preset))
+        _class_of.cache_clear()
         return metric_class
 
     def remove(self, metric_class: type[NamedMetric]) -> None:
         for name in (metric_class.name, *metric_class.variants):
             if name in self and self[name].metric_class is metric_class:
                 del self[name]
+        _class_of.cache_clear()
+
+
+def _identity(metric_class: type) -> tuple[str, str]:
+    return metric_class.__module__, metric_class.__qualname__
+
+
+def _duplicate(name: str) -> InvalidInput:
+    remedy = "Drop one, or give it other parameters: they are part of the name."
+    return InvalidInput("metrics", name, "each name once", remedy)
 
 
 METRICS = MetricTable(
@@ -177,8 +180,8 @@ def metric(name: str) -> NamedMetric:
             other tools are known, and shown as they are: "map", "success@5", "ndcg_cut_10", "P_5".
 
     Raises:
-        UnknownMetric: no metric has that name; the message lists the nearest ones.
-        UnknownMetric: the metric has no such parameter.
+        UnknownMetric: no metric has that name, or it has no such parameter; the message lists the
+            nearest ones.
         InvalidInput: a value is out of range.
 
     Examples:
@@ -190,9 +193,37 @@ def metric(name: str) -> NamedMetric:
         llama_index_rag_metrics.runtime.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you \
 mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
-    parsed = _parse(name)
-    built = parsed.entry.build(parsed.parameters)
-    return built.shown_as(parsed.alias, parsed.entry.name) if parsed.alias else built
+    text = str(name).strip()
+    match = _NAME.fullmatch(text)
+    row = None
+    if match is not None:
+        row = _find(match["name"])
+    elif len(parts := [part.strip() for part in split_names(text) if part.strip()]) > 1:
+        raise InvalidInput("metric", name, "one name", f"Give several as a list: {parts}.")
+    if match is None or row is None:
+        raise UnknownMetric(text, _nearest(text))
+    entry, alias, cutoff = row
+    parameters: list[tuple[str, object]] = []
+    if cutoff:
+        parameters.append(("k", _literal(cutoff)))
+    if at := match["k"]:
+        unit = "tokens" if at.endswith("tokens") else "k"
+        parameters.append((unit, _literal(at.removesuffix("tokens"))))
+    for part in filter(None, map(str.strip, (match["parameters"] or "").split(","))):
+        key, _, value = part.partition("=")
+        if not value.strip():
+            raise InvalidInput("metric", name, "parameters written as name=value")
+        parameters.append((key.strip(), _literal(value.strip())))
+    for parameter, n in Counter(parameter for parameter, _ in parameters).items():
+        if n > 1:
+            sentence = f"metric {name!r} gives {parameter} twice."
+            raise InvalidInput("metric", name, sentence=sentence)
+        if parameter not in entry.parameters:
+            near = get_close_matches(parameter, entry.parameters, n=3, cutoff=0.5)
+            near = near or list(entry.parameters)
+            raise UnknownMetric(f"{entry.name}({parameter})", near, kind="metric parameter")
+    built = entry.metric_class(**{**entry.preset, **dict(parameters)})
+    return built.shown_as(alias, entry.name) if alias else built
 
 
 def metrics(
@@ -213,7 +244,10 @@ def metrics(
         raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
     resolved: list[BaseRetrievalMetric] = []
     for name in listed:  # no comprehension: a frame more in tracebacks of Python 3.11
-        resolved.append(metric(name) if isinstance(name, str) else _ready(name))
+        resolved.append(metric(name) if isinstance(name, str) else name)
+        if not isinstance(resolved[-1], BaseRetrievalMetric):
+            remedy = f"Write {name.__name__}()." if isinstance(name, type) else ""
+            raise InvalidInput("metric", name, "a name such as 'ndcg@10' or a metric", remedy)
     own_names = [getattr(entry, "own_name", entry.metric_name) for entry in resolved]
     for name, n in Counter(own_names).items():
         if n > 1:
@@ -221,30 +255,9 @@ def metrics(
     return resolved
 
 
-def _duplicate(name: str) -> InvalidInput:
-    remedy = "Drop one, or give it other parameters: they are part of the name."
-    return InvalidInput("metrics", name, "each name once", remedy)
-
-
-def _ready(value: object) -> BaseRetrievalMetric:
-    if isinstance(value, BaseRetrievalMetric):
-        return value
-    remedy = f"Write {value.__name__}()." if isinstance(value, type) else ""
-    raise InvalidInput("metric", value, "a name such as 'ndcg@10' or a metric", remedy)
-
-
 def split_names(text: str) -> list[str]:
     """The names between commas; a comma between the parameters of one doesn't divide."""
-    names = [""]
-    is_inside = False
-    for part in re.split(r"([(),])", text):
-        if part == "," and not is_inside:
-            names.append("")
-            continue
-        if part in ("(", ")"):
-            is_inside = part == "("
-        names[-1] += part
-    return names
+    return re.split(r",(?![^()]*\))", text)
 
 
 def limits_of(name: str) -> tuple[float, float]:
@@ -270,76 +283,28 @@ def worst_score(name: str) -> float | None:
 
 @lru_cache(maxsize=1024)
 def _class_of(name: str) -> type[NamedMetric] | None:
-    try:
-        return _parse(name, guess=False).entry.metric_class
-    except RagMetricsError:
-        return None
-
-
-@dataclass(frozen=True)
-class _Parsed:
-    entry: MetricEntry
-    parameters: Mapping[str, object]
-    alias: str = ""
-
-
-def _parse(name: str, *, guess: bool = True) -> _Parsed:
-    name = str(name)
     match = _NAME.fullmatch(name.strip())
-    if match is None:
-        parts = [part.strip() for part in split_names(name) if part.strip()]
-        if guess and len(parts) > 1:
-            raise InvalidInput("metric", name, "one name", f"Give several as a list: {parts}.")
-        raise UnknownMetric(name, _nearest(name) if guess else ())
-    parameters: list[tuple[str, object]] = []
-    table_row = _find(match["name"])
-    if table_row is None:
-        uncut, _, k = _bare(match["name"]).rpartition("_")
-        table_row = _find(uncut) if k.isdecimal() else None
-        parameters.append(("k", _literal(k)))
-    if table_row is None:
-        raise UnknownMetric(name.strip(), _nearest(name) if guess else ())
-    if match["k"] is not None:
-        parameters.append(_cutoff(match["k"]))
-    parameters += _read_parameters(name, match["parameters"] or "")
-    for parameter, n in Counter(parameter for parameter, _ in parameters).items():
-        if n > 1:
-            sentence = f"metric {name!r} gives {parameter} twice."
-            raise InvalidInput("metric", name, sentence=sentence)
-    entry, alias = table_row
-    return _Parsed(entry, dict(parameters), alias)
+    row = None if match is None else _find(match["name"])
+    return None if row is None else row[0].metric_class
 
 
-def _find(name: str) -> tuple[MetricEntry, str] | None:
-    """The metric of a name without parameters, and the alias that the name is, or ""."""
+def _find(name: str) -> tuple[MetricEntry, str, str] | None:
+    """The metric of a name without parameters, the alias that the name is, and k of `P_10`."""
     bare = _bare(name)
-    for entry_name in (name, bare):
-        if entry_name in METRICS:
-            return METRICS[entry_name], ""
-    for alias, target in ALIASES.items():
-        if alias.lower() == bare:
-            return METRICS[target], alias
+    uncut, _, k = bare.rpartition("_")
+    for spelling, cutoff in ((name, ""), (bare, ""), (uncut, k)):
+        if cutoff and not cutoff.isdecimal():
+            continue
+        if spelling in METRICS:
+            return METRICS[spelling], "", cutoff
+        for alias, target in ALIASES.items():
+            if alias.lower() == spelling:
+                return METRICS[target], alias, cutoff
     return None
 
 
 def _bare(name: str) -> str:
     return re.sub(r"[\s\-]+", "_", name).lower()
-
-
-def _read_parameters(name: str, text: str) -> list[tuple[str, object]]:
-    parameters: list[tuple[str, object]] = []
-    for part in filter(None, map(str.strip, text.split(","))):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not value:
-            raise InvalidInput("metric", name, "parameters written as name=value")
-        parameters.append((key, _literal(value)))
-    return parameters
-
-
-def _cutoff(text: str) -> tuple[str, object]:
-    if text.endswith("tokens"):
-        return "tokens", _literal(text.removesuffix("tokens"))
-    return "k", _literal(text)
 
 
 def _literal(text: str) -> object:
@@ -355,20 +320,12 @@ def _literal(text: str) -> object:
 
 def _nearest(name: str) -> list[str]:
     """The known names that are written most like one, with its cutoff where they take it."""
-    base, _, k = name.strip()[:_LONGEST_GUESSED].partition("@")
+    base, _, k = name[:_LONGEST_GUESSED].partition("@")
     bare = _bare(base.partition("(")[0].strip())
+    near = get_close_matches(bare, METRICS, n=2, cutoff=0.5)
     if bare in _ELSEWHERE:
         near = [_ELSEWHERE[bare]]
-    else:
-        near = get_close_matches(bare, METRICS, n=2, cutoff=0.5)
     if not k.isdecimal():
         return near
-    takes_k = [_parse(entry_name).entry for entry_name in near]
-    return [
-        f"{entry_name}@{k}" if "k" in entry.parameters else entry_name
-        for entry_name, entry in zip(near, takes_k, strict=True)
-    ]
-
-
-def _identity(metric_class: type) -> tuple[str, str]:
-    return metric_class.__module__, metric_class.__qualname__
+    takes_k = [row for row in METRICS if "k" in METRICS[row].parameters]
+    return [f"{row}@{k}" if row.partition("(")[0] in takes_k else row for row in near]
