@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -110,14 +109,12 @@ class MetricTable(dict[str, MetricEntry]):
                 raise _duplicate(name)
         for name, preset in presets.items():
             self[name] = MetricEntry(name, metric_class, dict(preset))
-        _class_of.cache_clear()
         return metric_class
 
     def remove(self, metric_class: type[NamedMetric]) -> None:
         for name in (metric_class.name, *metric_class.variants):
             if name in self and self[name].metric_class is metric_class:
                 del self[name]
-        _class_of.cache_clear()
 
 
 def _identity(metric_class: type) -> tuple[str, str]:
@@ -257,7 +254,16 @@ def metrics(
 
 def split_names(text: str) -> list[str]:
     """The names between commas; a comma between the parameters of one doesn't divide."""
-    return re.split(r",(?![^()]*\))", text)
+    names = [""]
+    is_inside = False
+    for part in re.split(r"([(),])", text):
+        if part == "," and not is_inside:
+            names.append("")
+            continue
+        if part in ("(", ")"):
+            is_inside = part == "("
+        names[-1] += part
+    return names
 
 
 def limits_of(name: str) -> tuple[float, float]:
@@ -281,7 +287,6 @@ def worst_score(name: str) -> float | None:
     return float(lower_is_better(name)) if limits_of(name) == (0.0, 1.0) else None
 
 
-@lru_cache(maxsize=1024)
 def _class_of(name: str) -> type[NamedMetric] | None:
     match = _NAME.fullmatch(name.strip())
     row = None if match is None else _find(match["name"])

@@ -56,26 +56,26 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
         >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
         'ndcg@7000'
     """
-    asked_for: list[str] = []
+    names: list[str] = []
     for entry in metrics:
         if isinstance(entry, str):
             metric(entry)
-            asked_for.append(entry)
+            names.append(entry)
         elif isinstance(entry, type) and issubclass(entry, NamedMetric):
             METRICS.add(entry)
-            asked_for.append(entry.name)
+            names.append(entry.name)
         else:
             expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
             raise InvalidInput("register", entry, expected)
     left_alone = []
-    names = [entry for entry in metrics if isinstance(entry, str)]
-    for name in dict.fromkeys((*_usual_names(), *names)):
+    texts = [entry for entry in metrics if isinstance(entry, str)]
+    for name in dict.fromkeys((*_usual_names(), *texts)):
         present = _registry.get(name)
         if _is_ours(present):
             _registry[name] = RegisteredName(name, present.instead_of)
-        elif present is None or (replace and (not asked_for or name in asked_for)):
+        elif present is None or (replace and (not names or name in names)):
             _registry[name] = RegisteredName(name, present)
-        elif name in asked_for:
+        elif name in names:
             left_alone.append(name)
     if left_alone:
         warnings.warn(
@@ -97,12 +97,10 @@ def unregister() -> None:
         >>> register()
     """
     for name, present in list(_registry.items()):
-        if not _is_ours(present):
-            continue
-        if present.instead_of is None:
+        if _is_ours(present):
             del _registry[name]
-        else:
-            _registry[name] = present.instead_of
+            if present.instead_of is not None:
+                _registry[name] = present.instead_of
 
 
 def _is_ours(present: object) -> TypeGuard[RegisteredName]:
