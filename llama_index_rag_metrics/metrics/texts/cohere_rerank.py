@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, PrivateAttr, SecretStr, field_validator
+from pydantic import Field, PrivateAttr, SecretStr
 from typing_extensions import Self
 
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
@@ -21,8 +21,8 @@ from llama_index_rag_metrics.runtime.errors import (
     MissingKey,
     ScorerFailed,
 )
-from llama_index_rag_metrics.runtime.masking import mask_and_cut, register_secret
-from llama_index_rag_metrics.runtime.retries import attempts
+from llama_index_rag_metrics.runtime.masking import mask_and_cut, register_secret, shorten
+from llama_index_rag_metrics.runtime.retries import attempts, http_status
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 from .text_metric import HasCorpus, TextMetric, service
@@ -32,60 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CohereRerankRelevancy", "CohereRerankRelevancyMetric"]
 
-KEY_VARIABLES = ("CO_API_KEY", "COHERE_API_KEY")
-_ENDPOINT = "https://api.cohere.com"
+_KEY_VARIABLES = ("CO_API_KEY", "COHERE_API_KEY")
 _MOST_TEXTS = 1_000  # of one request: Cohere advises against more
-_RETRIED = frozenset({408, 409, 429})  # as is 5xx: the others stay as they are
 _MOST_CHARACTERS = 300  # the longest message of a service that an error shows
 _FIRST_PAUSE = 0.5  # seconds before the second attempt
 
-
-class _Clients:
-    """Cohere's clients, by key and address, as threads share them; copies and pickles are empty."""
-
-    def __init__(self) -> None:
-        self._by_service: dict[tuple[str, str, float], Any] = {}
-        self._connections: list[httpx.Client] = []
-        self._opening = threading.Lock()
-
-    def rerank(
-        self, key: SecretStr, endpoint: str, timeout: float, request: Mapping[str, Any]
-    ) -> Any:
-        service_key = (key.get_secret_value(), endpoint, timeout)
-        with self._opening:
-            if service_key not in self._by_service:
-                self._by_service[service_key] = self._open(*service_key)
-        # the SDK asks again after a minute where it is told to come back in ten
-        once = {"max_retries": 0}
-        return self._by_service[service_key].rerank(**request, request_options=once)
-
-    def _open(self, key: str, endpoint: str, timeout: float) -> Any:
-        _check_sdk()
-        import httpx
-        from cohere import ClientV2
-
-        # a redirect isn't followed: another host would get the question and the texts
-        connection = httpx.Client(
-            timeout=timeout, follow_redirects=False, event_hooks={"response": [_raise_for_status]}
-        )
-        self._connections.append(connection)
-        return ClientV2(
-            api_key=key,
-            base_url=endpoint,
-            timeout=timeout,
-            httpx_client=connection,
-            log_warning_experimental_features=False,
-        )
-
-    def __del__(self) -> None:
-        for connection in self._connections:
-            connection.close()
-
-    def __deepcopy__(self, memo: object) -> _Clients:
-        return _Clients()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Clients, ()
+_opening = threading.Lock()
 
 
 class CohereRerankRelevancy(TextMetric):
@@ -104,8 +56,8 @@ class CohereRerankRelevancy(TextMetric):
         max_retries: how often a request is sent again after a temporary refusal (408, 409, 429,
             5xx) or a broken connection. It waits as long as the answer's Retry-After says, unless
             that is over a minute.
-        rate_limiter: asked before every request: an object with `async_acquire` or `acquire`, such
-            as LlamaIndex's TokenBucketRateLimiter.
+        rate_limiter: its `async_acquire` is awaited before every request, as that of LlamaIndex's
+            TokenBucketRateLimiter.
         max_tokens_per_doc: where Cohere cuts a text; None: its default.
 
     Raises:
@@ -131,7 +83,7 @@ class CohereRerankRelevancy(TextMetric):
     max_retries: int = service("further attempts", 2, ge=0)
     rate_limiter: Any = service("asked before requests")
     _api_key: SecretStr | None = PrivateAttr(None)
-    _clients: _Clients = PrivateAttr(default_factory=_Clients)
+    _clients: dict[tuple[str, str, float], Any] = PrivateAttr(default_factory=dict)
 
     def __init__(
         self, model: str = "rerank-v3.5", api_key: str | SecretStr | None = None, **parameters: Any
@@ -140,26 +92,16 @@ class CohereRerankRelevancy(TextMetric):
         if api_key is not None:
             self._api_key = _read_key(api_key)
 
-    @field_validator("rate_limiter")
-    @classmethod
-    def _can_be_asked(cls, limiter: Any) -> Any:
-        methods = [getattr(limiter, method, None) for method in ("async_acquire", "acquire")]
-        if limiter is not None and not any(map(callable, methods)):
-            expected = "an object with async_acquire or acquire, such as a TokenBucketRateLimiter"
-            raise InvalidInput("rate_limiter", limiter, expected)
-        return limiter
-
     def prepare(self, dataset: HasCorpus, cache: Cache) -> Self:
-        _check_sdk()
+        _import_sdk()
         self._endpoint()
         self._key()
         return super().prepare(dataset, cache)
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
-        endpoint = self._endpoint()
         parameters = {"service": "cohere", "max_tokens_per_doc": self.max_tokens_per_doc}
-        shared = {"endpoint": endpoint, "parameters": parameters, "query": query}
-        keys = [cache_key("rerank", self.model, text=text, **shared) for text in texts]  # type: ignore[arg-type]
+        shared: dict[str, Any] = {"endpoint": self._endpoint(), "parameters": parameters}
+        keys = [cache_key("rerank", self.model, query=query, text=text, **shared) for text in texts]
 
         async def ask(positions: list[int]) -> list[float]:
             return await self._rerank(query, [texts[position] for position in positions])
@@ -168,23 +110,23 @@ class CohereRerankRelevancy(TextMetric):
         self.spend(self.model, cached=fetched.cached)
         return list(map(float, fetched.values))
 
-    async def _rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        key, endpoint = self._key(), self._endpoint()
-        register_secret(key)
-        request: dict[str, Any] = {"model": self.model, "query": query, "documents": list(texts)}
+    async def _rerank(self, query: str, texts: list[str]) -> list[float]:
+        client = self._client()
+        request: dict[str, Any] = {"model": self.model, "query": query, "documents": texts}
         if self.max_tokens_per_doc is not None:
             request["max_tokens_per_doc"] = self.max_tokens_per_doc
+        # the SDK would ask again after a minute where it is told to come back in ten
+        request["request_options"] = {"max_retries": 0}
         self.spend(self.model, fresh=len(texts))
 
         async def attempt() -> Any:
-            await self._admission()
+            if self.rate_limiter is not None:
+                await self.rate_limiter.async_acquire()
             self.spend(self.model, requests=1)
-            return await in_thread(self._clients.rerank, key, endpoint, self.timeout, request)
+            return await in_thread(lambda: client.rerank(**request))
 
         try:
             answer: Any = await attempts(self.max_retries + 1, _FIRST_PAUSE, _may_pass)(attempt)
-        except MissingExtra:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever the client raises is worded
             failure = self._failure(error)
         else:
@@ -192,50 +134,35 @@ class CohereRerankRelevancy(TextMetric):
             return self._scores(answer, len(texts))
         raise failure  # without the error it comes from, whose text may hold the key
 
-    async def _admission(self) -> None:
-        acquire = getattr(self.rate_limiter, "async_acquire", None)
-        if inspect.iscoroutinefunction(acquire):
-            await acquire()
-        elif self.rate_limiter is not None:
-            await in_thread(self.rate_limiter.acquire)
-
     def _scores(self, answer: Any, n: int) -> list[float]:
         """The scores of the answer, in the order of the texts; the SDK checks none of them."""
-        request_id = getattr(answer, "id", None)
         results = getattr(answer, "results", None)
-        if not isinstance(results, list):
-            raise self._bad("the answer has no results", request_id)
-        if len(results) != n:
-            raise self._bad(f"{len(results)} scores for {n} texts", request_id)
-        scores: dict[int, float] = {}
-        for result in results:
-            index = getattr(result, "index", None)
-            score: Any = getattr(result, "relevance_score", None)
-            if type(index) is not int or not 0 <= index < n or index in scores:
-                expected = f"each index from 0 to {n - 1} once"
-                raise self._bad(f"index {index!r} instead of {expected}", request_id)
-            if not _is_score(score):
-                raise self._bad(f"score {score!r} instead of a number from 0 to 1", request_id)
-            scores[index] = float(score)
-        return [scores[index] for index in range(n)]
+        pairs: list[tuple[Any, Any]] = []
+        for result in results if isinstance(results, list) else []:
+            pairs.append((getattr(result, "index", None), getattr(result, "relevance_score", None)))
+        scores = {index: score for index, score in pairs if type(index) is int and _is_score(score)}
+        if len(pairs) != n or scores.keys() != {*range(n)}:
+            reason = f"expected a score from 0 to 1 of each of {n} texts, got {shorten(pairs)}"
+            raise self._bad(reason, getattr(answer, "id", None))
+        return [float(scores[index]) for index in range(n)]
 
     def _failure(self, error: Exception) -> ScorerFailed:
         import httpx
-        from cohere.core.api_error import ApiError
 
         if isinstance(error, httpx.TimeoutException):
             return self._bad(f"no answer within {self.timeout:g} s")
-        if isinstance(error, httpx.TransportError):
-            return self._bad(f"the connection failed: {type(error).__name__} {error}")
-        if isinstance(error, UnicodeEncodeError):
-            return self._bad(f"the request can't be sent: {error}")
         if isinstance(error, httpx.HTTPStatusError):
-            status = error.response.status_code
-            body = _decoded(error.response)
-            return self._bad(f"status {status}: {body.get('message')}", body.get("id"), status)
-        if isinstance(error, ApiError):
-            return self._bad(f"the answer isn't JSON; status {error.status_code}: {error.body}")
-        return self._bad(f"the answer can't be read: {type(error).__name__} {error}")
+            response = error.response
+            try:
+                body = response.json()
+            except ValueError:
+                body = response.text
+            record = body if isinstance(body, dict) else {"message": body}
+            reason = f"status {response.status_code}: {record.get('message')}"
+            return self._bad(reason, record.get("id"), response.status_code)
+        # of Cohere's own errors the body, such as a proxy's page
+        reason = f"{type(error).__name__}: {getattr(error, 'body', error)}"
+        return self._bad(reason, status=http_status(error))
 
     def _bad(
         self, reason: str, request_id: object = None, status: int | None = None
@@ -244,34 +171,75 @@ class CohereRerankRelevancy(TextMetric):
         masked_id = mask_and_cut(str(request_id), _MOST_CHARACTERS) if request_id else None
         return ScorerFailed(self.name, mask_and_cut(reason, _MOST_CHARACTERS), masked_id, status)
 
+    def _client(self) -> Any:
+        """The client of the service, as threads and copies of the metric share it."""
+        key = self._key()
+        register_secret(key)
+        asked = (key.get_secret_value(), self._endpoint(), self.timeout)
+        with _opening:
+            if asked not in self._clients:
+                self._clients[asked] = _open(*asked)
+            return self._clients[asked]
+
     def _endpoint(self) -> str:
-        endpoint = self.base_url or os.environ.get("CO_API_URL") or _ENDPOINT
-        expected = "an address such as https://api.cohere.com, without a user and a password"
+        endpoint = self.base_url or os.environ.get("CO_API_URL") or "https://api.cohere.com"
         try:
             parts = urlsplit(endpoint)
+            # httpx logs addresses, and would send a user and a password instead of the key
+            is_address = parts.scheme in ("http", "https") and parts.hostname
         except ValueError:
-            raise InvalidInput("base_url", endpoint, expected) from None
-        # httpx logs addresses, and would send a user and a password instead of the key
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            is_address = None
+        if not is_address or "@" in endpoint:
+            expected = "an address such as https://api.cohere.com, without a user and a password"
             raise InvalidInput("base_url", endpoint, expected)
         return endpoint
 
     def _key(self) -> SecretStr:
         if self._api_key:
             return self._api_key
-        for variable in KEY_VARIABLES:
+        for variable in _KEY_VARIABLES:
             if key := _read_key(os.environ.get(variable, "")):
                 return key
-        raise MissingKey(self.name, KEY_VARIABLES)
+        raise MissingKey(self.name, _KEY_VARIABLES)
 
     def __getstate__(self) -> dict[Any, Any]:
         state = super().__getstate__()
-        private = {**(state["__pydantic_private__"] or {}), "_api_key": None}
+        private = {**(state["__pydantic_private__"] or {}), "_api_key": None, "_clients": {}}
         return {**state, "__pydantic_private__": private}
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return self.model_copy()
 
 
 CohereRerankRelevancyMetric = CohereRerankRelevancy
 """LlamaIndex core's name."""
+
+
+def _import_sdk() -> Any:
+    try:
+        import cohere
+    except ImportError as error:
+        raise MissingExtra("cohere_rerank_relevancy", "cohere") from error
+    return cohere
+
+
+def _open(key: str, endpoint: str, timeout: float) -> Any:
+    cohere = _import_sdk()
+    import httpx
+
+    # a redirect isn't followed: another host would get the question and the texts
+    connection = httpx.Client(
+        timeout=timeout, follow_redirects=False, event_hooks={"response": [_raise_for_status]}
+    )
+    client = cohere.ClientV2(
+        api_key=key,
+        base_url=endpoint,
+        timeout=timeout,
+        httpx_client=connection,
+        log_warning_experimental_features=False,
+    )
+    weakref.finalize(client, connection.close)
+    return client
 
 
 def _raise_for_status(response: httpx.Response) -> None:
@@ -286,7 +254,7 @@ def _may_pass(error: BaseException) -> bool:
 
     if isinstance(error, httpx.HTTPStatusError):
         status = error.response.status_code
-        return status in _RETRIED or status >= 500
+        return status in (408, 409, 429) or status >= 500
     is_broken = isinstance(error, httpx.TransportError)
     return is_broken and not isinstance(error, httpx.TimeoutException)
 
@@ -295,20 +263,11 @@ def _is_score(score: Any) -> bool:
     return type(score) in (int, float) and math.isfinite(score) and 0 <= score <= 1
 
 
-def _decoded(response: httpx.Response) -> Mapping[str, Any]:
-    try:
-        body = response.json()
-    except ValueError:
-        body = response.text
-    return body if isinstance(body, dict) else {"message": body}
-
-
 def _read_key(api_key: str | SecretStr) -> SecretStr:
     """The key, which an error of the client would show if it didn't fit into a header."""
     key = api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key
     if not isinstance(key, str) or not re.fullmatch("[ -~]*", key.strip()):
-        value = SecretStr("hidden") if isinstance(key, str) else type(key)
-        raise InvalidInput("api_key", value, "a text of ASCII characters in one line")
+        raise InvalidInput("api_key", type(key), "a text of ASCII characters in one line")
     return SecretStr(key.strip())
 
 
@@ -316,10 +275,3 @@ def _units(answer: Any) -> float:
     billed = getattr(getattr(answer, "meta", None), "billed_units", None)
     units = getattr(billed, "search_units", None)
     return float(units) if isinstance(units, (int, float)) else 0.0
-
-
-def _check_sdk() -> None:
-    try:
-        import cohere  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("cohere_rerank_relevancy", "cohere") from error

@@ -45,17 +45,6 @@ class Limiter:
         self.admitted += 1
 
 
-class BlockingLimiter:
-    """Only the synchronous half of it."""
-
-    def __init__(self) -> None:
-        self.admitted = 0
-
-    def acquire(self, num_tokens: int = 0) -> None:
-        time.sleep(0.01)
-        self.admitted += 1
-
-
 class TestEvaluator:
     @pytest.fixture
     def dataset(self) -> RetrievalDataset:
@@ -87,16 +76,11 @@ class TestEvaluator:
         assert type(results.scores).from_json(results.scores.to_json()) == results.scores
         assert results.scores.select(["q1"]).usage == results.scores.usage
 
-    @pytest.mark.parametrize("limiter_class", [Limiter, BlockingLimiter])
     @pytest.mark.usefixtures("quick_retries")
     def test_every_request_asks_the_limiter(
-        self,
-        server: CohereServer,
-        dataset: RetrievalDataset,
-        retriever: Scripted,
-        limiter_class: type[Limiter] | type[BlockingLimiter],
+        self, server: CohereServer, dataset: RetrievalDataset, retriever: Scripted
     ) -> None:
-        limiter = limiter_class()
+        limiter = Limiter()
         server.faults = [Fault(503), Fault(503)]
         results = evaluate(retriever, dataset, [of(server, rate_limiter=limiter)], workers=4)
         assert results.scores.n("cohere_rerank_relevancy") == 24

@@ -35,6 +35,8 @@ PASSING = {
 }
 """Faults that are gone when one asks again."""
 
+NO_SCORES = "expected a score from 0 to 1 of each of 3 texts, got "
+
 LASTING = {
     "402": (Fault(402), "status 402: Please add or update your payment method"),
     "404": (Fault(404), "status 404: model 'xyz' not found"),
@@ -42,42 +44,21 @@ LASTING = {
     "500": (Fault(500), "status 500: internal server error"),
     "503": (Fault(503), "status 503: service unavailable"),
     "slow": (Fault(seconds=0.6), "no answer within 0.4 s"),
-    "closed mid-answer": (Fault(cut=True), "the connection failed: RemoteProtocolError"),
-    "non-JSON 200": (Fault(200, "<html>proxy</html>"), "the answer isn't JSON; status 200: <html>"),
-    "too few": (
-        Fault(change=lambda good: {**good, "results": good["results"][:2]}),
-        "2 scores for 3 texts",
-    ),
-    "too many": (
-        Fault(change=lambda good: {**good, "results": good["results"] * 2}),
-        "6 scores for 3 texts",
-    ),
-    "no results": (Fault(change=lambda good: {"id": good["id"]}), "the answer has no results"),
-    "not an object": (Fault(change=lambda good: []), "the answer"),
-    "unknown index": (
-        Fault(change=lambda good: _first(good, index=3)),
-        "index 3 instead of each index from 0 to 2 once",
-    ),
+    "closed mid-answer": (Fault(cut=True), "RemoteProtocolError: "),
+    "non-JSON 200": (Fault(200, "<html>proxy</html>"), "<html>proxy"),
+    "too few": (Fault(change=lambda good: {**good, "results": good["results"][:2]}), NO_SCORES),
+    "too many": (Fault(change=lambda good: {**good, "results": good["results"] * 2}), NO_SCORES),
+    "no results": (Fault(change=lambda good: {"id": good["id"]}), NO_SCORES),
+    "not an object": (Fault(change=lambda good: []), "TypeError: "),
+    "unknown index": (Fault(change=lambda good: _first(good, index=3)), NO_SCORES),
     "index twice": (
         Fault(change=lambda good: _first(good, index=good["results"][1]["index"])),
-        "instead of each index from 0 to 2 once",
+        NO_SCORES,
     ),
-    "NaN": (
-        Fault(change=lambda good: _first(good, relevance_score=float("nan"))),
-        "score nan instead of a number from 0 to 1",
-    ),
-    "string": (
-        Fault(change=lambda good: _first(good, relevance_score="0.9")),
-        "score '0.9' instead of a number from 0 to 1",
-    ),
-    "null": (
-        Fault(change=lambda good: _first(good, relevance_score=None)),
-        "score None instead of a number from 0 to 1",
-    ),
-    "over 1": (
-        Fault(change=lambda good: _first(good, relevance_score=1.5)),
-        "score 1.5 instead of a number from 0 to 1",
-    ),
+    "NaN": (Fault(change=lambda good: _first(good, relevance_score=float("nan"))), NO_SCORES),
+    "string": (Fault(change=lambda good: _first(good, relevance_score="0.9")), NO_SCORES),
+    "null": (Fault(change=lambda good: _first(good, relevance_score=None)), NO_SCORES),
+    "over 1": (Fault(change=lambda good: _first(good, relevance_score=1.5)), NO_SCORES),
 }
 """Faults that stay, and what is said of them."""
 
@@ -187,7 +168,7 @@ class TestFaults:
 
     def test_nobody_listens(self) -> None:
         scorer = CohereRerankRelevancy(api_key=KEY, base_url="http://127.0.0.1:9", max_retries=1)
-        with pytest.raises(ScorerFailed, match="the connection failed: ConnectError"):
+        with pytest.raises(ScorerFailed, match="ConnectError: "):
             scorer.compute(QUERY, retrieved_texts=TEXTS)
 
     def test_a_bad_answer_has_the_request_id(self, server: CohereServer) -> None:
