@@ -58,11 +58,7 @@ _MOST_CHARACTERS = 200  # of a problem that a repair question or an error quotes
 
 
 class GradedRelevance(Relevance):
-    """Relevance by an LLM's grades, which reports then say; copies and pickles are plain.
-
-    Attributes:
-        graded_by: the LLM's name.
-    """
+    """Relevance by an LLM's grades, whose name reports then say; copies and pickles are plain."""
 
     __slots__ = ("graded_by",)
     graded_by: str
@@ -157,14 +153,10 @@ class LLMRelevancy(TextMetric):
             queries: query id to query.
             run: what was retrieved, with texts; the first k of each query are graded.
             workers: how many queries are graded at once.
-
-        Raises:
-            InvalidInput: there is no such number of workers.
         """
         check_integer("workers", workers)
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
-
         refusal = Refusal()
 
         async def attempt(query_id: str) -> None:

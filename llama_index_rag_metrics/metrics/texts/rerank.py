@@ -86,20 +86,19 @@ class RerankRelevancy(TextMetric):
             for position, text in enumerate(texts)
         ]
         scores: dict[str, float] = {}
+        absent = {node.node.node_id for node in nodes}
         for node in reranker.postprocess_nodes(nodes, query_str=query):
             node_id = node.node.node_id
-            if node_id in scores or not node_id.isdecimal() or int(node_id) >= len(texts):
-                reason = "the reranker gave a node twice, or another one"
+            if node_id not in absent or node.score is None or not math.isfinite(node.score):
+                reason = f"each node must have one score, but node {node_id} has score {node.score}"
                 raise ScorerFailed(self.metric_name, reason)
-            if node.score is None or not math.isfinite(node.score):
-                reason = f"score {node.score}, but the reranker must give each node a score"
-                raise ScorerFailed(self.metric_name, reason)
+            absent.remove(node_id)
             scores[node_id] = float(node.score)
         return [scores.get(str(position), 0.0) for position in range(len(texts))]
 
     @property
     def _model(self) -> str:
-        names: list[Any] = [self.label]
-        names += [getattr(self.reranker, field, None) for field in ("model", "model_name")]
-        names.append(type(self.reranker).__name__)
-        return next(str(name) for name in names if name and isinstance(name, str))
+        names = [self.label]
+        names += [getattr(self.reranker, field, "") for field in ("model", "model_name")]
+        known = [name for name in names if name and isinstance(name, str)]
+        return [*known, type(self.reranker).__name__][0]

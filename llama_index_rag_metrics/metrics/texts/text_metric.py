@@ -6,7 +6,7 @@ import math
 import statistics
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
@@ -62,8 +62,7 @@ class Usage:
         if self == Usage():
             return {}
         always = ("requests", "fresh", "cached")
-        counts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in counts.items() if value or name in always}
+        return {name: count for name, count in asdict(self).items() if count or name in always}
 
 
 def service(description: str, default: Any = None, **limits: Any) -> Any:
@@ -77,12 +76,17 @@ class HasCorpus(Protocol):
     @property
     def corpus(self) -> Mapping[str, str]: ...
 
-    def indexed_text(self, document_id: str) -> str:
-        """The title and the text of a document."""
+    def indexed_text(self, document_id: str) -> str: ...
 
 
 class TextMetric(NamedMetric):
     """A metric of the retrieved texts themselves; it needs no labels.
+
+    A subclass has a `name` and one asynchronous method, `ascore`, that gives each text a score.
+
+    Args:
+        k: only the first k retrieved texts count; None takes all.
+        agg: "max", "mean" or "median" of the scores of the retrieved texts.
 
     Attributes:
         scores_nothing: whether nothing retrieved scores 0. Otherwise it has no value: `compute`
@@ -105,12 +109,7 @@ class TextMetric(NamedMetric):
 
     @abstractmethod
     async def ascore(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """The score of each text for the query.
-
-        Args:
-            query: the query, not blank.
-            texts: at least one text; distinct, none blank.
-        """
+        """The score of each text for the query; of at least one text, distinct, none blank."""
 
     @property
     def cutoff(self) -> int | None:
@@ -135,9 +134,9 @@ class TextMetric(NamedMetric):
         usage, self._usage = self._usage, Usage()
         return None if usage == Usage() else usage
 
-    def spend(self, model: str = "", **counts: float) -> None:
+    def spend(self, model: str = "", **counts: Any) -> None:
         """Count what is asked for: requests, fresh and cached texts, units, tokens."""
-        self._usage += Usage(model, **counts)  # type: ignore[arg-type]
+        self._usage += Usage(model, **counts)
 
     async def acompute(
         self,
@@ -155,7 +154,7 @@ class TextMetric(NamedMetric):
 
         Args:
             query: the query.
-            expected_ids: not used.
+            expected_ids: not used, nor are retrieved_ids and expected_texts.
             retrieved_ids: not used.
             expected_texts: not used.
             retrieved_texts: what was retrieved, best first.
@@ -166,8 +165,7 @@ class TextMetric(NamedMetric):
             requests sent, texts fresh and cached, units billed, tokens that an LLM read and wrote.
 
         Raises:
-            InvalidInput: retrieved_texts is None. An empty list is fine; see `scores_nothing`.
-            InvalidInput: an argument can't be used; raised before anything is sent.
+            InvalidInput: retrieved_texts is None, or an argument can't be used.
             ScorerFailed: a service or a model gave no scores.
         """
         if kwargs:
@@ -214,10 +212,9 @@ class TextMetric(NamedMetric):
         """The texts that count."""
         if aggregation not in _AGGREGATIONS:
             raise InvalidInput("agg", aggregation, "'max', 'mean' or 'median'")
-        if texts is None:
-            raise InvalidInput("retrieved_texts", None, "texts, [] where nothing was retrieved")
-        if not has_order(texts):
-            raise InvalidInput("retrieved_texts", texts, "a list of texts")
+        if texts is None or not has_order(texts):
+            expected = "a list of texts, [] where nothing was retrieved"
+            raise InvalidInput("retrieved_texts", texts, expected)
         counting = list(texts)[: self.k]
         for text in counting:
             if not isinstance(text, str):

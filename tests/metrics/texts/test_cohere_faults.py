@@ -43,7 +43,7 @@ LASTING = {
     "429": (Fault(429), "status 429: You are using a Trial key"),
     "500": (Fault(500), "status 500: internal server error"),
     "503": (Fault(503), "status 503: service unavailable"),
-    "slow": (Fault(seconds=0.6), "no answer within 0.4 s"),
+    "slow": (Fault(seconds=2.5), "no answer within 2 s"),
     "closed mid-answer": (Fault(cut=True), "RemoteProtocolError: "),
     "non-JSON 200": (Fault(200, "<html>proxy</html>"), "<html>proxy"),
     "too few": (Fault(change=lambda good: {**good, "results": good["results"][:2]}), NO_SCORES),
@@ -90,7 +90,7 @@ class TestFaults:
         )
         dataset = RetrievalDataset(queries)
         cache = tmp_path / "cache.sqlite"
-        scorer = of(server, timeout=0.4)
+        scorer = of(server, timeout=2)
         results = evaluate(retriever, dataset, [scorer], workers=3, cache=cache)
         scores = results.scores
         # one of three words, of the best text
