@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.moving import MovedLabels, move_labels
     from llama_index_rag_metrics.labels.pooling import Pool, pool
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
-    from llama_index_rag_metrics.labels.review.reviewers import agreement
-    from llama_index_rag_metrics.labels.review.reviews import read_judgements, write_review_page
+    from llama_index_rag_metrics.labels.review.judgements import agreement, read_judgements
+    from llama_index_rag_metrics.labels.review.page import write_review_page
     from llama_index_rag_metrics.runtime.cache import Cache
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
@@ -148,8 +148,8 @@ _LAZY = {
     "labels.moving": ("MovedLabels", "move_labels"),
     "labels.pooling": ("Pool", "pool"),
     "labels.question_generation": ("generate_question_context_pairs",),
-    "labels.review.reviews": ("read_judgements", "write_review_page"),
-    "labels.review.reviewers": ("agreement",),
+    "labels.review.judgements": ("agreement", "read_judgements"),
+    "labels.review.page": ("write_review_page",),
     "runtime.cache": ("Cache",),
     "scores": ("Scores",),
     "scores.scoring.score_rankings": ("score_rankings",),

@@ -119,14 +119,14 @@ def run_review(
     keyboard, and export as OUTPUT. If that exists, the page shows what is in it.
     """
     from llama_index_rag_metrics import write_review_page
-    from llama_index_rag_metrics.labels.review.reviews import ReviewPool
+    from llama_index_rag_metrics.labels.review.page import extent, read_pool
 
     target = output.with_suffix(".html") if page is None else page
     if target.resolve() == output.resolve():
         raise InvalidInput("--page", str(target), "another file than that of --output")
     judgements = output if output.exists() else None
     write_review_page(pool, target, judgements=judgements, output=output.name, rubric=rubric)
-    tell(f"{target}: {ReviewPool.of(pool).extent} to judge. Open it in a browser.")
+    tell(f"{target}: {extent(read_pool(pool))} to judge. Open it in a browser.")
     tell(f"Save the page's export as {output}.")
 
 

@@ -103,7 +103,7 @@ REFUSED = [
     ("labels check d.json nowhere", "nowhere"),
     ("labels pool a.run empty.jsonl -o p.jsonl", "at least one ranking, got 'empty.jsonl'."),
     ("labels review none.jsonl -o j.jsonl", "none.jsonl"),
-    ("labels review bad.jsonl -o j.jsonl", "bad.jsonl, line 1: expected a field"),
+    ("labels review bad.jsonl -o j.jsonl", "bad.jsonl, line 1: expected a record"),
     ("labels review empty.jsonl -o j.jsonl", "at least one passage"),
     ("labels review pool.jsonl -o j.jsonl --rubric empty", "a line for each grade"),
     ("labels agree pool.jsonl none.jsonl", "none.jsonl"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from llama_index_rag_metrics import agreement
-from llama_index_rag_metrics.labels.review.reviewers import Agreement
+from llama_index_rag_metrics.labels.review.judgements import Agreement
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 

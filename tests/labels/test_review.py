@@ -17,12 +17,13 @@ from llama_index_rag_metrics import (
     read_judgements,
     write_review_page,
 )
-from llama_index_rag_metrics.labels.review.reviews import (
-    RELEVANCE,
-    ItemKey,
-    Judgement,
-    ReviewPool,
+from llama_index_rag_metrics.labels.review.judgements import Judgement
+from llama_index_rag_metrics.labels.review.page import (
+    digest,
+    read_pool,
     read_rubric,
+    relevance_scale,
+    shuffled,
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
@@ -40,10 +41,10 @@ class TestPool:
         pooled = pool(runs, {"q": {"x": 1}}, dataset=dataset)
         pooled.to_jsonl(tmp_path / "pool.jsonl")
 
-        read = ReviewPool.of(pooled)
+        read = read_pool(pooled)
 
-        assert read == ReviewPool.of(tmp_path / "pool.jsonl")
-        assert {(item.key, item.query, item.text) for item in read.items} == {
+        assert read == read_pool(tmp_path / "pool.jsonl")
+        assert {((item.query_id, item.doc_id), item.query, item.text) for item in read} == {
             (("q", "y"), "Who?", "Two."),
             (("q", "z"), "Who?", "Three."),
         }
@@ -52,55 +53,55 @@ class TestPool:
         lines = [
             {**ITEM, "query_id": f"q{n % 3}", "doc_id": f"d{n}", "text": str(n)} for n in range(30)
         ]
-        read = ReviewPool.of(write(tmp_path / "pool.jsonl", *lines))
-        turned = ReviewPool.of(write(tmp_path / "turned.jsonl", *lines[::-1]))
+        read = read_pool(write(tmp_path / "pool.jsonl", *lines))
+        turned = read_pool(write(tmp_path / "turned.jsonl", *lines[::-1]))
 
-        first = [item.key for item in read.shuffled(0)]
+        first = [(item.query_id, item.doc_id) for item in shuffled(read, 0)]
 
-        assert first == [item.key for item in turned.shuffled(0)]
-        assert first != [item.key for item in read.shuffled(1)]
-        assert sorted(first) == sorted(item.key for item in read.items)
-        questions = [key.query_id for key in first]
+        assert first == [(item.query_id, item.doc_id) for item in shuffled(turned, 0)]
+        assert first != [(item.query_id, item.doc_id) for item in shuffled(read, 1)]
+        assert sorted(first) == sorted((item.query_id, item.doc_id) for item in read)
+        questions = [query_id for query_id, _ in first]
         assert [questions[n] for n in (0, 10, 20)] == list(dict.fromkeys(questions))
-        assert read.digest == turned.digest
-        assert [int(str(key.doc_id)[1:]) for key in first[:10]] != sorted(
-            int(str(key.doc_id)[1:]) for key in first[:10]
+        assert digest(read) == digest(turned)
+        assert [int(doc_id[1:]) for _, doc_id in first[:10]] != sorted(
+            int(doc_id[1:]) for _, doc_id in first[:10]
         )
 
     @pytest.mark.parametrize("change", [{"text": "He."}, {"query": "What?"}, {"doc_id": "e"}])
     def test_what_makes_another_pool(self, tmp_path: Path, change: dict[str, str]) -> None:
-        pooled = ReviewPool.of(write(tmp_path / "one.jsonl", ITEM))
-        other = ReviewPool.of(write(tmp_path / "other.jsonl", {**ITEM, **change}))
-        assert pooled.digest != other.digest
+        pooled = read_pool(write(tmp_path / "one.jsonl", ITEM))
+        other = read_pool(write(tmp_path / "other.jsonl", {**ITEM, **change}))
+        assert digest(pooled) != digest(other)
 
     @pytest.mark.parametrize(
         ("lines", "reason"),
         [
-            ([[]], "line 1: expected a passage"),
+            ([[]], "line 1: expected a record with query_id, doc_id, query, text"),
             ([{"doc_id": "d"}], "query_id"),
-            ([{"query_id": "q", "text": ""}], "a field 'doc_id'"),
-            ([{**ITEM, "text": None}], "'text', a text"),
+            ([{"query_id": "q", "text": ""}], "required field `doc_id`"),
+            ([{**ITEM, "text": None}], r"got `null` - at `\$.text`"),
             ([ITEM, {**ITEM, "text": "other"}], "line 2: expected every passage"),
         ],
     )
     def test_bad_lines(self, tmp_path: Path, lines: list[Any], reason: str) -> None:
         with pytest.raises(FileFormatError, match=reason):
-            ReviewPool.of(write(tmp_path / "pool.jsonl", *lines))
+            read_pool(write(tmp_path / "pool.jsonl", *lines))
 
     def test_nothing_to_review(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="at least one passage"):
-            ReviewPool.of(write(tmp_path / "pool.jsonl"))
+            read_pool(write(tmp_path / "pool.jsonl"))
         with pytest.raises(InvalidInput, match="labels pool --dataset"):
-            ReviewPool.of(write(tmp_path / "pool.jsonl", {**ITEM, "text": ""}))
+            read_pool(write(tmp_path / "pool.jsonl", {**ITEM, "text": ""}))
         with pytest.raises(InvalidInput, match="a Pool, or a path"):
-            ReviewPool.of(7)  # type: ignore[arg-type]
+            read_pool(7)  # type: ignore[arg-type]
 
 
 class TestScales:
     def test_the_default_is_the_rubric_of_the_judge(self) -> None:
         from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
 
-        choices = RELEVANCE.choices
+        choices = relevance_scale().choices
         assert [choice.grade for choice in choices] == [3, 2, 1, 0]
         for choice in choices:
             said = choice.rubric.replace("question", "query")[1:]
@@ -169,7 +170,7 @@ class TestScales:
         items, page = write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html"
         with pytest.raises(InvalidInput, match=r"judgements: .*own rubric .*'relevance'"):
             write_review_page(items, page, judgements={"q": {"d": 2}}, rubric=rubric)
-        ungraded = [Judgement(ItemKey("q", "d"), None, note="later")]
+        ungraded = [Judgement("q", "d", None, note="later")]
         write_review_page(items, page, judgements=ungraded, rubric=rubric)
 
     @pytest.mark.parametrize("text", ["", "Grade it.", "3: The answer.", "1: Yes.\n1: Also yes.\n"])
@@ -189,8 +190,8 @@ class TestPage:
             write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", judgements=judged, title="<T>"
         )
         data = content(page)
-        assert data["judgements"] == [Judgement(ItemKey("q", "d"), 2).record()]
-        assert data["others"] == [Judgement(ItemKey("q9", "d"), 2).record()]
+        assert data["judgements"] == [Judgement("q", "d", 2).record()]
+        assert data["others"] == [Judgement("q9", "d", 2).record()]
         assert "<title>&lt;T&gt;</title>" in page.read_text()
 
     def test_it_asks_the_network_for_nothing(self, tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ import pytest
 from support.chromium import AA, CHROMIUM, OPTIONS, axe_violations
 
 from llama_index_rag_metrics import Relevance
-from llama_index_rag_metrics.labels.review.reviews import (
+from llama_index_rag_metrics.labels.review.judgements import (
     Judgement,
     read_judgements,
     read_reviews,
-    write_review_page,
 )
+from llama_index_rag_metrics.labels.review.page import write_review_page
 
 pytestmark = pytest.mark.browser
 

@@ -17,15 +17,15 @@ from llama_index_rag_metrics import (
     read_qrels,
     score_rankings,
 )
-from llama_index_rag_metrics.labels.review.reviews import ItemKey, Judgement, read_reviews
+from llama_index_rag_metrics.labels.review.judgements import Judgement, read_reviews
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 
 class TestReading:
     def test_there_and_back(self, tmp_path: Path) -> None:
         judgements = [
-            Judgement(ItemKey("q", "d"), 2.0, reviewer="anna", judged_at="2026-01-01T00:00:00Z"),
-            Judgement(ItemKey("q", "e"), None, skipped=True, note="illegible"),
+            Judgement("q", "d", 2.0, reviewer="anna", judged_at="2026-01-01T00:00:00Z"),
+            Judgement("q", "e", None, skipped=True, note="illegible"),
         ]
         write(tmp_path / "j.jsonl", *(judgement.record() for judgement in judgements))
         assert read_reviews(tmp_path / "j.jsonl") == judgements
@@ -37,19 +37,16 @@ class TestReading:
     @pytest.mark.parametrize(
         ("lines", "reason"),
         [
-            ([7], "a judgement"),
-            ([ITEM], "line 1: expected a field 'grade'"),
-            ([{**JUDGED, "doc_id": "e"}, ITEM], "line 2: expected a field 'grade'"),
-            ([{**JUDGED, "grade": True}], "a grade, a finite number"),
-            ([{**JUDGED, "grade": []}], "a grade, a finite number"),
-            (
-                [JUDGED, {**JUDGED, "doc_id": "e", "grade": 7}],
-                "line 2: .* 3, 2, 1, 0; .*'scale'.*7",
-            ),
-            ([{**JUDGED, "grade": 1.5}], "a grade, one of 3, 2, 1, 0"),
-            ([{**JUDGED, "grade": "good"}], "a grade, a finite number"),
-            ([{**JUDGED, "reviewer": 7}], "reviewer, a text"),
-            ([{**JUDGED, "skipped": 1}], "skipped, true or false"),
+            ([7], "a record with query_id, doc_id, grade"),
+            ([ITEM], "line 1: .*required field `grade`"),
+            ([{**JUDGED, "doc_id": "e"}, ITEM], "line 2: .*required field `grade`"),
+            ([{**JUDGED, "grade": True}], r"got `bool` - at `\$.grade`"),
+            ([{**JUDGED, "grade": []}], r"got `array` - at `\$.grade`"),
+            ([JUDGED, {**JUDGED, "doc_id": "e", "grade": 7}], "line 2: .* 0 to 3; .*'scale'.*7"),
+            ([{**JUDGED, "grade": 1.5}], "a grade of 0 to 3"),
+            ([{**JUDGED, "grade": "good"}], r"got `str` - at `\$.grade`"),
+            ([{**JUDGED, "reviewer": 7}], r"got `int` - at `\$.reviewer`"),
+            ([{**JUDGED, "skipped": 1}], r"got `int` - at `\$.skipped`"),
             ([JUDGED, JUDGED], "line 2: expected every passage of a question once in a file"),
         ],
     )
@@ -63,10 +60,10 @@ class TestReading:
         assert [judgement.is_judged for judgement in said] == [False, False]
 
     def test_qrels_leave_out_what_was_skipped(self, tmp_path: Path) -> None:
-        skipped = Judgement(ItemKey("q", "e"), None, skipped=True, note="?")
-        noted = Judgement(ItemKey("q", "f"), None, note="later")
+        skipped = Judgement("q", "e", None, skipped=True, note="?")
+        noted = Judgement("q", "f", None, note="later")
         path = tmp_path / "j.jsonl"
-        judged = Judgement(ItemKey("q", "d"), 2.0)
+        judged = Judgement("q", "d", 2.0)
         write(path, *(judgement.record() for judgement in (judged, skipped, noted)))
         assert read_qrels(path) == {"q": Relevance({"d": 2})}
 
@@ -98,10 +95,10 @@ class TestBringingTogether:
         assert read_judgements({"q": {"d": -1}}, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}
 
     def test_skipped_items_leave_the_decision_to_others(self) -> None:
-        skipped = [Judgement(ItemKey("q", "d"), None, skipped=True)]
+        skipped = [Judgement("q", "d", None, skipped=True)]
         assert read_judgements(skipped, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}
         # also where somebody edited the file, and left a grade
-        edited = [Judgement(ItemKey("q", "d"), 3.0, skipped=True)]
+        edited = [Judgement("q", "d", 3.0, skipped=True)]
         assert read_judgements(edited, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}
 
 
@@ -133,8 +130,8 @@ class TestReviewers:
         assert decided["q"].grades == {"d": 2, "e": 2}
 
     def test_a_report_in_every_form(self, tmp_path: Path) -> None:
-        ours = [Judgement(ItemKey("q", "d"), 3.0, reviewer="anna", note="as *stated*")]
-        theirs = [Judgement(ItemKey("q", "d"), 1.0, reviewer="ben")]
+        ours = [Judgement("q", "d", 3.0, reviewer="anna", note="as *stated*")]
+        theirs = [Judgement("q", "d", 1.0, reviewer="ben")]
         agreed = agreement(ours, theirs)
 
         assert "d: 3 (as *stated*) and 1" in str(agreed)
@@ -145,7 +142,7 @@ class TestReviewers:
         assert (row["doc_id"], row["first"], row["second"]) == ("d", 3, 1)
 
     def test_grades_by_another_rubric_are_refused(self) -> None:
-        other = [Judgement(ItemKey("q", "a"), 1.0, "own rubric")]
+        other = [Judgement("q", "a", 1.0, "own rubric")]
         with pytest.raises(InvalidInput, match="grades by 'relevance'"):
             agreement({"q": {"a": 1}}, other)
         with pytest.raises(InvalidInput, match="human"):
