@@ -9,13 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed
@@ -35,10 +34,7 @@ if TYPE_CHECKING:
     from llama_index.core.llms import LLM
     from llama_index.core.prompts import BasePromptTemplate
 
-
 logger = logging.getLogger(__name__)
-
-OnFailure: TypeAlias = Literal["skip", "fail"]
 
 DEFAULT_PROMPT = """\
 Here is a passage of a document:
@@ -55,6 +51,22 @@ else.
 """
 
 _FIRST_PAUSE = 0.25  # seconds before the second attempt on a node, doubled for each further one
+_NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
+_SENTENCE_BEFORE = re.compile(
+    r"[^\W\d_]{5}[.!]\s|[。！]"
+)  # as of "I'm sorry, I can't. Another one?"
+_MARKS = ("?", "？")
+_NOTES = {
+    "fewer": "{fewer} of {asked} nodes gave fewer than {wanted} questions",
+    "refused": "{refused:,} lines weren't questions: {lines}",
+    "empty": "{empty:,} of {nodes:,} nodes have no text, so nothing was asked about them",
+    "failed": "{failed:,} of {asked:,} nodes failed: {failures}",
+}
+_NO_TEXT = "none of the nodes has any text. Pass nodes with text."
+_NO_QUESTION = (
+    "no line of the answers for {n} nodes ends in a question mark: {lines}. Ask for that in "
+    "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+)
 
 
 async def agenerate_question_context_pairs(
@@ -64,7 +76,6 @@ async def agenerate_question_context_pairs(
     num_questions_per_chunk: int = 2,
     retry_limit: int = 3,
     *,
-    on_failure: OnFailure = "skip",
     workers: int = WORKERS,
     show_progress: bool = False,
     cache: Cache | str | os.PathLike[str] | None = None,
@@ -81,9 +92,7 @@ async def agenerate_question_context_pairs(
         qa_generate_prompt_tmpl: the prompt, with {context_str} and {num_questions_per_chunk}.
         num_questions_per_chunk: how many questions to ask for, and to keep at most, for each node.
         retry_limit: how often a node is tried. The LLM's service says when (Retry-After), unless
-            that is over a minute.
-        on_failure: "skip" leaves a node out on which the LLM keeps failing, and names it in the
-            dataset's notes; "fail" ends the run.
+            that is over a minute. A node on which the LLM keeps failing is left out.
         workers: how many nodes are asked about at once.
         show_progress: show a progress bar on standard error.
         cache: a file that keeps every answer, or a `Cache`. A second call with it asks only what
@@ -97,7 +106,7 @@ async def agenerate_question_context_pairs(
     Raises:
         InvalidInput: an argument can't be used.
         ScorerFailed: the answers hold no question at all.
-        ScorerFailed: a node failed and `on_failure` is "fail", or every node did.
+        ScorerFailed: every node failed.
 
     Examples:
         >>> from llama_index.core.llms import CompletionResponse, MockLLM
@@ -115,62 +124,48 @@ async def agenerate_question_context_pairs(
     check_integer("num_questions_per_chunk", num_questions_per_chunk)
     check_integer("retry_limit", retry_limit)
     check_integer("workers", workers)
-    if on_failure not in ("skip", "fail"):
-        raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")
     if llm is None:
         llm = model_of_settings("llm", "generate_question_context_pairs")
     corpus = _corpus(nodes)
-    fill = partial(_prompt, qa_generate_prompt_tmpl, num_questions_per_chunk)
-    prompts = {node_id: fill(text) for node_id, text in corpus.items() if text.strip()}
-    answers, failures = await _ask(
-        llm, prompts, Cache.of(cache), retry_limit, on_failure, workers, show_progress
-    )
-    return _dataset(corpus, len(prompts), answers, failures, num_questions_per_chunk)
-
-
-generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
-
-
-async def _ask(
-    llm: LLM,
-    prompts: Mapping[str, str],
-    cache: Cache,
-    most_attempts: int,
-    on_failure: OnFailure,
-    workers: int,
-    show_progress: bool,
-) -> tuple[dict[str, str], dict[str, str]]:
+    prompts = {}
+    for node_id, text in corpus.items():
+        if text.strip():
+            prompts[node_id] = _prompt(qa_generate_prompt_tmpl, num_questions_per_chunk, text)
     answers: dict[str, str] = {}
     failures: dict[str, str] = {}
-    model = f"{llm.class_name()} {llm.metadata.model_name}"
-    n, refusal = len(prompts), Refusal()
+    kept, refusal, model = (
+        Cache.of(cache),
+        Refusal(),
+        f"{llm.class_name()} {llm.metadata.model_name}",
+    )
     refused = (UNAUTHORIZED, FORBIDDEN)
-    retried = attempts(most_attempts, _FIRST_PAUSE, lambda error: http_status(error) not in refused)
+    retried = attempts(retry_limit, _FIRST_PAUSE, lambda error: http_status(error) not in refused)
     register_secrets_of(llm)
-    shown = progress("generating questions", n, 0, show_progress)
-    with shown as advance:
+    with progress("generating questions", len(prompts), 0, show_progress) as advance:
 
         async def attempt(node_id: str) -> None:
             complete = partial(_complete, llm, prompts[node_id])
 
-            async def asked(_: list[int]) -> list[str]:
+            async def ask(_: list[int]) -> list[str]:
                 return [await retried(refusal.ask, complete)]
 
-            key = cache_key("questions", model, text=prompts[node_id])
             try:
-                fetched = await cache.fetch([key], asked)
+                key = cache_key("questions", model, text=prompts[node_id])
+                answers[node_id] = (await kept.fetch([key], ask)).values[0]
             except Exception as error:  # noqa: BLE001 - recorded by node
                 failures[node_id] = describe_error(error)
-                if on_failure == "fail":
-                    raise _failed(failures, 1) from None  # its cause may show a key
-            else:
-                answers[node_id] = fetched.values[0]
             advance(failed=node_id in failures)
 
-        await each(list(prompts), attempt, min(workers, n))
+        await each(list(prompts), attempt, min(workers, len(prompts)))
     if failures and not answers:
-        raise _failed(failures, n)
-    return {node_id: answers[node_id] for node_id in prompts if node_id in answers}, failures
+        node_id, error = next(iter(failures.items()))
+        reason = f"all {len(failures)} nodes failed; the first is {node_id!r}: {error}"
+        raise ScorerFailed("generating questions failed", reason)
+    in_order = {node_id: answers[node_id] for node_id in prompts if node_id in answers}
+    return _dataset(corpus, in_order, failures, num_questions_per_chunk)
+
+
+generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 
 async def _complete(llm: LLM, prompt: str) -> str:
@@ -183,18 +178,8 @@ async def _complete(llm: LLM, prompt: str) -> str:
     return (await in_thread(llm.complete, prompt)).text
 
 
-def _failed(failures: Mapping[str, str], n_asked: int) -> ScorerFailed:
-    node_id, error = next(iter(failures.items()))
-    reason = f"{len(failures)} of {n_asked} nodes failed; the first is {node_id!r}: {error}"
-    return ScorerFailed("generating questions failed", reason)
-
-
-_NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
-_MARKS = ("?", "？")
-
-
 def parse(answer: str) -> tuple[list[str], list[str]]:
-    """The lines that end in a question mark, each once and without a number; and the others.
+    """The lines that are a question, each once and without a number; and the others.
 
     >>> parse("Two questions:\\n1. What is it?\\n- **Why?**")
     (['What is it?', 'Why?'], ['Two questions:'])
@@ -205,7 +190,7 @@ def parse(answer: str) -> tuple[list[str], list[str]]:
         bare = _NUMBER.sub("", line).rstrip(" \t*_")
         if not any(map(str.isalpha, line)):
             continue
-        if bare.endswith(_MARKS):
+        if bare.endswith(_MARKS) and not _SENTENCE_BEFORE.search(bare):
             questions.setdefault(_normal_form(bare), bare)
         else:
             refused.append(line.strip())
@@ -218,51 +203,44 @@ def _normal_form(question: str) -> str:
 
 
 def _dataset(
-    corpus: Mapping[str, str],
-    n: int,
-    answers: Mapping[str, str],
-    failures: Mapping[str, str],
-    asked_for: int,
+    corpus: Mapping[str, str], answers: Mapping[str, str], failures: Mapping[str, str], wanted: int
 ) -> RetrievalDataset:
     queries: dict[str, str] = {}
-    relevant: list[tuple[str, str]] = []
+    labels: dict[str, list[str]] = {}
     id_of: dict[str, str] = {}
-    parsed = {node_id: parse(answer) for node_id, answer in answers.items()}
-    fewer = [node_id for node_id, (questions, _) in parsed.items() if len(questions) < asked_for]
-    refused = [f"{node_id!r}: {line!r}" for node_id in fewer for line in parsed[node_id][1]]
-    for node_id, (questions, _) in parsed.items():
-        for question in questions[:asked_for]:
+    refused: list[str] = []
+    n_fewer = 0
+    for node_id, answer in answers.items():
+        questions, others = parse(answer)
+        if len(questions) < wanted:
+            n_fewer += 1
+            refused += [f"{node_id!r}: {line!r}" for line in others]
+        for question in questions[:wanted]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(_normal_form(question), new_id)
             queries.setdefault(query_id, question)
-            relevant.append((query_id, node_id))
+            labels.setdefault(query_id, []).append(node_id)
     for line in refused:
         logger.info("generate_question_context_pairs: not a question, from node %s", line)
+    n_asked = len(answers) + len(failures)
     if not queries:
-        raise _no_questions(n, refused)
-    empty, all_nodes = len(corpus) - n, f"{len(corpus):,} nodes"
-    failed = [f"{node_id!r} ({error})" for node_id, error in failures.items()]
-    sentences = {
-        f"{len(fewer)} of {n} nodes gave fewer than {asked_for} questions": fewer,
-        f"{len(refused):,} lines weren't questions: {join_first(refused)}": refused,
-        f"{empty:,} of {all_nodes} have no text, so nothing was asked about them": empty,
-        f"{len(failed):,} of {n:,} nodes failed: {', '.join(failed[:5])}": failed,
+        lines = join_first(refused) or "they are empty"
+        reason = _NO_QUESTION.format(n=n_asked, lines=lines) if n_asked else _NO_TEXT
+        raise ScorerFailed("generate_question_context_pairs", reason)
+    counts = {
+        "fewer": n_fewer,
+        "refused": len(refused),
+        "empty": len(corpus) - n_asked,
+        "failed": len(failures),
     }
-    notes = [sentence for sentence, is_true in sentences.items() if is_true]
-    for note in notes:
-        logger.warning("generate_question_context_pairs: %s", note)
-    return RetrievalDataset(queries, grouped(relevant), corpus, notes=notes)
-
-
-def _no_questions(n: int, refused: Sequence[str]) -> ScorerFailed:
-    reason = "none of the nodes has any text. Pass nodes with text."
-    if n:
-        answers = join_first(refused) or "they are empty"
-        reason = (
-            f"no line of the answers for {n} nodes ends in a question mark: {answers}. Ask for "
-            "that in qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
-        )
-    return ScorerFailed("generate_question_context_pairs", reason)
+    failed = join_first([f"{node_id!r} ({error})" for node_id, error in failures.items()])
+    words = {"asked": n_asked, "nodes": len(corpus), "wanted": wanted, "lines": join_first(refused)}
+    notes = []
+    for name, count in counts.items():
+        if count:
+            notes.append(_NOTES[name].format(**counts, **words, failures=failed))
+            logger.warning("generate_question_context_pairs: %s", notes[-1])
+    return RetrievalDataset(queries, labels, corpus, notes=notes)
 
 
 def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import asyncio
 import traceback
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from llama_index.core.schema import TextNode
@@ -71,14 +71,11 @@ def test_a_judge_asks_no_more_than_it_has_workers(refused: tuple[Any, OpenAIServ
     assert len(judge.grade(QUERIES, RUN)) == 12
 
 
-@pytest.mark.parametrize("on_failure", ["skip", "fail"])
-def test_questions_are_asked_for_once(
-    refused: tuple[Any, OpenAIServer], on_failure: Literal["skip", "fail"]
-) -> None:
+def test_questions_are_asked_for_once(refused: tuple[Any, OpenAIServer]) -> None:
     llm, server = refused
     nodes = [TextNode(id_=str(n), text=f"text {n}") for n in range(6)]
     with pytest.raises(ScorerFailed) as caught:
-        generate_question_context_pairs(nodes, llm, on_failure=on_failure, workers=1)
+        generate_question_context_pairs(nodes, llm, workers=1)
     assert len(server.requests) == 1
     assert KEY not in "".join(traceback.format_exception(caught.value))
 

@@ -106,23 +106,11 @@ def test_a_node_is_tried_again() -> None:
     assert len(attempts) == 3
 
 
-def test_failure_can_end_the_run() -> None:
-    def answer(prompt: str) -> str:
-        if prompt.endswith("text 1"):
-            raise RuntimeError("no quota")
-        return two(prompt)
-
-    with pytest.raises(ScorerFailed, match="the first is 'n1': RuntimeError: no quota"):
-        generate_question_context_pairs(
-            nodes(3), ScriptedLLM(answer), PROMPT, on_failure="fail", workers=1
-        )
-
-
 def test_when_every_node_fails_there_is_no_dataset() -> None:
     def answer(_: str) -> str:
         raise RuntimeError("bad key")
 
-    with pytest.raises(ScorerFailed, match="3 of 3 nodes failed; the first is 'n0'"):
+    with pytest.raises(ScorerFailed, match="all 3 nodes failed; the first is 'n0'"):
         generate_question_context_pairs(nodes(3), ScriptedLLM(answer), retry_limit=1, workers=1)
 
 
@@ -253,7 +241,6 @@ def test_what_is_refused_is_listed(caplog: pytest.LogCaptureFixture) -> None:
         ({"num_questions_per_chunk": 0}, "num_questions_per_chunk: expected a whole number"),
         ({"workers": 0}, "workers: expected a whole number of at least 1, got 0"),
         ({"retry_limit": 1.5}, "retry_limit: expected a whole number"),
-        ({"on_failure": "stop"}, "on_failure: expected 'skip' or 'fail', got 'stop'"),
         ({"qa_generate_prompt_tmpl": "Ask!"}, "a prompt with {context_str} in it"),
         ({"qa_generate_prompt_tmpl": 'As {"json"}: {context_str}'}, "a prompt with no braces but"),
     ],
@@ -288,6 +275,9 @@ def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str])
         ),
         ("What is A?\nwhat  is a ?", ["What is A?"]),
         ("?\nExplain the following:\nI'm sorry.", []),
+        ("I'm sorry, I can't help with that passage. Do you have another one?", []),
+        ("抱歉，我不能回答。您還有別的問題嗎？", []),
+        ("What did Prof. Orr say to Dr. Li?", ["What did Prof. Orr say to Dr. Li?"]),
     ],
 )
 def test_lines_that_end_in_a_question_mark(answer: str, questions: list[str]) -> None:
