@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.pooling import Pool, pool
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
     from llama_index_rag_metrics.labels.review.judgements import agreement, read_judgements
-    from llama_index_rag_metrics.labels.review.page import write_review_page
+    from llama_index_rag_metrics.labels.review.review_page import write_review_page
     from llama_index_rag_metrics.runtime.cache import Cache
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
@@ -149,7 +149,7 @@ _LAZY = {
     "labels.pooling": ("Pool", "pool"),
     "labels.question_generation": ("generate_question_context_pairs",),
     "labels.review.judgements": ("agreement", "read_judgements"),
-    "labels.review.page": ("write_review_page",),
+    "labels.review.review_page": ("write_review_page",),
     "runtime.cache": ("Cache",),
     "scores": ("Scores",),
     "scores.scoring.score_rankings": ("score_rankings",),

@@ -119,7 +119,7 @@ def run_review(
     keyboard, and export as OUTPUT. If that exists, the page shows what is in it.
     """
     from llama_index_rag_metrics import write_review_page
-    from llama_index_rag_metrics.labels.review.page import extent, read_pool
+    from llama_index_rag_metrics.labels.review.review_page import extent, read_pool
 
     target = output.with_suffix(".html") if page is None else page
     if target.resolve() == output.resolve():

@@ -18,7 +18,7 @@ from llama_index_rag_metrics import (
     write_review_page,
 )
 from llama_index_rag_metrics.labels.review.judgements import Judgement
-from llama_index_rag_metrics.labels.review.page import (
+from llama_index_rag_metrics.labels.review.review_page import (
     digest,
     read_pool,
     read_rubric,

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.labels.review.judgements import (
     read_judgements,
     read_reviews,
 )
-from llama_index_rag_metrics.labels.review.page import write_review_page
+from llama_index_rag_metrics.labels.review.review_page import write_review_page
 
 pytestmark = pytest.mark.browser
 
