@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.review_page import write_review_page
     from llama_index_rag_metrics.runtime.cache import Cache
     from llama_index_rag_metrics.scores import Scores
-    from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
-    from llama_index_rag_metrics.scores.scoring.score_tables import score_schema, score_table
+    from llama_index_rag_metrics.scores.score_rankings import score_rankings
+    from llama_index_rag_metrics.scores.score_tables import score_schema, score_table
 
 __version__ = "0.1.0"
 
@@ -152,8 +152,8 @@ _LAZY = {
     "labels.review.review_page": ("write_review_page",),
     "runtime.cache": ("Cache",),
     "scores": ("Scores",),
-    "scores.scoring.score_rankings": ("score_rankings",),
-    "scores.scoring.score_tables": ("score_schema", "score_table"),
+    "scores.score_rankings": ("score_rankings",),
+    "scores.score_tables": ("score_schema", "score_table"),
 }
 """Modules that cost time to import, and the names that are taken from there when first used."""
 

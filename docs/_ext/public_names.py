@@ -23,7 +23,7 @@ TITLES = {
     "files.retrieval_dataset": "Datasets",
     "labels.question_generation": "Generated questions",
     "rankings": "Relevance and runs",
-    "scores.scoring": "Stored rankings",
+    "scores": "Stored rankings",
     "files": "Reading and writing files",
     "scores": "Scores",
     "labels": "Labels: checked, moved, pooled, reviewed",

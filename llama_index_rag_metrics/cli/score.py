@@ -142,7 +142,7 @@ class StoredFiles:
     def labels_for(self, path: Path, run: Run) -> Mapping[str, Relevance]:
         """The labels of a run, of which at least one belongs to a question of it."""
         from llama_index_rag_metrics.files.trace_spans import is_trace_file
-        from llama_index_rag_metrics.scores.scoring.batches import no_common_query
+        from llama_index_rag_metrics.scores.batches import no_common_query
 
         relevance = self.relevance
         if relevance is None:
@@ -175,7 +175,7 @@ class StoredFiles:
 
 def _above(run: Run, min_score: float | None) -> tuple[Run, list[str]]:
     """The passages of at least a score, and a note of how many are left out."""
-    from llama_index_rag_metrics.scores.scoring.notes import Cut
+    from llama_index_rag_metrics.scores.notes import Cut
 
     if min_score is None:
         return run, []
@@ -185,7 +185,7 @@ def _above(run: Run, min_score: float | None) -> tuple[Run, list[str]]:
 
 
 def _scores(labels: Any, run: Run, metrics: Any, metadata: Any, tokenizer: Any) -> Scores:
-    from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
+    from llama_index_rag_metrics.scores.score_rankings import score_rankings
 
     return score_rankings(labels, run, metrics, metadata=metadata, tokenizer=tokenizer)
 

@@ -104,7 +104,7 @@ def _scored(
     matcher: str | None,
 ) -> System:
     """The system with the score of one question, by ids or as the matcher recognises passages."""
-    from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
+    from llama_index_rag_metrics.scores.score_rankings import score_rankings
     from llama_index_rag_metrics.stories.label_view import with_retrieval
 
     is_stored = matcher is None and metric in system.scores

@@ -47,7 +47,7 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous, within
-from llama_index_rag_metrics.scores.scoring.batches import Failed, Metrics
+from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.first_line import first_lines, with_failures
 from llama_index_rag_metrics.stories.label_view import System

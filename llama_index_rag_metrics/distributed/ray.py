@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
-from llama_index_rag_metrics.scores.scoring.batches import Metrics
+from llama_index_rag_metrics.scores.batches import Metrics
 
 __all__ = ["aevaluate", "evaluate"]
 

@@ -30,7 +30,7 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
-from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
+from llama_index_rag_metrics.scores.score_rankings import score_with
 
 from .ask_all import NOT_ASKED, Refusals
 from .plan import Plan

@@ -44,7 +44,7 @@ from llama_index_rag_metrics.scores.label_fit import (
     fit_notes,
     text_match_note,
 )
-from llama_index_rag_metrics.scores.scoring.notes import Cut
+from llama_index_rag_metrics.scores.notes import Cut
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import Attempt, Journal, answers_to

@@ -28,7 +28,7 @@ from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, synchronous
-from llama_index_rag_metrics.scores.scoring.batches import Failed, Metrics
+from llama_index_rag_metrics.scores.batches import Failed, Metrics
 
 from .as_ask import Source, SourceLike, as_retriever, as_source, retrieval_depth
 from .ask_all import pipeline

@@ -22,7 +22,7 @@ from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores.scoring.batches import Failed, ScoringOptions
+from llama_index_rag_metrics.scores.batches import Failed, ScoringOptions
 
 from .question import Question
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
@@ -19,17 +19,44 @@ from llama_index_rag_metrics.rankings.matching.containment import likeness
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
-from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.numbers import counted, questions, score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
-from llama_index_rag_metrics.scores.scores import Scores
 
-SAMPLE = 200
+from .scores import Scores
+
+SAMPLE = 60
 """Spellings are compared in this many questions, by lot; if one of them differs, in all."""
 
 _MOST_SHOWN = 60  # characters of a text in a sentence
+_MISSING = (
+    "{absent:,} of {labels} {name} that {place} doesn't have, such as {label} of question "
+    "{question}: recall can be {recall} at most"
+)
+_REUSED = (
+    "{reused:,} of {retrieved} {have} another text in the dataset: {passage} is {text} where it was "
+    "retrieved, and {stored} in the dataset. Where ids were used again for other passages, scores "
+    "are wrong: match by text, or move the labels"
+)
+_UNLIKE = (
+    "{unlike:,} of {credited} {are} the text of a label; the lowest likeness is {lowest}: {text} "
+    "was retrieved for {label}"
+)
+_SPELLED = (
+    "{pairs:,} of {labels} {was} {where} under an id that is equal but for {but_for}: a label is "
+    "{label}, the id {other}. Ids compare exactly: write them alike on both sides"
+)
+_REWORDED = (
+    "{name} was asked other questions than {baseline}: {n:,} of {of} have another text under the "
+    "same id, such as {example}, {texts}."
+)
+_RELABELLED = (
+    "{name} was scored by other labels than {baseline}: {n:,} of {of} have other labels, such as "
+    "{example}."
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +73,9 @@ class Stock:
     ids: Collection[str] = frozenset()
     texts: Mapping[str, str] = field(default_factory=dict)
 
+    def text_of(self, passage: str | Span) -> str | None:
+        return None if isinstance(passage, Span) else self.texts.get(passage)
+
 
 NO_STOCK = Stock()
 
@@ -53,10 +83,14 @@ NO_STOCK = Stock()
 class Asked(NamedTuple):
     """What one question wants and got; `texts` are those of the ids, where they are known."""
 
-    query_id: str
-    labels: Sequence[str]
+    query_id: Any
+    given: RelevanceLike | None  # its labels, as they were given
     ids: Sequence[str]
     texts: Sequence[str] | None = None
+
+    @property
+    def labels(self) -> Sequence[str]:
+        return () if self.given is None else Relevance(self.given)
 
 
 class Pair(NamedTuple):
@@ -68,14 +102,18 @@ class Pair(NamedTuple):
 
 
 def fit_notes(
-    row_at: Callable[[int], Asked], n_questions: int, stock: Stock = NO_STOCK
+    asked_at: Callable[[int], Asked],
+    n_questions: int,
+    stock: Stock = NO_STOCK,
+    missed: Sequence[int] | None = None,
 ) -> list[str]:
     """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
 
     Args:
-        row_at: what the question at a position wants and got, by id.
+        asked_at: what the question at a position wants and got, by id.
         n_questions: how many questions there are.
         stock: the passages that can be retrieved.
+        missed: positions of the questions that miss a label; None where that isn't known.
 
     Examples:
         >>> rows = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
@@ -83,18 +121,14 @@ def fit_notes(
         1 of 2 labels was retrieved under an id that is equal but for case: a label is 'Kiln.md', \
 the id 'kiln.md'. Ids compare exactly: write them alike on both sides
     """
-    if stock == NO_STOCK and n_questions > SAMPLE:
-        sample = [row_at(row) for row in sample_of(n_questions)]
-        if not _pairs(sample, stock):
+    if not stock.ids and not stock.texts:
+        suspects = range(n_questions) if missed is None else missed
+        sample = Random(5).sample(suspects, min(SAMPLE, len(suspects)))
+        if not _pairs([asked_at(row) for row in sample], stock):
             return []
-    rows = [row_at(row) for row in range(n_questions)]
+    rows = [asked_at(row) for row in range(n_questions)]
     notes = [_missing_note(rows, stock), _spelling_note(rows, stock), reused_note(rows, stock)]
     return [note for note in notes if note]
-
-
-def sample_of(n_questions: int) -> list[int]:
-    """Return positions of some questions, always the same ones."""
-    return sorted(Random(5).sample(range(n_questions), min(SAMPLE, n_questions)))
 
 
 def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
@@ -103,22 +137,26 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
         return ""
     n_labels, absences, shares = 0, [], []
     for question in rows:
-        if not question.labels:
+        labels = question.labels
+        if not labels:
             continue
-        absent = [label for label in question.labels if label not in stock.ids]
+        absent = [label for label in labels if label not in stock.ids]
         if not set(absent).isdisjoint(question.ids):
             return ""  # the stock isn't all that can be retrieved
-        n_labels += len(question.labels)
+        n_labels += len(labels)
         absences += [(label, question.query_id) for label in absent]
-        shares.append(1 - len(absent) / len(question.labels))
+        shares.append(1 - len(absent) / len(labels))
     if not absences:
         return ""
     label, query_id = absences[0]
-    verb = "names a passage" if len(absences) == 1 else "name passages"
-    return (
-        f"{len(absences):,} of {counted(n_labels, 'label', 'labels')} {verb} that {stock.place} "
-        f"doesn't have, such as {shorten(label)} of question {shorten(query_id)}: recall can be "
-        f"{score(sum(shares) / len(shares), digits=2)} at most"
+    return _MISSING.format(
+        absent=len(absences),
+        labels=counted(n_labels, "label", "labels"),
+        name="names a passage" if len(absences) == 1 else "name passages",
+        place=stock.place,
+        label=shorten(label),
+        question=shorten(query_id),
+        recall=score(sum(shares) / len(shares), digits=2),
     )
 
 
@@ -148,13 +186,14 @@ def reused_note(rows: Sequence[Asked], stock: Stock) -> str:
     if not others:
         return ""
     item, text = next(iter(others.items()))
-    stock_part, retrieved_part = parted(stock.texts[item], text)
-    have = "has" if len(others) == 1 else "have"
-    return (
-        f"{len(others):,} of {counted(len(shared), 'retrieved id', 'retrieved ids')} {have} "
-        f"another text in the dataset: {shorten(item)} is {retrieved_part} where it was retrieved, "
-        f"and {stock_part} in the dataset. Where ids were used again for other passages, scores "
-        "are wrong: match by text, or move the labels"
+    stored, retrieved = parted(stock.texts[item], text)
+    return _REUSED.format(
+        reused=len(others),
+        retrieved=counted(len(shared), "retrieved id", "retrieved ids"),
+        have="has" if len(others) == 1 else "have",
+        passage=shorten(item),
+        text=retrieved,
+        stored=stored,
     )
 
 
@@ -178,11 +217,13 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
     shares = {(label, text): float(likeness([label], [text])[0, 0]) for label, text in unlike}
     lowest = min(shares, key=shares.__getitem__)
     label, text = parted(*lowest)
-    are = "isn't" if len(unlike) == 1 else "aren't"
-    return (
-        f"{len(unlike):,} of {counted(n_credited, 'credited passage', 'credited passages')} {are} "
-        f"the text of a label; the lowest likeness is {score(shares[lowest], digits=2)}: "
-        f"{text} was retrieved for {label}"
+    return _UNLIKE.format(
+        unlike=len(unlike),
+        credited=counted(n_credited, "credited passage", "credited passages"),
+        are="isn't" if len(unlike) == 1 else "aren't",
+        lowest=score(shares[lowest], digits=2),
+        text=text,
+        label=label,
     )
 
 
@@ -197,35 +238,25 @@ def check_comparable(systems: Mapping[str, Scores], baseline: str) -> None:
     for name, scores in systems.items():
         if name == baseline:
             continue
-        common = [query_id for query_id in scores.query_ids if query_id in theirs.labels]
         shared = [query_id for query_id in scores.queries if query_id in theirs.queries]
         reworded = [each for each in shared if scores.queries[each] != theirs.queries[each]]
-        relabelled = [each for each in common if not _labelled_alike(scores, theirs, each)]
+        common = [query_id for query_id in scores.query_ids if query_id in theirs.labels]
+        known = [query_id for query_id in common if query_id in scores.labels]
+        relabelled = [each for each in known if scores.labels[each] != theirs.labels[each]]
+        sentence = remedy = ""
+        fields = {"name": name, "baseline": baseline}
         if reworded:
-            example = reworded[0]
-            texts = f"{shorten(theirs.queries[example])} and {shorten(scores.queries[example])}"
-            raise InvalidInput(
-                "systems",
-                name,
-                sentence=f"{name} was asked other questions than {baseline}: "
-                f"{len(reworded):,} of {questions(len(shared))} have another text under the same "
-                f"id, such as {shorten(example)}, {texts}.",
-                remedy="Evaluate both on the same dataset.",
-            )
-        if relabelled:
-            raise InvalidInput(
-                "systems",
-                name,
-                sentence=f"{name} was scored by other labels than {baseline}: "
-                f"{len(relabelled):,} of {questions(len(common))} have other labels, such as "
-                f"{shorten(relabelled[0])}.",
-                remedy="Score both by the same labels.",
-            )
-
-
-def _labelled_alike(scores: Scores, theirs: Scores, query_id: str) -> bool:
-    labels = scores.labels.get(query_id)
-    return labels is None or labels == theirs.labels[query_id]
+            first = reworded[0]
+            texts = f"{shorten(theirs.queries[first])} and {shorten(scores.queries[first])}"
+            n, of = len(reworded), questions(len(shared))
+            sentence = _REWORDED.format(n=n, of=of, example=shorten(first), texts=texts, **fields)
+            remedy = "Evaluate both on the same dataset."
+        elif relabelled:
+            n, of = len(relabelled), questions(len(common))
+            sentence = _RELABELLED.format(n=n, of=of, example=shorten(relabelled[0]), **fields)
+            remedy = "Score both by the same labels."
+        if sentence:
+            raise InvalidInput("systems", name, sentence=sentence, remedy=remedy)
 
 
 def same_text(text: str, other: str) -> bool:
@@ -330,16 +361,17 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     label, other = seen_apart(example.label, example.other)
     if n_alike < len(pairs):
         but_for += " and the like"
-    verb = "was" if len(pairs) == 1 else "were"
-    where = "retrieved"
+    was, where = "was" if len(pairs) == 1 else "were", "retrieved"
     if not any(example.other in question.ids for question in rows):
-        verb = "is" if len(pairs) == 1 else "are"
-        where = f"in {stock.place}"
-    n_labels = sum(len(question.labels) for question in rows)
-    return (
-        f"{len(pairs):,} of {counted(n_labels, 'label', 'labels')} {verb} {where} under an id that "
-        f"is equal but for {but_for}: a label is {label}, the id {other}. Ids compare exactly: "
-        "write them alike on both sides"
+        was, where = "is" if len(pairs) == 1 else "are", f"in {stock.place}"
+    return _SPELLED.format(
+        pairs=len(pairs),
+        labels=counted(sum(len(question.labels) for question in rows), "label", "labels"),
+        was=was,
+        where=where,
+        but_for=but_for,
+        label=label,
+        other=other,
     )
 
 
@@ -360,8 +392,6 @@ def _spelled_otherwise(rows: Iterable[Asked], stock: Stock) -> list[Pair]:
     n_unmatched = 0
     in_stock: Mapping[str, str] | None = None
     for question in rows:
-        if not question.labels:
-            continue
         retrieved = set(question.ids)
         wanted = [label for label in question.labels if label not in retrieved]
         wanted = [label for label in wanted if type(label) is str and label not in stock.ids]

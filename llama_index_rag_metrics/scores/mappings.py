@@ -1,14 +1,12 @@
-"""The mappings that scores hold, by metric, lazy and frozen; and queries by their metadata."""
+"""Scores by names of metrics and by metadata; digests of rankings and labels."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
 from hashlib import sha256
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index_rag_metrics.metrics.metric_names import metric
@@ -95,38 +93,6 @@ class ByMetric(dict[str, Value]):
             return default
 
 
-class LazyMapping(Mapping[str, Value]):
-    """A mapping that can't be written into, each value worked out when it is asked for."""
-
-    def __init__(self, keys: Iterable[str], value_of: Callable[[str], Value]) -> None:
-        self._keys = dict.fromkeys(keys)
-        self._value_of = value_of
-
-    def select(self, keys: Collection[str]) -> LazyMapping[Value]:
-        """The values of some of the keys only."""
-        return LazyMapping(filter(keys.__contains__, self), self._value_of)
-
-    def __getitem__(self, key: str) -> Value:
-        if key not in self._keys:
-            raise KeyError(key)
-        return self._value_of(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-
-def lazy_digests(query_ids: Sequence[str], rankings: Sequence[Sequence[str]]) -> LazyMapping[str]:
-    """The digest of each query's ids, by which the gate detects an unchanged system.
-
-    Nothing is copied: the ids are those of a `Run`, which don't change.
-    """
-    ids = dict(zip(query_ids, rankings, strict=True))
-    return LazyMapping(ids, cache(lambda query_id: ranking_digest(ids[query_id])))
-
-
 def ranking_digest(ids: Sequence[str]) -> str:
     """A short digest of the ids in their order."""
     texts = list(map(str, ids))
@@ -139,11 +105,6 @@ def ranking_digest(ids: Sequence[str]) -> str:
     return sha256(encoded.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
 
 
-def label_digests(relevance: Mapping[str, RelevanceLike]) -> LazyMapping[str]:
-    """The digest of each query's labels: their grades, and their groups or facets."""
-    return LazyMapping(relevance, cache(lambda query_id: label_digest(relevance[query_id])))
-
-
 def label_digest(labels: RelevanceLike) -> str:
     """A short digest of a query's labels."""
     judged = Relevance(labels)
@@ -153,25 +114,6 @@ def label_digest(labels: RelevanceLike) -> str:
     return sha256(encoded.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
 
 
-def of_queries(wanted: Collection[str], by_query: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part of a mapping that is about some queries; a lazy one stays lazy."""
-    if isinstance(by_query, LazyMapping):
-        return by_query.select(wanted)
+def of_queries(wanted: Collection[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a mapping that is about some queries."""
     return {query_id: by_query[query_id] for query_id in by_query if query_id in wanted}
-
-
-def frozen(mapping: Mapping[str, Any], depth: int = 1) -> Mapping[str, Any]:
-    """A copy of so many levels that can't be written into; a lazy mapping stays lazy."""
-    if isinstance(mapping, LazyMapping):
-        return mapping
-    parts = dict(mapping)
-    if depth > 1:
-        parts = {key: frozen(part, depth - 1) for key, part in parts.items()}
-    return MappingProxyType(parts)
-
-
-def thawed(value: Any) -> Any:
-    """Nested mappings as dicts, for pickling."""
-    if isinstance(value, Mapping):
-        return {key: thawed(part) for key, part in value.items()}
-    return value

@@ -12,9 +12,9 @@ import numpy as np
 from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores.mappings import LazyMapping, ranking_digest
-from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
+
+from .scores import Scores
 
 Runs = Mapping[str, tuple[float, ...]]  # query id to its score in each run that has a value
 
@@ -53,8 +53,6 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
         queries=_all(parts, "queries"),
         metadata=_all(parts, "metadata"),
         notes=[*_notes_of_runs(parts), *_notes(parts, n_asked)],
-        rankings=_digests_of_all(parts),
-        labels=_all(parts, "labels"),
         usage=_usage(parts),
         repeats=parts,
     )
@@ -76,16 +74,6 @@ def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
         for key, value in pairs:
             known.setdefault(key, value)
     return known
-
-
-def _digests_of_all(parts: Sequence[Scores]) -> Mapping[str, str]:
-    """The digest of all rankings of each question."""
-    digests = [part.rankings for part in parts]
-
-    def digest(query_id: str) -> str:
-        return ranking_digest([each.get(query_id, "") for each in digests])
-
-    return LazyMapping(dict.fromkeys(query_id for each in digests for query_id in each), digest)
 
 
 def _usage(parts: Sequence[Scores]) -> dict[str, Usage]:
@@ -119,7 +107,7 @@ def _notes(parts: Sequence[Scores], n_asked: Mapping[str, int]) -> Iterator[str]
             f"{n_fewer:,} of {questions(len(n_asked))} {have} fewer than {len(parts)} runs, and "
             "the mean of those: a run that isn't there doesn't count as 0"
         )
-    digests = [dict(part.rankings) for part in parts]
+    digests = [part.rankings for part in parts]
     if digests[0] and all(each == digests[0] for each in digests):
         yield (
             f"all {len(parts)} runs returned the same: they show no spread. If that is a surprise, "

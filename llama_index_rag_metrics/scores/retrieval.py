@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.matching.matched import Matched
-from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
+
+from .mappings import label_digest, of_queries, ranking_digest
 
 # the text of a passage, by its id or its place in a document; None where it isn't known
 TextOf: TypeAlias = Callable[[str | Span], str | None]
@@ -24,23 +27,38 @@ class Retrieval:
 
     Attributes:
         run: what was retrieved, by the ids that came.
-        relevance: query id to its labels.
+        given: query id to its labels, as they were given.
         matched: metric to what its matcher made of the run, unless ids are compared.
         text_of: the text of a passage that wasn't retrieved.
         absent: ids of labels that name passages which can't be retrieved, as far as that is known.
     """
 
     run: Run
-    relevance: Mapping[str, Relevance] = field(default_factory=dict)
+    given: Mapping[str, RelevanceLike | None] = field(default_factory=dict)
     matched: Mapping[str, Matched] = field(default_factory=dict)
     text_of: TextOf | None = None
     absent: Collection[str] = frozenset()
 
+    @cached_property
+    def relevance(self) -> Mapping[str, Relevance]:
+        """Query id to its labels."""
+        given = self.given.items()
+        return {query_id: Relevance(labels) for query_id, labels in given if labels is not None}
+
+    def ranking_digests(self) -> dict[str, str]:
+        """Query id to the digest of its ranking, which may be empty; nothing without a run."""
+        if not self.run:
+            return {}
+        rankings = {query_id: ranking.ids for query_id, ranking in self.run.items()}
+        return {each: ranking_digest(rankings.get(each, ())) for each in {**self.given, **rankings}}
+
+    def label_digests(self) -> dict[str, str]:
+        return {query_id: label_digest(labels) for query_id, labels in self.relevance.items()}
+
     def select(self, query_ids: Collection[str]) -> Retrieval:
         """The same of some of the questions."""
         run = self.run.select(filter(query_ids.__contains__, self.run))
-        relevance = {key: self.relevance[key] for key in self.relevance if key in query_ids}
-        return replace(self, run=run, relevance=relevance)
+        return replace(self, run=run, given=of_queries(query_ids, self.given))
 
     def to_plain(self) -> dict[str, Any]:
         """All of it as JSON holds it, with the beginnings of texts."""

@@ -29,16 +29,10 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error, without_secrets
-from llama_index_rag_metrics.scores.mappings import (
-    ByMetric,
-    frozen,
-    name_among,
-    of_queries,
-    rows_by,
-    thawed,
-)
-from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
+
+from .mappings import ByMetric, name_among, of_queries, ranking_digest, rows_by
+from .retrieval import Retrieval
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
@@ -135,10 +129,6 @@ class Scores(Reportable):
         label_notes: those of the notes that say that labels don't fit: first lines repeat them.
         retrieval: what was retrieved and wanted, by which stories are told; None where it isn't
             known.
-        rankings: query id to the digest of its ranking, if known: the gate detects an unchanged
-            system by them.
-        labels: query id to the digest of its labels, if known: comparisons and gates refuse scores
-            by other ones.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
         repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
@@ -166,8 +156,6 @@ class Scores(Reportable):
     notes: Sequence[str] = ()
     label_notes: Sequence[str] = ()
     retrieval: Retrieval | None = None
-    rankings: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
     usage: Mapping[str, Usage] = field(default_factory=dict)
     repeats: tuple[Scores, ...] = ()
     selection: Selection = ALL_RETRIEVED
@@ -181,16 +169,17 @@ class Scores(Reportable):
             if reason not in get_args(Reason):
                 expected = f"one of {get_args(Reason)}"
                 raise InvalidInput(f"excluded[{query_id!r}]", reason, expected)
-        own: dict[str, Any] = {
-            "columns": MappingProxyType(self._read_columns()),
-            "failed": {query_id: describe_error(why) for query_id, why in self.failed.items()},
-            "metadata": {key: without_secrets(row) for key, row in self.metadata.items()},
-        }
-        depths = {"metadata": 2, "details": 3}
-        for part in ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repeats"):
-            own[part] = tuple(getattr(self, part))
-        for part in (*_BY_QUERY, "details", "usage"):
-            own[part] = frozen(own.get(part, getattr(self, part)), depths.get(part, 1))
+        own: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
+        for part in (*_BY_QUERY, "usage"):
+            own[part] = MappingProxyType(dict(getattr(self, part)))
+        failed = {query_id: describe_error(error) for query_id, error in self.failed.items()}
+        metadata = {}
+        for query_id, row in self.metadata.items():
+            metadata[query_id] = MappingProxyType(dict(without_secrets(row)))
+        details = {metric: MappingProxyType(dict(rows)) for metric, rows in self.details.items()}
+        own["failed"], own["metadata"] = MappingProxyType(failed), MappingProxyType(metadata)
+        own["details"] = MappingProxyType(details)
+        own["columns"] = MappingProxyType(self._read_columns())
         vars(self).update(own)  # past the __setattr__ of what can't be changed
 
     def _read_columns(self) -> ByMetric[FloatArray]:
@@ -211,8 +200,8 @@ class Scores(Reportable):
         """The scores of questions that were asked several times, from those of each run.
 
         A question's score is the mean of its runs, so that whatever follows takes the question as
-        its unit: runs of one question aren't independent. What failed or is empty did so in every
-        run; `counts` counts questions of which any run did.
+        its unit. What failed or is empty did so in every run; `counts` counts questions of which
+        any run did.
 
         Args:
             repeats: the scores of the runs, two or more; a question may have fewer runs than
@@ -228,12 +217,12 @@ class Scores(Reportable):
             >>> Scores.of_repeats(runs).means["hit_rate"]
             0.75
         """
-        from llama_index_rag_metrics.scores.repeats import of_repeats
+        from .repeats import of_repeats
 
         return of_repeats(repeats, metrics)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Scores, **thawed(self._parts())), ()
+        return partial(Scores, **_as_dicts(self._parts())), ()
 
     def replace(self, **parts: Any) -> Scores:
         """Scores with some parts changed, by the names of the constructor's arguments.
@@ -287,6 +276,24 @@ class Scores(Reportable):
     def is_measured(self) -> bool:
         """Whether any query that is scored was answered: failures alone are no measurement."""
         return any(query_id not in self.failed for query_id in self.query_ids)
+
+    @cached_property
+    def rankings(self) -> Mapping[str, str]:
+        """Query id to the digest of its ranking, if known: the gate detects an unchanged system."""
+        digests = [run.rankings for run in self.repeats]
+        if digests:
+            ids = dict.fromkeys(query_id for of_run in digests for query_id in of_run)
+            return {each: ranking_digest([run.get(each, "") for run in digests]) for each in ids}
+        return {} if self.retrieval is None else self.retrieval.ranking_digests()
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """Query id to the digest of its labels, if known: other ones aren't compared."""
+        digests: dict[str, str] = {}
+        for scores in self.repeats or [self]:
+            if scores.retrieval is not None:
+                digests = {**scores.retrieval.label_digests(), **digests}
+        return digests
 
     @cached_property
     def means(self) -> Mapping[str, float]:
@@ -360,9 +367,7 @@ class Scores(Reportable):
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
 
-        Without a metric, the first.
-        They print with what was asked, wanted and retrieved, as far as the scores keep it;
-        `EvaluationResults.worst` knows all of it.
+        Without a metric, the first. They print as their stories.
         """
         from llama_index_rag_metrics.stories.label_view import System
         from llama_index_rag_metrics.stories.worst import worst_of
@@ -397,10 +402,10 @@ class Scores(Reportable):
         known = dict.fromkeys((*self.queries, *scored))
         query_ids = [query_id for query_id in known if query_id in scored]
         by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
-        joined = {
-            metric: [by_metric[metric].get(query_id, math.nan) for query_id in query_ids]
-            for metric in order
-        }
+        joined = {}
+        for metric in order:
+            values = by_metric[metric]
+            joined[metric] = [values.get(query_id, math.nan) for query_id in query_ids]
         return self.replace(query_ids=query_ids, columns=joined)
 
     def slices(self, key: str) -> dict[str | None, Scores]:
@@ -413,10 +418,10 @@ class Scores(Reportable):
             InvalidInput: no query has that key.
         """
         query_ids = (*self.query_ids, *self.excluded)
-        rows_of = rows_by(key, query_ids, self.metadata, "key")
-        return {
-            value: self.select(query_ids[row] for row in rows) for value, rows in rows_of.items()
-        }
+        slices = {}
+        for value, rows in rows_by(key, query_ids, self.metadata, "key").items():
+            slices[value] = self.select(query_ids[row] for row in rows)
+        return slices
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row per query."""
@@ -428,7 +433,7 @@ class Scores(Reportable):
     def to_json(self, path: str | Path | None = None) -> str:
         """All of it as JSON, which `from_json` reads back; written to `path` if given.
 
-        Numbers of numpy become plain ones, dates ISO texts, and NaN null.
+        Numbers of numpy become plain ones, dates ISO texts, NaN null; of texts the beginnings.
 
         Raises:
             InvalidInput: JSON can't hold a value, such as one of the metadata; says which.
@@ -437,23 +442,18 @@ class Scores(Reportable):
 
     def _plain(self, *, strict: bool = True) -> dict[str, Any]:
         parts = self._parts()
-        repeats, retrieval = parts.pop("repeats"), parts.pop("retrieval")
         columns = {metric: column.tolist() for metric, column in parts.pop("columns").items()}
-        scores = jsonable(columns, "scores", strict=strict)
+        repeats, retrieval = parts.pop("repeats"), parts.pop("retrieval")
         parts["usage"] = {metric: asdict(usage) for metric, usage in self.usage.items()}
-        data = {
-            "format": FORMAT,
-            "means": self.means,
-            "counts": asdict(self.counts),
-            "scores": scores,
-            **parts,
-            "selection": asdict(self.selection),
-        }
+        parts["selection"] = asdict(self.selection)
+        scores = jsonable(columns, "scores", strict=strict)  # before means, which may be infinite
+        derived = {"format": FORMAT, "means": self.means, "counts": asdict(self.counts)}
+        data = {**derived, "scores": scores, **parts}
+        if retrieval is not None:
+            data["retrieval"] = retrieval.to_plain()
         plain = {part: jsonable(value, part, strict=strict) for part, value in data.items()}
         if repeats:
             plain["repeats"] = [run._plain(strict=strict) for run in repeats]
-        if retrieval is not None:
-            plain["retrieval"] = jsonable(retrieval.to_plain(), "retrieval", strict=strict)
         return plain
 
     @classmethod
@@ -478,10 +478,8 @@ class Scores(Reportable):
     def _of_plain(cls, data: Mapping[str, Any]) -> Scores:
         names = {part.name for part in fields(cls)}
         parts = {name: value for name, value in data.items() if name in names}
-        parts["columns"] = {
-            metric: [math.nan if score is None else score for score in column]
-            for metric, column in data["scores"].items()
-        }
+        columns = data["scores"].items()
+        parts["columns"] = {metric: np.array(values, np.float64) for metric, values in columns}
         parts["usage"] = {metric: Usage(**usage) for metric, usage in data["usage"].items()}
         parts["repeats"] = [cls._of_plain(run) for run in data.get("repeats", ())]
         parts["selection"] = Selection(**data["selection"])
@@ -504,7 +502,15 @@ class Scores(Reportable):
         return f"<Scores {name}: {queries}{times}; {listed_means(self.means)}>"
 
 
-_BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings", "labels")
+_BY_QUERY = ("excluded", "failed", "queries", "metadata")
+_SEQUENCES = ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repeats")
+
+
+def _as_dicts(value: Any) -> Any:
+    """Nested mappings as dicts, for pickling."""
+    if isinstance(value, Mapping):
+        return {key: _as_dicts(part) for key, part in value.items()}
+    return value
 
 
 def listed_means(means: Mapping[str, float]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
+from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, TokenBudget
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -119,7 +120,8 @@ class System(NamedTuple):
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
         retrieval = scores.retrieval
-        if retrieval is None:
+        # with another selection, a ranking has other ranks
+        if retrieval is None or replace(scores.selection, min_score=None) != ALL_RETRIEVED:
             run = Run()
             run.min_score = scores.selection.min_score
             retrieval = Retrieval(run)
@@ -171,13 +173,7 @@ def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
         matched = {}
         for metric, several in retrieval.matched.items():
             matched[metric] = several.repeats[number] if several.repeats else several
-        own = Retrieval(
-            retrieval.run.repeats[number],
-            retrieval.relevance,
-            matched,
-            retrieval.text_of,
-            retrieval.absent,
-        )
+        own = replace(retrieval, run=retrieval.run.repeats[number], matched=matched)
         repeats.append(of_run.replace(retrieval=own))
     return scores.replace(retrieval=retrieval, repeats=repeats)
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import Run, Scores, score_rankings
 from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores_export import to_json
 
 IDS = [f"q{number:02d}" for number in range(50)]
@@ -18,9 +19,9 @@ IDS = [f"q{number:02d}" for number in range(50)]
 
 def write(path: str, recall: list[float]) -> None:
     queries = {query_id: f"question {query_id}" for query_id in IDS}
-    rankings = {query_id: str(score) for query_id, score in zip(IDS, recall, strict=True)}
+    run = Run({query_id: [str(score)] for query_id, score in zip(IDS, recall, strict=True)})
     columns = {"recall@5": recall, "mrr": [0.5] * 50}
-    Scores(IDS, columns, name="bm25", queries=queries, rankings=rankings).to_json(path)
+    Scores(IDS, columns, name="bm25", queries=queries, retrieval=Retrieval(run)).to_json(path)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ class TestExitCodes:
         lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
         assert lines[0].startswith("Retrieval gate of bm25: fail 2 rules")
         assert "q00 question q00" in lines
-        assert "bm25 1.00 → 0.00" in lines
+        assert "bm25 1.00 → 0.00 1. 0.0" in lines
 
     def test_inconclusive(self) -> None:
         result = gate("doubtful.json", "-b", "same.json", "--rule", RULE)

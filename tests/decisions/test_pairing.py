@@ -112,6 +112,6 @@ def test_that_other_passages_count_is_noted(
             (True, "inconclusive") if kept is whole else (False, "pass")
         )
         assert any("equal scores prove little" in note for note in report.notes) == is_noted
-    unknown = check_rules(cut.replace(rankings={}), rule, baseline=cut)
+    unknown = check_rules(cut.replace(retrieval=None), rule, baseline=cut)
     assert any("equal scores prove little" in note for note in unknown.notes)
     assert check_rules(cut, rule, baseline=cut).verdicts[0].identical

@@ -96,7 +96,7 @@ def test_the_baseline_is_stored_on_request(session: Session) -> None:
     result.assert_outcomes(passed=1)
     data = json.loads((session.folder / "baselines" / "main.json").read_text())
     assert data["means"] == {"recall@5": 1.0}
-    assert len(data["labels"]) == len(data["rankings"]) == 50
+    assert len(data["retrieval"]["labels"]) == len(data["retrieval"]["run"]) == 50
     session().assert_outcomes(passed=1)
 
 

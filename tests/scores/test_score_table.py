@@ -17,7 +17,7 @@ from support.strategies import Query, plain_metrics, queries
 
 from llama_index_rag_metrics import EmbeddingSimilarity, score_rankings, score_schema, score_table
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
-from llama_index_rag_metrics.scores.scoring import score_tables as tables
+from llama_index_rag_metrics.scores import score_tables as tables
 
 MIXED = pa.table(
     {

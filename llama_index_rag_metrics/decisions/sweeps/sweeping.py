@@ -32,7 +32,7 @@ from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
-from llama_index_rag_metrics.scores.scoring.batches import Metrics
+from llama_index_rag_metrics.scores.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_confidence
 
 from .choice import Configuration

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -25,12 +24,11 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     with_expected_ids,
 )
 from llama_index_rag_metrics.rankings.judging.beside import needs_of
-from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores.label_fit import Asked, fit_notes, sample_of
-from llama_index_rag_metrics.scores.scoring.batches import (
+
+from .batches import (
     REASONS,
     Failed,
     Metrics,
@@ -41,7 +39,8 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scores.scoring.notes import Facts, Presence, Sides, label_notes
+from .label_fit import Asked, fit_notes
+from .notes import Facts, Presence, label_notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,47 +126,25 @@ def _label_notes(
 ) -> list[str]:
     """The notes on labels that don't fit, of all parts of a table."""
     facts = Facts.joined([batch.facts for _, batch in scored])
-    frame = to_polars(table)
-    ids = frame[QUERY_ID] if QUERY_ID in frame.columns else range(len(frame))
-    sides = Sides(
-        ids.__getitem__, lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row])
-    )
-    return label_notes(facts, sides, _fit(table) if by_id else (), by_id=by_id)
+    asked_at = _rows_of(to_polars(table))
+    fit = fit_notes(asked_at, len(table), missed=facts.missed) if by_id else []
+    return label_notes(facts, asked_at, fit, by_id=by_id)
 
 
-def _fit(table: Any) -> list[str]:
-    """What is wrong with the ids of labels: first of some rows, and of all where anything is."""
-    rows = sample_of(len(table))
-    if len(rows) == len(table):  # older versions of Arrow take no rows of views of lists
-        return _fit_of(table)
-    names = [name for name in (QUERY_ID, EXPECTED, RETRIEVED) if name in _columns(table)]
-    if _is_pandas(table):
-        sample = table[names].iloc[rows]
-    elif hasattr(table, "lazy"):
-        sample = table.select(names)[rows]
-    else:
-        sample = table.select(names).take(np.array(rows, np.int64))
-    notes = _fit_of(sample)
-    return _fit_of(table) if notes and len(rows) < len(table) else notes
+def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
+    """A function from the position of a row to what its question wants and got."""
 
+    def asked_at(row: int) -> Asked:
+        query_id = frame[QUERY_ID][row] if QUERY_ID in frame.columns else row
+        labels = frame[EXPECTED][row] if EXPECTED in frame.columns else None
+        retrieved = frame[RETRIEVED][row]
+        return Asked(
+            query_id,
+            None if labels is None else labels.to_list(),
+            () if retrieved is None else retrieved.to_list(),
+        )
 
-def _fit_of(table: Any) -> list[str]:
-    frame = to_polars(table)
-    if EXPECTED not in frame.columns:
-        return []
-    ids = frame[QUERY_ID] if QUERY_ID in frame.columns else range(len(frame))
-    columns = zip(map(str, ids), frame[EXPECTED].to_list(), frame[RETRIEVED].to_list(), strict=True)
-    asked = [
-        Asked(query_id, _distinct(judged or ()), retrieved or ())
-        for query_id, judged, retrieved in columns
-    ]
-    return fit_notes(asked.__getitem__, len(asked))
-
-
-def _distinct(labels: Iterable[str | Sequence[str]]) -> list[str]:
-    """The ids of labels, or of the groups that they are in, each once."""
-    groups = (label if isinstance(label, list) else [label] for label in labels)
-    return list(dict.fromkeys(chain.from_iterable(groups)))
+    return asked_at
 
 
 def _score(
@@ -212,20 +189,18 @@ def _score_part(
     import polars as pl
 
     frame = with_expected_ids(to_polars(part))
+    is_judged = frame[EXPECTED].is_not_null().to_numpy()
+    is_failed = np.zeros(len(frame), np.bool_)
+    if ERROR in frame.columns:
+        is_failed = frame[ERROR].is_not_null().to_numpy()
     scored = score_batch(
         judge_table(frame, needs_of(metrics)),
         metrics,
         options,
-        presence=Presence(
-            frame[EXPECTED].is_not_null().to_numpy(),
-            frame[EXPECTED].is_not_null().to_numpy(),
-            frame[RETRIEVED].is_not_null().to_numpy() | _is_failed(frame),
-            _is_failed(frame),
+        Presence(
+            is_judged, is_judged, frame[RETRIEVED].is_not_null().to_numpy() | is_failed, is_failed
         ),
-        sides=Sides(
-            lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else row,
-            lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row].to_list()),
-        ),
+        _rows_of(frame),
     )
     columns: dict[str, Any] = {QUERY_ID: frame[QUERY_ID]} if QUERY_ID in frame.columns else {}
     for metric, column in scored.columns.items():
@@ -243,12 +218,6 @@ def _score_part(
         columns[ERROR] = pl.Series([*map(masked.get, errors)], dtype=frame[ERROR].dtype)
     columns |= {name: frame[name] for name in keep}
     return pl.DataFrame(columns), scored
-
-
-def _is_failed(frame: pl.DataFrame) -> BoolArray:
-    if ERROR not in frame.columns:
-        return np.zeros(len(frame), np.bool_)
-    return np.asarray(frame[ERROR].is_not_null().to_numpy(), np.bool_)
 
 
 def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()) -> pa.Schema:

@@ -17,18 +17,14 @@ from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.beside import ids_of, needs_of
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
-from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.lazy import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
-from llama_index_rag_metrics.scores import Reason, Scores
-from llama_index_rag_metrics.scores.graders import graders_of_labels, with_graders
-from llama_index_rag_metrics.scores.label_fit import NO_STOCK, Asked, Stock, fit_notes
-from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
-from llama_index_rag_metrics.scores.scoring.batches import (
+
+from .batches import (
     REASONS,
     Failed,
     Metrics,
@@ -39,14 +35,11 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scores.scoring.notes import (
-    Cut,
-    Presence,
-    Sides,
-    label_notes,
-    order_notes,
-    other_notes,
-)
+from .graders import graders_of_labels, with_graders
+from .label_fit import NO_STOCK, Asked, Stock, fit_notes
+from .notes import Cut, Presence, label_notes, order_notes, other_notes
+from .retrieval import Retrieval
+from .scores import Reason, Scores
 
 _NOT_ASKED = "{missing:,} of {labelled:,} labelled questions weren't asked, and aren't scored"
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
@@ -198,42 +191,38 @@ def score_with(
 ) -> Scores:
     """`score_rankings` with metrics that are ready; `deepest` where rankings don't say."""
     query_ids, relevance, rankings = align(expected, retrieved)
-    ids = list(map(ids_of, rankings))
     errors = [getattr(ranking, "error", None) for ranking in rankings]
-    sides = Sides(query_ids.__getitem__, lambda row: (relevance[row], ids[row]))
-    scored = score_batch(
-        judge(
-            relevance, rankings, needs_of(metrics), tokenizer=options.tokenizer, query_ids=query_ids
-        ),
-        metrics,
-        options,
-        presence=_presence(query_ids, relevance, errors, expected, retrieved),
-        sides=sides,
-    )
-    of_labels, of_order = list[str](), list[str]()
-    if options.checks_ids and any(metric.needs_relevance for metric in metrics):
-        by_id = compares_ids(metrics)
-        asked_at = partial(_asked, query_ids, relevance, rankings)
-        fit = fit_notes(asked_at, len(query_ids), stock) if by_id else []
-        of_labels = label_notes(scored.facts, sides, fit, by_id=by_id)
-        of_order = order_notes(rankings)
+
+    def asked_at(row: int) -> Asked:
+        texts = getattr(rankings[row], "texts", None)
+        return Asked(query_ids[row], relevance[row], ids_of(rankings[row]), texts)
+
+    needs, tokenizer = needs_of(metrics), options.tokenizer
+    judged = judge(relevance, rankings, needs, tokenizer=tokenizer, query_ids=query_ids)
+    presence = _presence(query_ids, relevance, errors, expected, retrieved)
+    scored = score_batch(judged, metrics, options, presence, asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
-    judged = zip(query_ids, relevance, strict=True)
+    labels = dict(zip(query_ids, relevance, strict=True))
     scores = _collected(query_ids, errors, scored).replace(
-        label_notes=of_labels,
         queries=run.queries if queries is None else queries,
         metadata=run.metadata if metadata is None else metadata,
         name=name or run.name,
-        rankings=lazy_digests(query_ids, ids) if isinstance(retrieved, Run) else {},
-        labels=label_digests({query_id: each for query_id, each in judged if each is not None}),
+        retrieval=Retrieval(run, labels, text_of=stock.text_of),
     )
+    of_labels, of_order = list[str](), list[str]()
+    if options.checks_ids and any(metric.needs_relevance for metric in metrics):
+        by_id, facts = compares_ids(metrics), scored.facts
+        fit = fit_notes(asked_at, len(query_ids), stock, facts.missed) if by_id else []
+        of_labels = label_notes(facts, asked_at, fit, by_id=by_id)
+        of_order = order_notes(rankings)
     notes = [*of_labels, *run.notes]
     if not all(scores.n(metric) for metric in scores):
         notes += scores.counts.notes
-    notes += [*of_order, *other_notes(scored.facts, deepest)]
+    notes += of_order
+    notes += other_notes(scored.facts, options.selection.of(judged), metrics, deepest)
     notes += [f"{metric} has no value: {error}" for metric, error in scored.errors.items()]
-    graders = graders_of_labels(each for each in relevance if each is not None)
-    return with_graders(scores.replace(notes=notes), graders)
+    graders = graders_of_labels(labels for labels in relevance if labels is not None)
+    return with_graders(scores.replace(notes=notes, label_notes=of_labels), graders)
 
 
 def _presence(
@@ -261,53 +250,30 @@ def _collected(
 ) -> Scores:
     """The scores of a batch, without what is known of its questions."""
     usual = [name for name in scored.columns if name not in scored.own]
+    excluded: dict[str, Reason] = {}
+    for row in np.flatnonzero(scored.reason).tolist():
+        excluded[query_ids[row]] = cast(Reason, REASONS[scored.reason[row]])
+    failed = np.flatnonzero(scored.is_failed).tolist()
+    details: dict[str, dict[str, Any]] = {}
+    for metric, rows in scored.details.items():
+        pairs = compress(zip(query_ids, rows, strict=True), scored.has_value(metric))
+        details[metric] = {query_id: row for query_id, row in pairs if row}
     scores = Scores(
         list(compress(query_ids, scored.is_scored)),
         {name: scored.columns[name][scored.is_scored] for name in usual},
-        excluded={
-            query_ids[row]: cast(Reason, REASONS[scored.reason[row]])
-            for row in np.flatnonzero(scored.reason).tolist()
-        },
-        failed={
-            query_ids[row]: str(errors[row]) for row in np.flatnonzero(scored.is_failed).tolist()
-        },
+        excluded=excluded,
+        failed={query_ids[row]: str(errors[row]) for row in failed},
         empty=list(compress(query_ids, scored.is_empty)),
         no_relevant=list(compress(query_ids, scored.has_no_relevant)),
-        details={
-            metric: _details(rows, query_ids, scored.has_value(metric))
-            for metric, rows in scored.details.items()
-        },
+        details=details,
     )
     if not scored.own:
         return scores
     own = {}
     for metric, has_value in scored.own.items():
-        pairs = zip(query_ids, scored.columns[metric].tolist(), strict=True)
-        own[metric] = dict(compress(pairs, has_value))
+        values = zip(query_ids, scored.columns[metric].tolist(), strict=True)
+        own[metric] = dict(compress(values, has_value))
     return scores.join(own, order=list(scored.columns))
-
-
-def _asked(
-    query_ids: Sequence[str],
-    relevance: Sequence[RelevanceLike | None],
-    rankings: Sequence[Ranking | Sequence[str]],
-    row: int,
-) -> Asked:
-    """What the question of a row wants and got."""
-    ranking, judged = rankings[row], relevance[row]
-    labels = () if judged is None else Relevance(judged)
-    return Asked(query_ids[row], labels, ids_of(ranking), getattr(ranking, "texts", None))
-
-
-def _details(
-    rows: Sequence[dict[str, Any]], query_ids: Sequence[str], has_value: BoolArray
-) -> dict[str, dict[str, Any]]:
-    """A metric's details by query."""
-    details: dict[str, dict[str, Any]] = {}
-    for query_id, row, has in zip(query_ids, rows, has_value.tolist(), strict=True):
-        if has and row:
-            details[query_id] = row
-    return details
 
 
 def align(

@@ -5,7 +5,7 @@ Every way of scoring stored rankings ends here, whatever its rankings came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -19,8 +19,10 @@ from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores import Reason
-from llama_index_rag_metrics.scores.scoring.notes import Facts, Presence, Sides
+
+from .label_fit import Asked
+from .notes import Facts, Presence
+from .scores import Reason
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -74,35 +76,35 @@ def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
 
 @dataclass(eq=False)
 class ScoredBatch:
-    """The scores of a batch of queries."""
+    """The scores of a batch of queries; arrays have a value for each."""
 
-    reason: IntArray  # (queries,) a code of `REASONS`; 0 where the query is scored
-    depth: IntArray  # (queries,) how many distinct items were retrieved
-    n_relevant: IntArray  # (queries,) how many items have a grade above 0
-    is_failed: BoolArray  # (queries,) whether the retriever failed
+    reason: IntArray  # why it isn't scored, a code of `REASONS`; 0 where it is
+    depth: IntArray  # how many distinct items were retrieved
+    n_relevant: IntArray  # how many items have a grade above 0
+    is_failed: BoolArray  # whether the retriever failed
     facts: Facts
-    columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to (queries,) scores
+    columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to scores
     details: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     own: dict[str, BoolArray] = field(default_factory=dict)  # who has a value, if not `is_scored`
     errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
 
     def has_value(self, metric: str) -> BoolArray:
-        """(queries,) whether the query counts in the mean of a metric."""
+        """Whether the query counts in the mean of a metric."""
         return self.own.get(metric, self.is_scored)
 
     @property
     def is_scored(self) -> BoolArray:
-        """(queries,) whether the query counts in the means."""
-        return np.asarray(self.reason == 0, np.bool_)
+        """Whether the query counts in the means."""
+        return self.facts.is_scored
 
     @property
     def is_empty(self) -> BoolArray:
-        """(queries,) whether nothing was retrieved, without an error."""
+        """Whether nothing was retrieved, without an error."""
         return np.asarray((self.depth == 0) & ~self.is_failed, np.bool_)
 
     @property
     def has_no_relevant(self) -> BoolArray:
-        """(queries,) whether the query is scored although it has nothing relevant."""
+        """Whether the query is scored although it has nothing relevant."""
         return np.asarray(self.is_scored & (self.n_relevant == 0), np.bool_)
 
 
@@ -110,16 +112,23 @@ def score_batch(
     judged: JudgedRankings,
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
-    *,
     presence: Presence,
-    sides: Sides,
+    asked_at: Callable[[int], Asked],
 ) -> ScoredBatch:
     """Score judged rankings by every metric; no_relevant="error" raises for the first query."""
     is_judged, is_failed = presence.is_judged, presence.is_failed
-    reason = _reasons(judged, options, presence, sides)
     has_no_relevant = judged.n_gaining == 0
+    reason = np.zeros(len(judged), np.int64)
+    if options.failed == "exclude":
+        reason[is_failed] = _FAILED
+    reason[has_no_relevant & ~is_judged] = _UNJUDGED
+    if options.no_relevant != "zero":
+        reason[has_no_relevant & is_judged] = _NO_RELEVANT
+    if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
+        first = asked_at(int((reason == _NO_RELEVANT).argmax()))
+        raise nothing_relevant(first.query_id, first.given)
     selected = options.selection.of(judged)
-    facts = Facts.of(judged, selected, metrics, presence, reason == 0)
+    facts = Facts.of(judged, metrics, presence, np.asarray(reason == 0, np.bool_))
     scored = ScoredBatch(reason, judged.depth, judged.n_gaining, is_failed, facts)
     for metric in metrics:
         name = metric.metric_name
@@ -143,24 +152,6 @@ def score_batch(
         if metric.lower_is_better:
             scored.own[name] = ~is_failed & (reason == 0)
     return scored
-
-
-def _reasons(
-    judged: JudgedRankings, options: ScoringOptions, presence: Presence, sides: Sides
-) -> IntArray:
-    """(queries,) why each isn't scored, a code of `REASONS`."""
-    is_judged, is_failed = presence.is_judged, presence.is_failed
-    reason = np.zeros(len(judged), np.int64)
-    if options.failed == "exclude":
-        reason[is_failed] = _FAILED
-    has_no_relevant = judged.n_gaining == 0
-    reason[has_no_relevant & ~is_judged] = _UNJUDGED
-    if options.no_relevant != "zero":
-        reason[has_no_relevant & is_judged] = _NO_RELEVANT
-    if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
-        row = int((reason == _NO_RELEVANT).argmax())
-        raise nothing_relevant(sides.question(row), sides.pair(row)[0])
-    return reason
 
 
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:

@@ -1,1 +1,0 @@
-"""Scoring stored rankings: lists, mappings and tables."""
