@@ -37,9 +37,9 @@ _MISSING = (
     "{question}: recall can be {recall} at most"
 )
 _REUSED = (
-    "{reused:,} of {retrieved} {have} another text in the dataset: {passage} is {text} where it was "
-    "retrieved, and {stored} in the dataset. Where ids were used again for other passages, scores "
-    "are wrong: match by text, or move the labels"
+    "{reused:,} of {retrieved} {have} another text in the dataset: {passage} is {text} where it "
+    "was retrieved, and {stored} in the dataset. Where ids were used again for other passages, "
+    "scores are wrong: match by text, or move the labels"
 )
 _UNLIKE = (
     "{unlike:,} of {credited} {are} the text of a label; the lowest likeness is {lowest}: {text} "

@@ -27,8 +27,8 @@ _APART = (
 )
 _LITTLE = (
     "{hits:,} of {labels:,} labels were retrieved for their questions: a label is {label}, an id "
-    "retrieved for its question {passage}. Ids compare exactly: if both sides name the same passages, "
-    "read the rankings by the ids of the labels, or match by text with match_run()"
+    "retrieved for its question {passage}. Ids compare exactly: if both sides name the same "
+    "passages, read the rankings by the ids of the labels, or match by text with match_run()"
 )
 _BELOW = (
     "{n:,} of {labels} with a positive grade {have} one below {grade:g}, and metrics with "

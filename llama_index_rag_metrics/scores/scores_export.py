@@ -1,21 +1,17 @@
-"""Scores of several systems for other programs, unrounded: JSON, CSV and Parquet."""
+"""Scores of several systems for other programs, unrounded."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.files.lines import Location, from_json, read_text
 from llama_index_rag_metrics.report.model import Records
-from llama_index_rag_metrics.report.reportable import csv_text, written
-from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.runtime.atomic_files import json_text
 
-ENDINGS = (".parquet", ".csv", ".json")
+from .scores import Scores
 
 
 def to_json(systems: Sequence[Scores]) -> str:
@@ -38,64 +34,16 @@ def read_json(path: Path) -> dict[str, Scores]:
     raise place.wrong(expected)
 
 
-def means(systems: Sequence[Scores]) -> Records:
-    names = [scores.name for scores in systems]
-    values = {metric: [_mean(scores, metric) for scores in systems] for metric in _metrics(systems)}
-    counts = [asdict(scores.counts) for scores in systems]
-    numbers = {name: [count[name] for count in counts] for name in counts[0]}
-    return Records({"run": names, **values, **numbers})
-
-
 def per_query(systems: Sequence[Scores]) -> Records:
-    columns: dict[str, list[Any]] = {
-        "run": [scores.name for scores in systems for _ in scores.query_ids],
-        "query_id": [query_id for scores in systems for query_id in scores.query_ids],
-    }
-    for metric in _metrics(systems):
-        column: list[float | None] = []
+    """A row a system and query; a score that isn't there is None."""
+    columns: dict[str, list[Any]] = {"run": [], "query_id": []}
+    for scores in systems:
+        columns["run"] += [scores.name] * len(scores.query_ids)
+        columns["query_id"] += scores.query_ids
+    for metric in dict.fromkeys(metric for scores in systems for metric in scores):
+        columns[metric] = []
         for scores in systems:
-            values = scores.by_query(metric) if _is_measured(scores, metric) else {}
-            column += map(values.get, scores.query_ids)
-        columns[metric] = column
+            is_known = scores.is_measured and metric in scores
+            values = scores.by_query(metric) if is_known else {}
+            columns[metric] += map(values.get, scores.query_ids)
     return Records(columns)
-
-
-def _metrics(systems: Sequence[Scores]) -> list[str]:
-    return list(dict.fromkeys(metric for scores in systems for metric in scores))
-
-
-def _is_measured(scores: Scores, metric: str) -> bool:
-    return scores.is_measured and metric in scores
-
-
-def _mean(scores: Scores, metric: str) -> float | None:
-    is_known = _is_measured(scores, metric) and scores.n(metric)
-    return scores.means[metric] if is_known else None
-
-
-def write_scores(path: Path, systems: Sequence[Scores]) -> None:
-    """Write every query's scores: JSON with all there is, CSV or Parquet a row a run and query."""
-    ending = path.suffix.lower()
-    if ending == ".json":
-        written(to_json(systems), path)
-    elif ending == ".csv":
-        written(csv_text(per_query(systems)), path)
-    elif ending == ".parquet":
-        _write_parquet(path, per_query(systems))
-    else:
-        raise InvalidInput("--output", str(path), f"a file that ends in {' or '.join(ENDINGS)}")
-
-
-def _write_parquet(path: Path, records: Records) -> None:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtra("a Parquet file", "batch") from error
-    keys = ("run", "query_id")
-    columns = {
-        name: pa.array(column, None if name in keys else pa.float64())
-        for name, column in records.columns.items()
-    }
-    with whole_file(path) as partial:
-        parquet.write_table(pa.table(columns), partial)

@@ -20,7 +20,6 @@ from llama_index_rag_metrics.runtime.atomic_files import open_private, whole_fil
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.scores_export import write_scores
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, limits and modes as POSIX has them")
 
@@ -42,9 +41,6 @@ OUTPUTS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "run, JSONL.gz": ("out.jsonl.gz", lambda path: write_run(RUN, path)),
     "run, Parquet": ("out.parquet", lambda path: write_run(RUN, path)),
     "qrels, TREC": ("out.qrels", lambda path: write_qrels(QRELS, path)),
-    "--output, JSON": ("out.json", lambda path: write_scores(path, [scores()])),
-    "--output, CSV": ("out.csv", lambda path: write_scores(path, [scores()])),
-    "--output, Parquet": ("out.parquet", lambda path: write_scores(path, [scores()])),
     "scores, JSON": ("out.json", lambda path: scores().to_json(path)),
     "comparison, JSON": ("out.json", lambda path: comparison().to_json(path)),
     "report, HTML": ("out.html", lambda path: comparison().to_html(path)),
