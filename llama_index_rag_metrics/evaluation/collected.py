@@ -29,7 +29,7 @@ from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.mappings import label_digests, lazy_digests
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.score_rankings import score_with
 
 from .ask_all import NOT_ASKED, Refusals
@@ -124,8 +124,7 @@ def scores_of(plan: Plan, collected: Collected) -> Scores:
     run = collected.run
     return scores.replace(
         usage=collected.usage,
-        rankings=lazy_digests([*run], [ranking.ids for ranking in run.values()]),
-        labels=label_digests(plan.dataset.relevance),
+        retrieval=Retrieval(run, plan.dataset.relevance),
         notes=[*scores.notes, *_notes(plan, collected)],
     )
 

@@ -21,8 +21,8 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.lazy import collection_paused
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.retrieval import Retrieval, TextOf
 from llama_index_rag_metrics.scores.batches import EVERY_QUERY
+from llama_index_rag_metrics.scores.retrieval import Retrieval, TextOf
 from llama_index_rag_metrics.scores.score_rankings import score_with
 from llama_index_rag_metrics.stories.label_view import System, metrics_of, shown_name
 from llama_index_rag_metrics.stories.results_report import systems_report
