@@ -412,14 +412,15 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
     for number, name in enumerate(comparison.others, 1):
         differences = [comparison[name, metric] for metric in metrics]
         differences = [row for row in differences if row.n]
-        columns = m.Records.of_fields(differences, ("difference", "metric", "low", "high")).columns
+        columns = m.Records.of_fields(differences, ("difference", "low", "high", "metric")).columns
+        x, low, high, names = columns.values()
         remarks, hollow = [], []
         for row in differences:
             ends += filter(None, (row.low, row.difference, row.high))
             interval = between(row.low, row.high)
             remarks.append(f"{row.metric}: {signed(row.difference)} ({interval})")
             hollow.append(row.outcome not in _TONES)
-        series.append(Series(name, number, *columns.values(), remarks, hollow))
+        series.append(Series(name, number, x, names, low, high, remarks, hollow))
     room = 0.06 * (max(ends) - min(ends)) or 0.1
     limits = min(ends) - room, max(ends) + room
     axis = Axis(f"difference from {comparison.baseline}", ends=limits)

@@ -10,7 +10,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_bet
 from llama_index_rag_metrics.report.numbers import given, questions, rounded_up, two_digits_up
 from llama_index_rag_metrics.statistics.intervals import number_clusters
 from llama_index_rag_metrics.statistics.sample_size import FEWEST_CHANGED, Changes, to_be_better
-from llama_index_rag_metrics.statistics.shortfalls import not_beaten
+from llama_index_rag_metrics.statistics.shortfalls import beats_all
 
 from .difference import Difference
 from .pairing import Paired
@@ -45,24 +45,24 @@ def counts(differences: Sequence[Difference]) -> str:
 
 def winner_of(paired: Paired, names: Sequence[str], alpha: float) -> str | None:
     """Return the system that is shown to beat all others on the first metric; None if none is."""
-    if len(names) < 2:
-        return None
     metric, clusters = next(iter(paired.columns)), paired.clusters
-    sign = -1.0 if lower_is_better(metric) else 1.0
-    scores = sign * np.stack([paired.values(name, metric) for name in names], axis=1)
+    positions = [paired.systems.index(name) for name in names]
+    scores = paired.columns[metric][:, positions]
     is_scored = ~np.isnan(scores).any(axis=1)
+    if len(names) < 2 or is_scored.sum() < 2:
+        return None
     if clusters is not None:
         clusters = number_clusters(clusters[is_scored].tolist())
-    lowest, highest = limits_of(metric)
-    worst = worst_score(metric)
-    best = not_beaten(
-        scores[is_scored],
-        span=highest - lowest,
-        worst=None if worst is None else sign * worst,
-        clusters=clusters,
-        alpha=alpha,
-    )
-    return names[int(best[0])] if len(best) == 1 else None
+    (lowest, highest), worst = limits_of(metric), worst_score(metric)
+    if lower_is_better(metric):
+        scores = -scores
+        worst = None if worst is None else -worst
+    scores = scores[is_scored]
+    best = int(scores.mean(axis=0).argmax())
+    span = highest - lowest
+    if beats_all(scores, best, span=span, worst=worst, clusters=clusters, alpha=alpha):
+        return names[best]
+    return None
 
 
 def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:

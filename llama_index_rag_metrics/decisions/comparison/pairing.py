@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -121,8 +122,11 @@ def pair(
 ) -> Paired:
     """Return the scores of several systems, paired by question; refuse those that can't be."""
     _check_same_questions(systems)
-    names, notes = _metrics_of(systems, baseline, metrics)
-    notes += scored_otherwise(systems)
+    names, notes = _metrics_of(systems, baseline, metrics), scored_otherwise(systems)
+    uncommon = [name for name in dict.fromkeys(chain(*systems.values())) if name not in names]
+    if uncommon and metrics is None:
+        listed = ", ".join(uncommon)
+        notes.append(f"not compared, since not every system has them: {listed}")
     compared = {query_id for scores in systems.values() for query_id in scores.query_ids}
     query_ids = sorted(compared, key=str)
     metadata: dict[str, dict[str, Any]] = {}
@@ -161,11 +165,12 @@ def clusters_in_words(key: str | None, numbers: IntArray) -> str:
 
 def _check_same_questions(systems: Mapping[str, Scores]) -> None:
     """Refuse systems of other questions, those left out of means included."""
-    queries_of = {name: {*scores.query_ids, *scores.excluded} for name, scores in systems.items()}
-    all_queries = set.union(*queries_of.values())
+    every: set[str] = set()
+    for scores in systems.values():
+        every.update(scores.query_ids, scores.excluded)
     lacking = []
-    for name, query_ids in queries_of.items():
-        missing = sorted(map(str, all_queries - query_ids))
+    for name, scores in systems.items():
+        missing = sorted(map(str, every.difference(scores.query_ids, scores.excluded)))
         if missing:
             lacking.append(f"{name} lacks {len(missing)} ({join_first(missing)})")
     if lacking:
@@ -176,26 +181,19 @@ def _check_same_questions(systems: Mapping[str, Scores]) -> None:
 
 def _metrics_of(
     systems: Mapping[str, Scores], baseline: str, wanted: Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """Return the metrics to compare, and a note on those that not every system has."""
-    expected = "a metric that every system has"
-    if wanted is not None:
-        names = [wanted] if isinstance(wanted, str) else list(wanted)
-        if not names:
-            raise InvalidInput("metrics", names, expected)
+) -> list[str]:
+    """Return the metrics to compare, which every system has."""
+    names = [wanted] if isinstance(wanted, str) else list(wanted or ())
+    if wanted is None:
+        names = list(systems[baseline])
         for scores in systems.values():
-            names = [name_among(name, scores.metric_names) for name in names]
-        return [*dict.fromkeys(names)], []
-    every = dict.fromkeys(name for scores in systems.values() for name in scores)
-    shared = set.intersection(*(set(scores) for scores in systems.values()))
-    names = [metric for metric in systems[baseline] if metric in shared]
+            names = [name for name in names if name in set(scores)]
     if not names:
         parts = [f"{name} has {', '.join(scores) or 'none'}" for name, scores in systems.items()]
-        raise InvalidInput("metrics", "; ".join(parts), expected)
-    further = ", ".join(metric for metric in every if metric not in shared)
-    if not further:
-        return names, []
-    return names, [f"not compared, since not every system has them: {further}"]
+        raise InvalidInput("metrics", "; ".join(parts), "a metric that every system has")
+    for scores in systems.values():
+        names = [name_among(name, scores.metric_names) for name in names]
+    return [*dict.fromkeys(names)]
 
 
 def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -> FloatArray:

@@ -123,12 +123,14 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
     def __str__(self) -> str:
         limit = f"{self.value:.12g}"
         if self.baseline:
-            sign = "-" if self.value < 0 else "+"
-            limit = f"baseline {sign} {abs(self.value):.12g}" if self.value else "baseline"
+            offset = f"{self.value + 0.0:+.12g}"
+            limit = f"baseline {offset[0]} {offset[1:]}".removesuffix(" + 0")
         rule = f"{self.metric} {self.sign} {limit}"
         if self.confidence is not None:
             return f"{rule} at {self.confidence * 100:.10g}%"
-        return f"{rule} as observed" if self.baseline else rule
+        if self.baseline:
+            return f"{rule} as observed"
+        return rule
 
 
 RuleLike: TypeAlias = "str | Rule | Iterable[str | Rule]"

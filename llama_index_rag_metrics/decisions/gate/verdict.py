@@ -48,6 +48,7 @@ _WANTED = {
     "some loss": "a {loss} of up to {size} is allowed",
 }
 _BOUND = " ({kind} {bound} with {confidence} confidence)"
+_ENDS = ("at least", "at most")
 _OPEN = {
     "at least": "{questions} can't tell.",
     "at most": "{questions} can't tell.",
@@ -145,7 +146,9 @@ class Verdict(Sentence):
         """What was found, what the rule wants, and where it is undecided, what would decide."""
         rule = self.rule
         gain, loss = self._nouns
-        a_value = "a value both now and in the baseline" if rule.baseline else "a value"
+        a_value = "a value"
+        if rule.baseline:
+            a_value = "a value both now and in the baseline"
         fields = {
             "metric": self.metric,
             "value": self._number(self.value),
@@ -182,7 +185,9 @@ class Verdict(Sentence):
             return "count"
         if not self.rule.baseline:
             return "limit"
-        return "identical" if self.identical and self.rule.confidence is not None else "baseline"
+        if self.identical and self.rule.confidence is not None:
+            return "identical"
+        return "baseline"
 
     @property
     def _wanted(self) -> str:
@@ -202,8 +207,10 @@ class Verdict(Sentence):
 
     @property
     def _way_out(self) -> list[str]:
+        if self.needed is not None and self.decidable is not None:
+            return [_WAYS_OUT["questions or tolerance"]]
         if self.needed is not None:
-            return [_WAYS_OUT["questions" if self.decidable is None else "questions or tolerance"]]
+            return [_WAYS_OUT["questions"]]
         if self.decidable is not None and not self.rule.tolerance:
             return [_WAYS_OUT["tolerance"]]
         return []
@@ -248,13 +255,12 @@ class Verdict(Sentence):
         if rule.confidence is None or not self.covered or bound is None:
             return ""
         noun = self._noun(bound)
+        kind, text = ("at worst", "at best")[is_fail], self._change(bound)
         if not rule.baseline:
-            kind, text = "at most" if is_upper else "at least", self._number(bound)
+            kind, text = _ENDS[is_upper], self._number(bound)
         elif noun and noun == self._noun(self.difference or 0.0):
             is_loss = rule.improvement(bound) < 0
-            kind, text = "at most" if is_loss != is_fail else "at least", self._size(bound)
-        else:
-            kind, text = "at best" if is_fail else "at worst", self._change(bound)
+            kind, text = _ENDS[is_loss != is_fail], self._size(bound)
         return _BOUND.format(kind=kind, bound=text, confidence=percent(self.confidence))
 
 
