@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 import msgspec
 
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, refuse_pairs
+from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -30,6 +30,7 @@ _AN_ID = "an id, a text that isn't empty"
 _A_RECORD = "a record, {field: value}"
 _A_SPAN = "a span: source, start and end"
 _A_TIME = "a number from 1 on, which time the question was asked"
+_LABELS = "spans, ids, {id: grade}, groups of ids or facets"
 _SAME_LENGTH = "lists of the same length"
 _COLLECTIONS = (list, tuple, set, frozenset)
 _SPAN_SOURCES = ("source", "document", "document_id")
@@ -204,11 +205,6 @@ def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> R
     return graded(relevance, model) if isinstance(model, str) and model else relevance
 
 
-def labels_of(value: RelevanceLike) -> Relevance:
-    """Labels in any form as a Relevance; a Relevance keeps who graded it."""
-    return value if isinstance(value, Relevance) else Relevance(value)
-
-
 def graded(relevance: Relevance, model: str) -> Relevance:
     """The labels as graded by an LLM, which reports say."""
     from llama_index_rag_metrics.metrics.texts.llm_relevancy import GradedRelevance
@@ -238,58 +234,40 @@ def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relev
     return relevance if spans is None else Relevance(relevance, spans=known)
 
 
-def read_relevance(value: object, location: Location) -> Relevance:
+def read_relevance(value: Any, location: Location) -> Relevance:
     """Labels in one value: ids, {id: grade}, groups of ids, facets, or one id."""
     if isinstance(value, Relevance):
         return value
-    with location.expecting("spans, ids, {id: grade}, groups of ids or facets", InvalidInput):
-        if isinstance(value, Mapping):
-            return _relevance_object(value, location)
-        if isinstance(value, _COLLECTIONS):
-            items = list(value)
-            refuse_pairs(items)
-            if items and all(isinstance(item, _COLLECTIONS) for item in items):
-                return Relevance(groups=[_read_ids(ids, location) for ids in items])
-            return Relevance(_read_ids(items, location))
-        if isinstance(value, str) and _looks_like_several(value):
-            escaped = truncated(to_json([value]))
-            expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
-            raise location.wrong(expected, value)
-        return Relevance([read_id(value, location)])
+    if isinstance(value, str) and _looks_like_several(value):
+        escaped = truncated(to_json([value]))
+        expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
+        raise location.wrong(expected, value)
+    with location.expecting(_LABELS, InvalidInput, TypeError, AttributeError):
+        return Relevance(_with_ids(value, location))
 
 
-def _relevance_object(value: Mapping[Any, Any], location: Location) -> Relevance:
-    grades = value.get("grades")
-    beside = {"grades": _by_id(grades, location)} if isinstance(grades, Mapping) else {}
-    if isinstance(value.get("facets"), Mapping):
-        facets = {name: _read_ids(ids, location) for name, ids in value["facets"].items()}
-        weights = value.get("weights")
-        is_right = weights is None or isinstance(weights, Mapping)
-        location.check(is_right, "weights, {facet: weight}", weights)
-        return Relevance(facets=facets, weights=weights, **beside)
-    if isinstance(value.get("groups"), list):
-        groups = [_read_ids(ids, location) for ids in value["groups"]]
-        return Relevance(groups=groups, **beside)
-    if isinstance(value.get("spans"), Mapping):
-        judged = read_relevance(value.get("judgements", list(value["spans"])), location)
-        return Relevance(judged, spans=value["spans"])
-    return Relevance(_by_id(value, location))
-
-
-def _by_id(grades: Mapping[Any, Any], location: Location) -> dict[str, Any]:
-    return {read_id(item, location): grade for item, grade in grades.items()}
-
-
-def _read_ids(value: object, location: Location) -> list[str]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise location.wrong("a list of ids", value)
-    return [read_id(item, location) for item in value]
+def _with_ids(value: Any, location: Location) -> Any:
+    """The same labels with texts as ids: numbers, as other tools write them, are spelled out."""
+    if isinstance(value, Mapping):
+        of_groups = (value.get(name) for name in ("facets", "groups", "spans"))
+        if any(isinstance(part, (Mapping, list)) for part in of_groups):
+            weights = value.get("weights") or {}
+            location.check(isinstance(weights, Mapping), "weights, {facet: weight}", weights)
+            return value
+        return {read_id(item, location): grade for item, grade in value.items()}
+    if not isinstance(value, _COLLECTIONS):
+        return [read_id(value, location)]
+    items = list(value)
+    refuse_pairs(items)
+    if items and all(isinstance(item, _COLLECTIONS) for item in items):
+        return [[read_id(item, location) for item in group] for group in items]
+    return [read_id(item, location) for item in items]
 
 
 def _looks_like_several(text: str) -> bool:
     """Whether a text may be several ids, such as d1,d2 or [d1]; a title has plain words."""
     text = text.strip()
-    if text.startswith(("[{", '["', "['", '{"', "{'")):
+    if text.startswith(("[{", '["', "['", '{"', "{'", "array(")):
         return True
     parts = [part.strip() for part in _SEPARATORS.split(text)]
     if len(parts) > 1:
@@ -388,6 +366,11 @@ def _read_scores(value: Any, location: Location) -> list[float | None]:
     return [number_or_none(score, location) for score in read_list(value, location)]
 
 
+def _read_seconds(value: Any, location: Location) -> float:
+    seconds: float = _converted(value, float, "seconds", location)
+    return seconds
+
+
 def _read_spans(value: Any, location: Location) -> list[Span | None]:
     return [read_span(span, location) for span in read_list(value, location)]
 
@@ -401,7 +384,7 @@ def _read_tokens(value: Any, location: Location) -> list[int]:
 _COLUMNS: Mapping[str, tuple[str, Callable[[Any, Location], Any], Callable[[Any], Any]]] = {
     "scores": ("scores", _read_scores, lambda scores: [*map(plain_score, scores)]),
     "retrieved_texts": ("texts", read_texts, list),
-    "latency": ("latency", lambda value, location: read_number(value), float),
+    "latency": ("latency", _read_seconds, float),
     "error": ("error", lambda value, location: str(value), str),
     "retrieved_spans": ("spans", _read_spans, lambda spans: [*map(_span_record, spans)]),
     "retrieved_tokens": ("tokens", _read_tokens, list),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import counted, questions
@@ -26,12 +26,23 @@ from .conversations import check_histories, read_conversation
 from .dataset_objects import FORMAT, OF_QUERIES
 from .dataset_reading import Corpus, read_dataset
 from .lines import to_json, without_packing, write_lines
-from .records import GRADED_BY, encoded, labels_of
+from .records import GRADED_BY, encoded
 
 if TYPE_CHECKING:
     from llama_index.core.schema import Document, TextNode
 
-Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
+Metadata: TypeAlias = Mapping[str, Any]
+_PARTS: dict[str, tuple[Any, str, str]] = {
+    "queries": (str, "a text", "a mapping from id to text, such as {'q1': 'Why?'}"),
+    "corpus": (str, "a text", "a mapping from id to text, such as {'d1': 'Because.'}"),
+    "titles": (str, "a text", "a mapping from id to text"),
+    "expected_texts": ((list, tuple), "a list of texts", "a mapping from query id to texts"),
+    "metadata": (Mapping, "a mapping from key to value", "a mapping from id to metadata"),
+    "document_metadata": (Mapping, "a mapping from key to value", "a mapping from id to metadata"),
+}
+"""Of what kind each part is, by id, what that is called, and what the whole is called."""
+
+_OPTIONAL = ("titles", "metadata", "document_metadata")
 
 _FEW, _COLUMNS_SHOWN = 5, 8
 _LABELS_IN = (
@@ -97,13 +108,14 @@ class RetrievalDataset:
         name: str = "",
         notes: Iterable[str] = (),
     ) -> None:
-        self.queries = _texts("queries", queries)
-        self.relevance = _relevance(relevance or {})
-        self.corpus = _texts("corpus", corpus or {})
-        self.metadata = _metadata("metadata", metadata or {})
-        self.expected_texts = _lists("expected_texts", expected_texts or {})
-        self.titles = _titles(titles or {})
-        self.document_metadata = _metadata("document_metadata", document_metadata or {})
+        self.queries = _read("queries", queries)
+        self.relevance = _read_relevance(relevance or {})
+        self.corpus = _read("corpus", corpus or {})
+        self.metadata = _read_metadata("metadata", metadata or {})
+        texts = _read("expected_texts", expected_texts or {})
+        self.expected_texts = {key: list(listed) for key, listed in texts.items()}
+        self.titles = {key: title for key, title in _read("titles", titles or {}).items() if title}
+        self.document_metadata = _read_metadata("document_metadata", document_metadata or {})
         self.name, self.notes = name, list(notes)
         check_histories(self.queries, self.metadata)
         for part in OF_QUERIES:
@@ -370,22 +382,33 @@ def _share(part: Collection[str], total: Collection[str], what: str) -> str:
     return f"{len(part):,} of {len(total):,} {what}: {examples}"
 
 
-def _texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
-    _check_mapping(part, texts, "a mapping from id to text, such as {'q1': 'Why?'}")
-    for key, text in texts.items():
+def _read(part: str, values: Any) -> dict[str, Any]:
+    """A part of the dataset by id, checked."""
+    kind, expected, whole = _PARTS[part]
+    _check_mapping(part, values, whole)
+    checked = {}
+    for key, value in values.items():
         _check_id(part, key)
-        if not isinstance(text, str):
-            raise InvalidInput(f"{part}[{key!r}]", text, "a text")
-    return dict(texts.items())
+        if value is None and part in _OPTIONAL:
+            continue
+        if not isinstance(value, kind):
+            raise InvalidInput(f"{part}[{key!r}]", value, expected)
+        checked[key] = value
+    return checked
 
 
-def _titles(titles: Mapping[str, str | None]) -> dict[str, str]:
-    _check_mapping("titles", titles, "a mapping from id to text")
-    present = {key: text for key, text in titles.items() if text not in ("", None)}
-    return _texts("titles", present)
+def _read_metadata(part: str, metadata: Any) -> dict[str, dict[str, Any]]:
+    rows = {}
+    for key, row in _read(part, metadata).items():
+        try:
+            rows[key] = read_conversation(row) if part == "metadata" else dict(row)
+        except ValueError as error:
+            expected, value = error.args
+            raise InvalidInput(f"metadata[{key!r}]", value, expected) from None
+    return {key: row for key, row in rows.items() if row}
 
 
-def _relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
+def _read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
     """Relevance by query id, in any form; None is left out, since it means unjudged."""
     expected = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
     _check_mapping("relevance", relevance, expected)
@@ -395,7 +418,7 @@ def _relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relev
             continue
         place = f"relevance[{query_id!r}]"
         try:
-            judged[query_id] = labels_of(judgements)
+            judged[query_id] = as_relevance(judgements)
         except InvalidInput as error:
             if error.argument != "expected_ids":
                 place = f"{place}, {error.argument}"
@@ -403,31 +426,6 @@ def _relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relev
         for document_id in judged[query_id].grades:
             _check_id(place, document_id)
     return judged
-
-
-def _metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:
-    expected = "a mapping from id to metadata, which is a mapping, too"
-    _check_mapping(part, metadata, expected)
-    rows = {}
-    for key, row in metadata.items():
-        try:
-            values = {} if row is None else dict(row)
-        except (TypeError, ValueError):
-            raise InvalidInput(f"{part}[{key!r}]", row, "a mapping from key to value") from None
-        try:
-            rows[key] = read_conversation(values) if part == "metadata" else values
-        except ValueError as error:
-            expected, value = error.args
-            raise InvalidInput(f"metadata[{key!r}]", value, expected) from None
-    return {key: row for key, row in rows.items() if row}
-
-
-def _lists(part: str, lists: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    _check_mapping(part, lists, "a mapping from query id to texts")
-    for query_id, items in lists.items():
-        if isinstance(items, str):
-            raise InvalidInput(f"{part}[{query_id!r}]", items, "a list of texts")
-    return {query_id: list(items) for query_id, items in lists.items()}
 
 
 def _refuse_unknown(part: str, ids: Iterable[str], allowed: Collection[str], where: str) -> None:

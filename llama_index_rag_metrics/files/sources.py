@@ -31,7 +31,11 @@ _KINDS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "workbook"),
 }
+"""Whose content is neither in TREC's columns nor read here, is named to be refused."""
+
 _EMPTY = {"", "nan", "NaN", "None", "NULL", "null", "<NA>"}
 """What stands for nothing in a column of labels."""
 

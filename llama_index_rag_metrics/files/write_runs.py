@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.rankings.relevance import RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.atomic_files import is_broken, whole_file
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -18,7 +18,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from .fields import CALLS, REPEAT
 from .lines import name_of, to_json, write_lines
 from .read_runs import IS_LOG
-from .records import ASKED, GRADED_BY, format_grade, labels_of, ranking_record, relevance_record
+from .records import ASKED, GRADED_BY, format_grade, ranking_record, relevance_record
 from .sources import kind_of, pyarrow
 
 _WHOLE = ("jsonl", "parquet")
@@ -103,7 +103,7 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
         q1 0 d1 2
         q1 0 d2 0
     """
-    relevance = {query_id: labels_of(judgements) for query_id, judgements in qrels.items()}
+    relevance = {query_id: as_relevance(judgements) for query_id, judgements in qrels.items()}
     target = Path(path)
     if _written_form(target) in _WHOLE:
         records = [relevance_record(key, judgements) for key, judgements in relevance.items()]
@@ -143,7 +143,7 @@ def _run_records(run: Run, relevance: Mapping[str, RelevanceLike]) -> Iterator[d
             if run.is_log:
                 record[IS_LOG] = True
             if query_id in relevance:
-                record |= relevance_record(query_id, labels_of(relevance[query_id]))
+                record |= relevance_record(query_id, as_relevance(relevance[query_id]))
             yield record
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from llama_index_rag_metrics import read_qrels, read_run
 from llama_index_rag_metrics.files.lines import LacksField
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 WIDE = [{"question_no": "q1", "hits": ["d2", "d1"], "gold": ["d1"]}]
 LONG = [{"question_no": "q1", "passage": "d2", "score": 2.0}]
@@ -40,8 +39,3 @@ def test_a_column_called_like_the_field_gives_way() -> None:
 def test_a_missing_field_is_named_with_what_is_there(source: Any, wording: str) -> None:
     with pytest.raises(LacksField, match=wording):
         read_run(source)
-
-
-def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="fields such as query_id, retrieved_ids"):
-        read_run(WIDE, columns={"ranking": "hits"})

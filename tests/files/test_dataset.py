@@ -41,11 +41,6 @@ def test_relevance_in_every_form_becomes_relevance() -> None:
     assert relevance["c"].alternatives == (("d", "e"),)
 
 
-def test_old_names(dataset: RetrievalDataset) -> None:
-    assert dataset.relevant_docs["q1"] == ["d1", "d9"]
-    assert dataset.mode == "text"
-
-
 @pytest.mark.parametrize(
     ("parts", "wording"),
     [
@@ -99,48 +94,6 @@ def test_lists_that_a_frame_holds_as_text(tmp_path: Path) -> None:
     assert from_frame == RetrievalDataset.load(pd.read_csv(path))
 
 
-def test_what_is_absent_may_be_none() -> None:
-    dataset = RetrievalDataset(
-        queries={"q": "?"},
-        corpus={"d": "t"},
-        metadata={"q": None},
-        titles={"d": None},
-        document_metadata={"d": None},
-    )
-    assert dataset == RetrievalDataset({"q": "?"}, corpus={"d": "t"})
-
-
-class _Keyed:
-    """As much of a mapping as `dict` needs."""
-
-    def keys(self) -> list[str]:
-        return ["lang"]
-
-    def __getitem__(self, key: str) -> str:
-        return "en"
-
-
-class _Items:
-    """A mapping's items, and nothing else of it."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.items = values.items
-
-
-def test_what_is_as_good_as_a_mapping_is_taken() -> None:
-    rows: list[Any] = [{"lang": "en"}, [("lang", "en")], _Keyed()]
-    for row in rows:
-        assert RetrievalDataset({"q": "?"}, metadata={"q": row}).metadata == {"q": {"lang": "en"}}
-    parts: dict[str, Any] = {
-        "relevance": _Items({"q": ["d"]}),
-        "metadata": _Items({"q": {"lang": "en"}}),
-        "expected_texts": _Items({"q": ["t"]}),
-    }
-    assert RetrievalDataset({"q": "?"}, **parts) == RetrievalDataset(
-        {"q": "?"}, {"q": ["d"]}, metadata={"q": {"lang": "en"}}, expected_texts={"q": ["t"]}
-    )
-
-
 def test_check_names_what_deserves_a_look(dataset: RetrievalDataset) -> None:
     dataset.queries["q5"] = " "
     dataset.notes.append("made by hand")
@@ -164,15 +117,6 @@ def test_nodes_and_documents_keep_ids_and_index_title_and_text(dataset: Retrieva
         assert made[1].get_content() == "was first"
     made[0].metadata["url"] = "changed"
     assert dataset.document_metadata["d1"] == {"url": "u"}
-
-
-def test_documents_split_into_nodes_that_name_them(dataset: RetrievalDataset) -> None:
-    from llama_index.core.node_parser import TokenTextSplitter
-
-    nodes = TokenTextSplitter(chunk_size=64, chunk_overlap=0).get_nodes_from_documents(
-        dataset.to_documents()
-    )
-    assert {node.ref_doc_id for node in nodes} == {"d1", "d2"}
 
 
 def test_fingerprint_is_of_what_retrieval_depends_on(dataset: RetrievalDataset) -> None:
@@ -266,12 +210,6 @@ def test_pandas_with_numpy_values_and_other_names() -> None:
     assert dataset.corpus == {"d1": "one", "d2": "two"}
     assert dataset.titles == {"d1": "T"}
     assert dataset.name == "autorag"
-
-
-def test_rows_of_a_data_frame_are_named_in_errors() -> None:
-    pd = pytest.importorskip("pandas")
-    with pytest.raises(ValueError, match="the data frame, row 2: expected a question"):
-        RetrievalDataset.load(pd.DataFrame({"query": ["a?", None]}))
 
 
 def test_what_converts_itself_to_pandas_is_taken() -> None:

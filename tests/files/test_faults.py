@@ -158,6 +158,13 @@ def test_the_same_judgement_again_counts_once_and_another_one_is_an_error(tmp_pa
             read_qrels(path)
 
 
+def test_seconds_are_a_number_and_a_workbook_is_no_trec_run(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="record 1: expected seconds, got"):
+        read_run([{"query_id": "q1", "retrieved_ids": ["a"], "latency": "fast"}])
+    with pytest.raises(InvalidInput, match=r"ends in \.jsonl or \.parquet, or another"):
+        write_run({"q1": ["a"]}, tmp_path / "run.xlsx")
+
+
 def test_labels_are_no_run() -> None:
     for name in ("grade", "relevance", "label"):
         with pytest.raises(FileFormatError, match="labels, which have a grade, are read by read_q"):
@@ -226,6 +233,7 @@ def test_who_graded_and_what_is_a_log_is_written_too(tmp_path: Path, ending: str
         ("x.json", "null", "it holds None"),
         ("x.json", "[1, 2]", "record 1: expected a record"),
         ("x.xlsx", "", "its name ends in none of"),
+        ("x.csv", "input\ny\n", "line 2: expected a question, .*columns=.*'input'"),
     ],
 )
 def test_what_is_no_dataset(tmp_path: Path, name: str, text: str, said: str) -> None:

@@ -34,12 +34,6 @@ def test_an_id_that_is_there_too_goes_first(tmp_path: Path) -> None:
     assert list(RetrievalDataset.load(lines_file(tmp_path / "q.jsonl", record)).queries) == ["b"]
 
 
-def test_judgements_without_a_grade_say_which_fields_there_are(tmp_path: Path) -> None:
-    path = lines_file(tmp_path / "g.jsonl", {"query_id": "a", "doc_id": "d", "grad": 3})
-    with pytest.raises(FileFormatError, match=r"a field 'grade', or columns=.*'grad'"):
-        read_qrels(path)
-
-
 @pytest.mark.parametrize("part", ["relevent", "qrels", "expected_ids", "documents"])
 def test_parts_of_a_dataset_that_there_arent(part: str) -> None:
     with pytest.raises(FileFormatError, match=f"only the parts queries, .* got '{part}'"):

@@ -73,11 +73,6 @@ def test_questions_of_other_splits_are_left_out(folder: Path) -> None:
     assert dataset.metadata == {}
 
 
-def test_the_only_split_is_taken(folder: Path) -> None:
-    (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
-    assert list(RetrievalDataset.load(folder).relevance) == ["q1"]
-
-
 def test_several_splits_need_a_choice(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
     (folder / "qrels" / "train.tsv").write_text("2\td2\t1\n")

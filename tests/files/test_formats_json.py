@@ -259,20 +259,6 @@ def test_ragas_test_sets_of_every_version(tmp_path: Path, version: str, form: st
     assert RetrievalDataset.load(frame) == dataset
 
 
-def test_contexts_beside_an_answer_are_what_was_retrieved() -> None:
-    row = {"id": "q1", "question": "why?", "contexts": ["c"], "answer": "so", "ground_truth": "so"}
-    dataset = RetrievalDataset.load([row])
-    assert dataset.expected_texts == {}
-    assert dataset.metadata["q1"]["contexts"] == ["c"]
-
-
-def test_csv_of_a_list_as_python_prints_it_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("user_input,reference_contexts\nwhy?,\"['c1'\n 'c2']\"\n")
-    with pytest.raises(FileFormatError, match="line 3: expected texts as JSON writes a list"):
-        RetrievalDataset.load(path)
-
-
 def test_csv_with_long_cells_brackets_and_too_many_cells(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     long = "x" * 200_000

@@ -182,6 +182,19 @@ def test_qrels_in_columns_are_told_apart(tmp_path: Path, text: str, ending: str)
     assert read_qrels(path) == {"q": Relevance({"d1": 2, "d2": 0})}
 
 
+def test_trec_qrels(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("1 0 d1 2\n1\t0\td2\t-1\n\n2 Q0  d\u00a01 0\n", "utf-8")
+    assert read_qrels(tmp_path / "qrels") == {
+        "1": Relevance({"d1": 2, "d2": -1}),
+        "2": Relevance({"d\u00a01": 0}),
+    }
+
+
+def test_comments_in_trec_qrels_are_no_judgements(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("# judged by 3\n1 0 d1 2\n  # also 0 1\n#1 0 d2 1\n1 0 #d 1\n")
+    assert read_qrels(tmp_path / "qrels") == {"1": Relevance({"d1": 2, "#d": 1})}
+
+
 def test_a_bad_parquet_file_and_a_bad_row(tmp_path: Path) -> None:
     (tmp_path / "run.parquet").write_text("no parquet")
     with pytest.raises(FileFormatError, match=r"run\.parquet: expected a Parquet file"):

@@ -9,16 +9,7 @@ from typing import Any
 import pytest
 from support.command_line import run
 
-from llama_index_rag_metrics import (
-    Call,
-    Ranking,
-    Run,
-    read_qrels,
-    read_run,
-    score_rankings,
-    score_table,
-    write_run,
-)
+from llama_index_rag_metrics import Run, read_run, score_rankings, score_table, write_run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
@@ -52,41 +43,10 @@ def test_there_and_back(tmp_path: Path, ending: str) -> None:
     assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.75}
 
 
-def test_all_of_a_ranking_is_kept(tmp_path: Path) -> None:
-    calls = [Call(["a"], query="a?", asked_by="search", latency=0.5)]
-    rankings = [
-        Ranking(["a"], [0.5], ["text"], 0.25, calls=calls),
-        Ranking([], error="ConnectionError: refused"),
-    ]
-    asked = Run(repeats=[Run({"q1": ranking}) for ranking in rankings])
-    for ending in ("jsonl", "parquet"):
-        path = tmp_path / f"run.{ending}"
-        write_run(asked, path)
-        assert [[*each.values()] for each in read_run(path).repeats] == [
-            [Ranking(["a"], [0.5], ["text"], 0.25, calls=tuple(calls))],
-            [rankings[1]],
-        ]
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_a_run_with_a_failed_question_is_itself_after_writing(tmp_path: Path, ending: str) -> None:
-    run = Run({"q1": ["a"], "q2": Ranking(error="TimeoutError: slow")})
-    write_run(run, tmp_path / f"run.{ending}")
-    assert read_run(tmp_path / f"run.{ending}") == run
-
-
 @pytest.mark.parametrize("ending", ["trec", "txt"])
 def test_formats_that_tell_no_times_apart_say_so(tmp_path: Path, ending: str) -> None:
     with pytest.raises(InvalidInput, match="which hold the 3 runs of each question"):
         write_run(THRICE, tmp_path / f"run.{ending}")
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_labels_stand_beside(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"run.{ending}"
-    write_run(THRICE, path, relevance=JUDGED)
-    assert {query_id: list(judged) for query_id, judged in read_qrels(path).items()} == JUDGED
-    assert len(read_run(path).repeats) == 3
 
 
 def test_other_tools_names_and_orders() -> None:
@@ -116,12 +76,6 @@ def test_tables_of_other_tools(tmp_path: Path, separator: str) -> None:
     assert scores.by_query("mrr") == {"q1": 0.5, "q2": 1.0}
     # a line a passage can't tell a run in which nothing was retrieved from one that wasn't
     assert any("1 of 2 questions has fewer than 2 runs" in note for note in scores.notes)
-
-
-def test_one_time_is_a_plain_run(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    path.write_text('{"query_id": "q1", "repeat": 1, "retrieved_ids": ["a"]}\n', encoding="utf-8")
-    assert read_run(path).repeats == ()
 
 
 @pytest.mark.parametrize("repeat", [True, 0, 1.5, "one", -1])

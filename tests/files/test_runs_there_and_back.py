@@ -16,7 +16,6 @@ from llama_index_rag_metrics import (
     Span,
     read_qrels,
     read_run,
-    score_rankings,
     write_qrels,
     write_run,
 )
@@ -180,13 +179,6 @@ def test_a_field_called_skipped_drops_no_judgements_of_a_whole_query(tmp_path: P
     path = tmp_path / "qrels.jsonl"
     path.write_text('{"query_id": "q", "expected_ids": ["a"], "skipped": false}\n')
     assert read_qrels(path) == {"q": Relevance(["a"])}
-
-
-def test_a_query_id_equal_to_a_document_id(tmp_path: Path) -> None:
-    write_run({"1": ["1", "2"], "2": ["1"]}, tmp_path / "run")
-    write_qrels({"1": ["1"], "2": ["2"]}, tmp_path / "qrels")
-    scores = score_rankings(read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run"), "mrr")
-    assert scores.by_query("mrr") == {"1": 1.0, "2": 0.0}
 
 
 def test_the_scores_of_a_run_are_written_where_they_stand_for_its_order(tmp_path: Path) -> None:

@@ -364,12 +364,6 @@ class TestQuestions:
         assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
         assert run.notes == ("traces with retrievals for no known question: 1",)
 
-    def test_how_accents_are_composed_makes_no_other_question(self, path: Path) -> None:
-        composed, apart = "Où est Orléans?", "Où est Orle\u0301ans?"
-        assert composed != apart
-        write_lines(path, request(retrieval("r", apart, ["a"])))
-        assert read_traces(path, questions={"q": composed})["q"].ids == ["a"]
-
     def test_the_last_time_that_it_was_asked_counts(self, path: Path) -> None:
         write_lines(
             path,
@@ -475,21 +469,6 @@ class TestDialects:
             assert run["t1"].ids == ["a", "b"]
             assert run["t1"].scores == [0.5, math.pi]
             assert run.queries == {"t1": "Who?"}
-
-    def test_a_phoenix_span(self, tmp_path: Path) -> None:
-        record = {
-            "context": {"trace_id": "t", "span_id": "s"},
-            "span_kind": "RETRIEVER",
-            "parent_id": None,
-            "start_time": "2026-11-22T06:28:02.500000+00:00",
-            "end_time": "2026-11-22T06:28:03.000000+00:00",
-            "status_code": "OK",
-            "attributes": {"input.value": "Who?", "retrieval.documents.0.document.id": "d"},
-        }
-        path = tmp_path / "spans.json"
-        path.write_text(json.dumps([record], indent=1))
-        assert read_traces(path)["t"].ids == ["d"]
-        assert read_traces([record])["t"].latency == pytest.approx(0.5)
 
     def test_a_phoenix_frame(self) -> None:
         pd = pytest.importorskip("pandas", reason="a data frame")
@@ -603,10 +582,6 @@ class TestFiles:
         bare["attributes"] = None
         write_lines(path, request(sparse, bare))
         assert read_traces(path)["t1"].ids == ["a"]
-
-    def test_half_a_surrogate_pair_is_a_text(self, path: Path) -> None:
-        write_lines(path, request(retrieval("r1", "x\ud800", ["a"])))
-        assert read_traces(path).queries == {"t1": "x\ud800"}
 
     @pytest.mark.parametrize("kind", ["id", "text"])
     def test_half_an_emoji_in_the_json_of_an_attribute_is_a_text(self, kind: str) -> None:

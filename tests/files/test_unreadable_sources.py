@@ -47,28 +47,9 @@ def test_an_empty_file(tmp_path: Path, ending: str, content: str) -> None:
     assert '{"query": "Why?", "ex' in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"), [("heads.csv", "query,expected_ids\n"), ("list.json", "[]")]
-)
-def test_a_file_without_questions(tmp_path: Path, name: str, content: str) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises((FileFormatError, FileFormatError), match=name):
-        RetrievalDataset.load(tmp_path / name)
-
-
 def test_an_empty_dataset_of_our_own_comes_back(tmp_path: Path) -> None:
     RetrievalDataset({}).save(tmp_path / "empty.json")
     assert RetrievalDataset.load(tmp_path / "empty.json") == RetrievalDataset({})
-
-
-def test_tables_of_other_kinds(tmp_path: Path) -> None:
-    pl = pytest.importorskip("polars", reason="the extra batch")
-    (tmp_path / "table.tsv").write_text("id\tquery\texpected_ids\nq1\twhy?\td1\n")
-    frame = pl.DataFrame({"id": ["q1"], "query": ["why?"], "expected_ids": [["d1"]]})
-    frame.write_parquet(tmp_path / "table.parquet")
-    for ending in ("tsv", "parquet"):
-        dataset = RetrievalDataset.load(tmp_path / f"table.{ending}")
-        assert dataset == RetrievalDataset({"q1": "why?"}, {"q1": ["d1"]})
 
 
 @pytest.mark.parametrize("value", [None, 5, {"q1": "why?"}])
@@ -115,11 +96,3 @@ def test_pairs_elsewhere() -> None:
         read_qrels([("q1", "d1", 1)])
     with pytest.raises(FileFormatError, match=r"or {id: number}"):
         read_run({"q1": [("d1", 1.5)]})
-
-
-@pytest.mark.parametrize("pairs", [[["a", "b"], ["c", "d"]], [[1, 2], [3, 4]]])
-def test_groups_of_two_are_groups(pairs: Any) -> None:
-    rows = [{"qid": "q1", "query": "why?", "expected_ids": pairs}]
-    relevance = RetrievalDataset.load(rows).relevance["q1"]
-    groups = tuple(tuple(map(str, pair)) for pair in pairs)
-    assert relevance.alternatives == groups
