@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from llama_index.core.indices.base import BaseIndex
 
 from llama_index_rag_metrics.evaluation import evaluator
+from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
@@ -28,12 +27,11 @@ from llama_index_rag_metrics.scores.batches import Metrics
 __all__ = ["aevaluate", "evaluate"]
 
 _ATTEMPTS = 3  # of a question whose worker is lost each time
-_LEAST_DEPTH = 10  # nodes that an index is asked for, at least
 
 
 async def aevaluate(
     build: Callable[[], Any],
-    dataset: RetrievalDataset,
+    dataset: Any,
     metrics: Metrics = DEFAULT_METRICS,
     *,
     workers: int = WORKERS,
@@ -66,7 +64,10 @@ async def aevaluate(
         RagMetricsError: no worker could build its retriever, or none is left.
         MissingExtra: Ray isn't installed.
     """
-    ray = _import_ray()
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtra("distributed.ray.evaluate()", "ray") from error
     check_integer("workers", workers)
     check_integer("concurrency", concurrency)
     if not callable(build):
@@ -79,17 +80,25 @@ async def aevaluate(
         reason = describe_error(error)
         raise InvalidInput("build", reason, "a function that can be pickled", remedy) from error
     resolved = resolve(metrics)
-    depth = max([_LEAST_DEPTH, *(getattr(metric, "k", None) or 0 for metric in resolved)])
+    actor_options = {"num_cpus": num_cpus, **(actor_options or {})}
     actor_class = ray.remote(_Worker).options(
-        num_cpus=num_cpus, **(actor_options or {}), max_concurrency=concurrency, max_restarts=0
+        **actor_options, max_concurrency=concurrency, max_restarts=0
     )
+    depth = retrieval_depth(resolved)
     pool = _Pool(ray, lambda: actor_class.remote(packed, depth), workers, concurrency)
     try:
         built = await pool.start()
         options.setdefault("name", built.name)
-        ask = pool.ask_of_asker if built.takes_metadata else pool.ask
+
+        async def ask(query: str) -> Any:
+            return await pool.ask(query)
+
+        async def ask_with_metadata(query: str, metadata: Mapping[str, Any]) -> Any:
+            return await pool.ask(query, metadata=dict(metadata))
+
+        source = ask_with_metadata if built.takes_metadata else ask
         at_once = workers * concurrency
-        return await evaluator.aevaluate(ask, dataset, resolved, workers=at_once, **options)
+        return await evaluator.aevaluate(source, dataset, resolved, workers=at_once, **options)
     finally:
         pool.close()
 
@@ -97,8 +106,7 @@ async def aevaluate(
 evaluate = synchronous(aevaluate)
 
 
-@dataclass(frozen=True)
-class _Built:
+class _Built(NamedTuple):
     """What a worker built: its name, and whether it is told the metadata of questions."""
 
     name: str
@@ -129,28 +137,15 @@ class _Worker:
         return run_sync(retrieved) if inspect.iscoroutine(retrieved) else retrieved
 
 
-@dataclass(eq=False)
-class _Member:
-    """A worker that is ready, and how many questions it can be asked now."""
-
-    actor: Any
-    free: int
-
-
-def _least_busy(members: Sequence[_Member]) -> _Member | None:
-    return max(members, key=lambda member: member.free, default=None)
-
-
 class _Pool:
     """Asks questions on workers; a lost one is replaced, and its questions are asked again."""
 
     def __init__(self, ray: Any, launch: Callable[[], Any], workers: int, concurrency: int) -> None:
         self._ray, self._launch = ray, launch
         self._workers, self._concurrency = workers, concurrency
-        self._members: list[_Member] = []
-        self._reserved: _Member | None = None
+        self._free: dict[Any, int] = {}  # how many questions each worker can be asked now
+        self._reserved: Any = None  # the worker that is to be asked one question alone
         self._starting: set[asyncio.Task[_Built]] = set()
-        self._n_starting = 0
         self._changed = asyncio.Condition()
         self._alone = asyncio.Lock()
         self._failure = ""
@@ -173,102 +168,79 @@ class _Pool:
                 continue
         raise self._nobody()
 
-    async def ask(self, query: str) -> Any:
-        return await self._ask(query, {})
-
-    async def ask_of_asker(self, query: str, metadata: Mapping[str, Any]) -> Any:
-        return await self._ask(query, {"metadata": dict(metadata)})
-
-    def close(self) -> None:
-        for task in self._starting:
-            task.cancel()
-        for member in self._members:
-            self._ray.kill(member.actor)
-
-    async def _ask(self, query: str, beside: Mapping[str, Any]) -> Any:
+    async def ask(self, query: str, **beside: Any) -> Any:
         try:
-            return await self._ask_member(await self._take(), 1, query, beside)
+            return await self._ask(query, beside, alone=False)
         except self._losses as error:
             loss: Exception = error
         async with self._alone:
             for _ in range(_ATTEMPTS - 1):
-                member = await self._take_whole()
                 try:
-                    return await self._ask_member(member, self._concurrency, query, beside)
+                    return await self._ask(query, beside, alone=True)
                 except self._losses as error:
                     loss = error
         reason = describe_error(loss).partition("\n")[0]
         raise RagMetricsError(f"the worker was lost each of {_ATTEMPTS} times: {reason}")
 
-    async def _ask_member(
-        self, member: _Member, slots: int, query: str, beside: Mapping[str, Any]
-    ) -> Any:
+    def close(self) -> None:
+        for task in self._starting:
+            task.cancel()
+        for actor in self._free:
+            self._ray.kill(actor)
+
+    async def _ask(self, query: str, beside: Mapping[str, Any], *, alone: bool) -> Any:
+        actor = await self._take(alone)
         try:
-            return await member.actor.retrieve.remote(query, **beside)
+            return await actor.retrieve.remote(query, **beside)
         except self._losses:
-            if member in self._members:
-                self._members.remove(member)
-                self._ray.kill(member.actor)
+            if self._free.pop(actor, None) is not None:
+                self._ray.kill(actor)
                 self._start_one()
             raise
         except self._ray.exceptions.RayTaskError as error:
             raise (error.cause or error) from None
         finally:
-            await self._give_back(member, slots)
+            async with self._changed:
+                if actor in self._free:
+                    self._free[actor] += self._concurrency if alone else 1
+                if alone:
+                    self._reserved = None
+                self._changed.notify_all()
 
-    async def _take(self) -> _Member:
-        """A worker with a free slot, the least busy one."""
+    async def _take(self, alone: bool) -> Any:
+        """The least busy worker; one that is asked nothing else, if alone."""
         async with self._changed:
             while True:
-                unreserved = [member for member in self._members if member is not self._reserved]
-                member = _least_busy(unreserved)
-                if member is not None and member.free > 0:
-                    member.free -= 1
-                    return member
-                await self._wait()
-
-    async def _take_whole(self) -> _Member:
-        """A worker that is asked nothing else."""
-        async with self._changed:
-            while True:
-                if self._reserved not in self._members:
-                    self._reserved = _least_busy(self._members)
-                member = self._reserved
-                if member is not None and member.free == self._concurrency:
-                    member.free = 0
-                    return member
-                await self._wait()
-
-    async def _wait(self) -> None:
-        if not self._members and not self._n_starting:
-            raise self._nobody()
-        await self._changed.wait()
-
-    async def _give_back(self, member: _Member, slots: int) -> None:
-        async with self._changed:
-            member.free += slots
-            if slots == self._concurrency:
-                self._reserved = None
-            self._changed.notify_all()
+                free = {actor: n for actor, n in self._free.items() if actor is not self._reserved}
+                if alone and self._reserved not in self._free:
+                    self._reserved = max(free, key=free.__getitem__, default=None)
+                actor, slots = self._reserved, self._concurrency
+                if not alone:
+                    actor, slots = max(free, key=free.__getitem__, default=None), 1
+                if self._free.get(actor, 0) >= slots:
+                    self._free[actor] -= slots
+                    return actor
+                if not self._free and not self._starting:
+                    raise self._nobody()
+                await self._changed.wait()
 
     def _start_one(self) -> asyncio.Task[_Built]:
-        self._n_starting += 1
         task = asyncio.create_task(self._add())
         self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
         return task
 
     async def _add(self) -> _Built:
         actor = self._launch()
         try:
             built: _Built = await actor.built.remote()
-            self._members.append(_Member(actor, self._concurrency))
+            self._free[actor] = self._concurrency
             return built
         except self._ray.exceptions.RayError as error:
             self._failure = describe_error(getattr(error, "cause", None) or error)
             raise
         finally:
-            self._n_starting -= 1  # before who waits looks, while this task isn't done yet
+            # before who waits looks, while this task isn't done yet
+            self._starting = {task for task in self._starting if task is not asyncio.current_task()}
             async with self._changed:
                 self._changed.notify_all()
 
@@ -277,11 +249,3 @@ class _Pool:
             f"none of {self._workers} workers is left that could build the retriever: "
             f"{self._failure}"
         )
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtra("distributed.ray.evaluate()", "ray") from error
-    return ray

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journ
 
 from .question import Context, Question
 
-_RESUMED = "{kept:,} of {all:,} answers come from {path}, of {day}; {asked}"
+_RESUMED = "{kept:,} of {all:,} answers come from {path}, of {day}; {new}"
 _FORMAT = "llama-index-rag-metrics journal, version 1"
 
 
@@ -61,9 +61,9 @@ class Journal(JsonLinesJournal[Row]):
         day = f"{written.day} {written:%B}"
         if written.year != date.today().year:
             day = f"{day} {written.year}"
-        asked = {0: "none was asked", 1: "1 was asked"}.get(n_asked, f"{n_asked:,} were asked")
+        new = {0: "none was asked", 1: "1 was asked"}.get(n_asked, f"{n_asked:,} were asked")
         n_all = n_kept + n_asked
-        return _RESUMED.format(kept=n_kept, all=n_all, path=self.path, day=day, asked=asked)
+        return _RESUMED.format(kept=n_kept, all=n_all, path=self.path, day=day, new=new)
 
 
 def answers_to(dataset: RetrievalDataset, rows: Sequence[Row]) -> dict[Attempt, Ranking]:

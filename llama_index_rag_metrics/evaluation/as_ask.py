@@ -16,7 +16,6 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
-from llama_index.core.indices.multi_modal.base import MultiModalVectorStoreIndex
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TransformComponent
 from llama_index.core.tools import BaseTool
@@ -54,7 +53,7 @@ _LEAST_DEPTH = 10  # nodes for a metric without a cutoff, at least
 _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
 """Names of the question in workflows, in the order in which their start events are searched."""
 
-_BESIDE: Mapping[str, Context] = {"metadata": "metadata", "chat_history": "history"}
+_CONTEXTS: Mapping[str, Context] = {"metadata": "metadata", "chat_history": "history"}
 """Names of what else the start event of a workflow may take."""
 
 _METHODS: Mapping[type, Sequence[str]] = {
@@ -68,7 +67,6 @@ _CANT_WAIT = re.compile(r"sync|await|event loop|different loop|not initiali[sz]e
 """What errors say of asynchronous methods that can't work, as without an asynchronous client."""
 
 _OF_ANOTHER_LOOP = re.compile(r"different (event )?loop|event loop is closed", re.IGNORECASE)
-_NO_ASYNC = "{owner}: {method} doesn't work here, so {other} was called in threads instead: {error}"
 _CAPTURED = (
     "What a program retrieves on its way to an answer is captured if it is an asynchronous "
     "function that returns the answer as text."
@@ -123,7 +121,8 @@ def as_source(source: SourceLike | Source, depth: int | None = None) -> Source:
     if isinstance(source, BaseQueryEngine):
         return _query_engine(source)
     if isinstance(source, BaseIndex):
-        retriever = _retriever_of(source, depth)
+        top_k = {} if depth is None else {"similarity_top_k": depth}
+        retriever = source.as_retriever(**top_k)
         return Source(_ask_retriever(retriever), type(retriever).__name__, retriever, depth=depth)
     if isinstance(source, BaseRetriever):
         return Source(_ask_retriever(source), type(source).__name__, source)
@@ -185,14 +184,6 @@ async def _limited(awaitable: Awaitable[Answer], timeout: float | None) -> Answe
     return await within(timeout, awaitable)
 
 
-def _retriever_of(index: BaseIndex[Any], depth: int | None) -> BaseRetriever:
-    if depth is None:
-        return index.as_retriever()
-    if isinstance(index, MultiModalVectorStoreIndex):
-        return index.as_retriever(similarity_top_k=depth, image_similarity_top_k=depth)
-    return index.as_retriever(similarity_top_k=depth)
-
-
 class DualCall:
     """Calls an asynchronous method, or in a thread the blocking one that does the same.
 
@@ -224,23 +215,23 @@ class DualCall:
             reason = re.sub("<.*>", "…", reason)  # the tasks and futures
             reason = f"its connections belong to another event loop ({reason})"
         if self._asynchronous is not None:
-            method, other = self._asynchronous.__name__, self._blocking.__name__
-            note = _NO_ASYNC.format(owner=self._owner, method=method, other=other, error=reason)
-            self.notes = [note]
+            method, twin = self._asynchronous.__name__, self._blocking.__name__
+            note = f"{self._owner}: {method} doesn't work here, so {twin} was called in threads"
+            self.notes = [f"{note} instead: {reason}"]
         self._asynchronous = None
 
 
 def _overrides(component: object, base: type, *methods: str) -> bool:
     """Whether a class has one of these methods itself; its base's only call the blocking one."""
     classes = type(component).__mro__
-    own = classes[: classes.index(base)]
-    return any(method in vars(owner) for owner in own for method in methods)
+    subclasses = classes[: classes.index(base)]
+    return any(vars(owner).keys() & set(methods) for owner in subclasses)
 
 
 def postprocessor_call(postprocessor: BaseNodePostprocessor) -> DualCall:
-    own = ("_apostprocess_nodes", "apostprocess_nodes")
+    methods = ("_apostprocess_nodes", "apostprocess_nodes")
     asynchronous = None
-    if _overrides(postprocessor, BaseNodePostprocessor, *own):
+    if _overrides(postprocessor, BaseNodePostprocessor, *methods):
         asynchronous = getattr(postprocessor, "apostprocess_nodes", None)  # core 0.12.0 has none
     return DualCall(postprocessor, asynchronous, postprocessor.postprocess_nodes)
 
@@ -273,24 +264,10 @@ def _query_engine(engine: BaseQueryEngine) -> Source:
         return Source(answer, name, engine, captures=True)
     aretrieve = getattr(engine, "aretrieve", None) if waits else None
     retrieve = DualCall(engine, aretrieve, engine.retrieve)
-    can_retrieve = True
 
     async def ask(question: Question) -> Answer:
-        nonlocal can_retrieve
-        bundle = QueryBundle(question.query_str)
-        if can_retrieve:
-            try:
-                return Answer(list(await retrieve(bundle)), notes=retrieve.notes)
-            except NotImplementedError as error:
-                if "support retrieve" not in str(error):
-                    raise
-                can_retrieve = False
-        sources = answer_nodes(await query(bundle))
-        note = (
-            f"{name} can't retrieve without answering: what it retrieved are the source nodes of "
-            "its answers, without texts that it wrote itself"
-        )
-        return Answer(sources, notes=[*query.notes, note])
+        nodes = await retrieve(QueryBundle(question.query_str))
+        return Answer(list(nodes), notes=retrieve.notes)
 
     return Source(ask, name, engine)
 
@@ -313,13 +290,13 @@ def _chat_engine(engine: BaseChatEngine) -> Source:
 
 
 def _workflow(workflow: Workflow) -> Source:
-    names, further = _arguments(workflow)
-    context = next((_BESIDE[name] for name in _BESIDE if name in further), None)
+    names, extras = _arguments(workflow)
+    context = next((_CONTEXTS[name] for name in _CONTEXTS if name in extras), None)
 
     async def ask(question: Question) -> Answer:
         arguments: dict[str, Any] = dict.fromkeys(names, question.query_str)
-        beside = {"chat_history": question.history, "metadata": question.copied_metadata()}
-        arguments.update({name: beside[name] for name in further})
+        context_of = {"chat_history": question.history, "metadata": question.copied_metadata()}
+        arguments.update({name: context_of[name] for name in extras})
         handler: Any = workflow.run(**arguments)
         try:
             return _program_answer(question, await handler)
@@ -341,15 +318,17 @@ def _arguments(workflow: Workflow) -> tuple[Sequence[str], Sequence[str]]:
             return ["user_msg"], ["chat_history"]
     event_class: Any = getattr(workflow, "start_event_class", StartEvent)  # core 0.12.0 has none
     if event_class is StartEvent:
-        return _QUESTION, list(_BESIDE)
+        return _QUESTION, list(_CONTEXTS)
     fields = event_class.model_fields
-    further = [name for name in _BESIDE if name in fields]
+    extras = [name for name in _CONTEXTS if name in fields]
     named = [name for name in _QUESTION if name in fields]
-    needed = [name for name, field in fields.items() if field.is_required() and name not in _BESIDE]
+    needed = [
+        name for name, field in fields.items() if field.is_required() and name not in _CONTEXTS
+    ]
     if len(needed) == 1:
-        return needed, further
+        return needed, extras
     if named and not needed:
-        return named[:1], further
+        return named[:1], extras
     expected = f"one field for the question, such as {_QUESTION[0]!r}"
     remedy = "Give an asynchronous function: async def ask(question): return await workflow.run(…)."
     raise InvalidInput(f"fields of {event_class.__name__}", list(fields), expected, remedy)
@@ -456,11 +435,12 @@ def _refusal(source: Any) -> InvalidInput:
             "Give an asynchronous function that runs it with the question and returns the answer: "
             "what is retrieved meanwhile is captured."
         )
-    for kind, own_remedy in _REMEDIES.items():
+    for kind in _REMEDIES:
         if isinstance(source, kind):
-            remedy = own_remedy
-    shown = source if source is None or isinstance(source, (int, float)) else type(source)
-    return InvalidInput("retriever", shown, _EXPECTED, remedy)
+            remedy = _REMEDIES[kind]
+    if source is None or isinstance(source, (int, float)):
+        return InvalidInput("retriever", source, _EXPECTED)
+    return InvalidInput("retriever", type(source), _EXPECTED, remedy)
 
 
 def _asks_program(source: Any) -> bool:
@@ -481,8 +461,8 @@ def _check_signature(function: Callable[..., Any], takes_metadata: bool) -> None
             "Bind its other arguments: lambda question: search(question, k). One called metadata "
             "gets the question's."
         )
-        shown = f"a function of {', '.join(signature.parameters)}"  # a default might be a key
-        raise InvalidInput("retriever", shown, expected, remedy) from None
+        kind = f"a function of {', '.join(signature.parameters)}"  # a default might be a key
+        raise InvalidInput("retriever", kind, expected, remedy) from None
 
 
 def _takes_metadata(function: Callable[..., Any]) -> bool:

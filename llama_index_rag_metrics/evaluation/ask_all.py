@@ -8,12 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.event_handlers import NullEventHandler
-from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 from llama_index.core.schema import QueryBundle
 
 from llama_index_rag_metrics.rankings.run import Ranking
@@ -31,7 +26,7 @@ from llama_index_rag_metrics.runtime.sync import as_exception, within
 
 from .answers_kept import Attempt, Journal
 from .as_ask import Source, ask_captured, postprocessor_call
-from .capturing import CaptureEvents, CaptureSpans, listening
+from .capturing import listening
 from .plan import Plan
 from .question import Answer, Ask, Question, as_nodes
 from .reading import AnswerReader
@@ -44,7 +39,6 @@ RETRIEVER = "the retriever"
 
 _GRACE = 0.3  # seconds that cancelled code may take to end
 
-_UNASKED = "{who} wasn't asked for {extent}, since {reason}"
 _WITHOUT = (
     "{} answered without a retrieval that could be seen, and scored as empty: record_retrieval() "
     "records those of clients that send no event"
@@ -82,11 +76,12 @@ class Refusals:
     @property
     def notes(self) -> list[str]:
         notes = []
-        for who, n in self._unasked.items():
+        for component, n in self._unasked.items():
             extent = f"{n} of {self._total} questions"
-            if who == RETRIEVER:
+            if component == RETRIEVER:
                 extent += ", which count as failed"
-            notes.append(_UNASKED.format(who=who, extent=extent, reason=self._reasons[who]))
+            reason = self._reasons[component]
+            notes.append(f"{component} wasn't asked for {extent}, since {reason}")
         return notes
 
 
@@ -191,8 +186,6 @@ class _Asking:
     async def asked(self, question: Question) -> Answer:
         """The answer to a question; whatever other people's code raises is its error."""
         try:
-            if _is_traced():
-                return await _ask_traced(self.ask, question)
             return await self.ask(question)
         except asyncio.CancelledError as error:
             if self.is_stopping:
@@ -263,34 +256,3 @@ async def ask_all(
             await asyncio.wait(tasks, timeout=_GRACE)
     rankings = {attempt: asking.rankings[attempt] for attempt in asking.attempts}
     return Answers(rankings, asking.refusals, asking.notes)
-
-
-QUERY_ID = "rag_metrics.query_id"
-"""The tag that names the question, on every span and event of it."""
-
-_dispatcher = get_dispatcher(__name__)
-_SILENT = (NullSpanHandler, NullEventHandler, CaptureEvents, CaptureSpans)
-
-
-class EvaluatedQuestion:
-    """A question as a span of its own."""
-
-    @_dispatcher.span  # type: ignore[untyped-decorator, unused-ignore]
-    async def evaluate(self, ask: Ask, question: Question, query_id: str, query: str) -> Any:
-        return await ask(question)
-
-
-def _is_traced() -> bool:
-    """Whether anybody listens to spans and events, beside our own captures."""
-    root = get_dispatcher()
-    handlers = [*root.span_handlers, *root.event_handlers]
-    return not all(isinstance(handler, _SILENT) for handler in handlers)
-
-
-async def _ask_traced(ask: Ask, question: Question) -> Answer:
-    """Ask a question in a span, and with a tag, of its own."""
-    with instrument_tags({**active_instrument_tags.get(), QUERY_ID: question.query_id}):
-        answer: Answer = await EvaluatedQuestion().evaluate(
-            ask, question, question.query_id, question.query_str
-        )
-        return answer

@@ -25,7 +25,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.files.records import plain_score
-from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls, item_columns
+from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
 from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
@@ -57,10 +57,6 @@ class CapturedSession:
     def calls(self) -> tuple[Call, ...]:
         """The retrievals as calls, their nodes by node id."""
         return tuple(as_call(retrieval, _ranking_of) for retrieval in self.retrievals)
-
-    def ranking(self) -> Ranking:
-        """What the calls add up to: their items one after another, copies dropped."""
-        return combine_calls(self.calls)
 
     def is_retrieving(self, span_ids: Iterable[str]) -> bool:
         """Whether one of these spans is a retrieval of this capture that hasn't ended."""
@@ -181,12 +177,12 @@ class CaptureSpans(BaseSpanHandler[Any]):
         self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **_: Any
     ) -> None:
         if id_ in _inputs:
-            before, begin = _inputs.pop(id_)
+            ids, begin = _inputs.pop(id_)
             seconds = perf_counter() - begin
 
             def postprocess(session: CapturedSession) -> None:
                 if not session.is_retrieving(_around(id_)):
-                    session.postprocess(before, result, seconds)
+                    session.postprocess(ids, result, seconds)
 
             _record(active_instrument_tags.get(), postprocess)
         _parents.pop(id_, None)
@@ -268,9 +264,9 @@ def capture() -> Iterator[CapturedSession]:
         with instrument_tags({**tags, TAG: keys}):
             yield session
     if session.faults:
-        first = session.faults[0]
-        error = _DAMAGED.format(n=len(session.faults), error=describe_error(first))
-        raise RagMetricsError(error) from first
+        fault = session.faults[0]
+        error = _DAMAGED.format(n=len(session.faults), error=describe_error(fault))
+        raise RagMetricsError(error) from fault
 
 
 def record_retrieval(
@@ -313,5 +309,5 @@ def record_retrieval(
     spans = [span_id or "", *_around(span_id)]
     for session in _sessions_of(active_instrument_tags.get()):
         if not session.is_retrieving(spans):
-            own = [copied(node) for node in retrieved]
-            session.retrievals.append(Retrieval(query, asked_by, own, latency, message))
+            copies = [copied(node) for node in retrieved]
+            session.retrievals.append(Retrieval(query, asked_by, copies, latency, message))

@@ -36,7 +36,7 @@ from .ask_all import NOT_ASKED, Refusals
 from .plan import Plan
 
 _UNPLACED = (
-    "{lost:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
+    "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
     "them out"
 )
 
@@ -101,12 +101,12 @@ async def compute(
     """Compute one metric of one question; one without an asynchronous method, in a thread."""
     ids, texts = list(ranking.ids), list(ranking.texts or ())
     arguments: tuple[Any, ...] = (query, labels, ids, expected_texts, texts)
-    beside = compute_arguments(metric, ranking)
+    columns = compute_arguments(metric, ranking)
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
-        result: RetrievalMetricResult = await acompute(*arguments, **beside)
+        result: RetrievalMetricResult = await acompute(*arguments, **columns)
         return result
-    return await in_thread(partial(metric.compute, *arguments, **beside))
+    return await in_thread(partial(metric.compute, *arguments, **columns))
 
 
 def scores_of(plan: Plan, collected: Collected) -> Scores:
@@ -144,19 +144,19 @@ def _score_rankings(plan: Plan, collected: Collected) -> Scores:
         scores = _score(plan, recognising, matched.relevance, judged_run, deepest)
         # what knows no items counts the queries that the others count
         labels = {**matched.relevance, **dataset.relevance}
-        others = _score(plan, by_id, labels, run) if by_id else scores
+        scores_by_id = _score(plan, by_id, labels, run)
         columns = {metric: dict(scores.by_query(metric)) for metric in scores}
         for column in columns.values():
             for query_id in matched.errors:
                 column.pop(query_id, None)
-        columns.update({metric: dict(others.by_query(metric)) for metric in others if by_id})
-        details = {**scores.details, **others.details}
+        columns.update({metric: dict(scores_by_id.by_query(metric)) for metric in scores_by_id})
+        details = {**scores.details, **scores_by_id.details}
         scores = scores.join(columns, order=list(columns)).replace(details=details)
     notes = [*scores.notes]
     if SPANS in needs_of(members):
         placed = [span is not None for ranking in run.values() for span in ranking.spans or ()]
-        if lost := len(placed) - sum(placed):
-            notes.append(_UNPLACED.format(lost=lost, all=len(placed)))
+        if n := placed.count(False):
+            notes.append(_UNPLACED.format(n=n, all=len(placed)))
     if matched is not None:
         notes += matched.notes
     # a matcher that failed leaves no ranking, but something was retrieved

@@ -99,8 +99,8 @@ class Evaluation:
         if plan.journal is None:
             return await ask_all(ask, plan, self.reader)
         with Journal(plan.journal, journal_header(plan, self.source.depth)) as journal:
-            kept = answers_to(plan.dataset, journal.rows)
-            answers = await ask_all(ask, plan, self.reader, kept=kept, journal=journal)
+            stored = answers_to(plan.dataset, journal.rows)
+            answers = await ask_all(ask, plan, self.reader, kept=stored, journal=journal)
         # answers of a journal tell nothing
         has_history = any(row.get(HISTORY) for row in plan.dataset.metadata.values())
         if context is None and has_history and WITHOUT_HISTORY not in answers.notes:
@@ -156,15 +156,15 @@ class Evaluation:
         has_ids = any(dataset.relevance.values())
         if self.plan.compares_ids and dataset.expected_texts and not has_ids:
             return _TEXTS_ALONE
-        came = None
+        counts = None
         if labels.are_strange:
-            came = await in_thread(count_by_text, dataset, collected[0].run)
-        by_id = labels.note(came)
-        if by_id is not None:
-            return by_id
-        matched = [once.matched for once in collected if once.matched is not None]
-        if matched and all(each_time.label_note for each_time in matched):
-            return matched[0].label_note
+            counts = await in_thread(count_by_text, dataset, collected[0].run)
+        note = labels.note(counts)
+        if note is not None:
+            return note
+        label_notes = [once.matched.label_note for once in collected if once.matched is not None]
+        if label_notes and all(label_notes):
+            return label_notes[0]
         return None  # what any run recognised isn't lost
 
     def _warn(self, label_note: str | None, collected: Sequence[Collected]) -> None:
@@ -196,8 +196,8 @@ class Evaluation:
 
 
 def _built(plan: Plan, collected: Sequence[Collected]) -> EvaluationResults:
-    first = collected[0]
-    scores, run, matched = scores_of(plan, first), first.run, first.matched
+    computed = collected[0].results
+    scores, run, matched = scores_of(plan, collected[0]), collected[0].run, collected[0].matched
     if len(collected) > 1:
         of_each = [scores, *(scores_of(plan, once) for once in collected[1:])]
         scores = Scores.of_repeats(of_each, [metric.metric_name for metric in plan.metrics])
@@ -211,7 +211,7 @@ def _built(plan: Plan, collected: Sequence[Collected]) -> EvaluationResults:
         if matched is not None and getattr(metric, "recognises", True):
             by_metric[metric.metric_name] = matched
     return EvaluationResults(
-        core_results(plan.dataset, first.run, first.results, scores),
+        core_results(plan.dataset, collected[0].run, computed, scores),
         run=run,
         relevance=plan.dataset.relevance,
         scores=scores,
@@ -325,8 +325,10 @@ def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict
         about["tokens by"] = counter.name
     if run.repeats:
         about["repeats"] = f"{len(run.repeats)} runs of each question"
-    own, core = f"llama-index-rag-metrics {__version__}", version("llama-index-core")
-    return {**about, "workers": str(plan.workers), "versions": f"{own}, llama-index-core {core}"}
+    about["workers"] = str(plan.workers)
+    core = version("llama-index-core")
+    about["versions"] = f"llama-index-rag-metrics {__version__}, llama-index-core {core}"
+    return about
 
 
 def _recognised(matched: Matched) -> str:

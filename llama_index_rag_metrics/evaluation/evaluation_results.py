@@ -95,8 +95,8 @@ class EvaluationResults(Reportable, ListOfResults):
 
         Of questions that were asked several times, the first time.
         """
-        seen = system_of(self).judged_by(next(iter(self.scores), ""))
-        return Sessions(seen.run, seen.relevance)
+        judged = system_of(self).judged_by(next(iter(self.scores), ""))
+        return Sessions(judged.run, judged.relevance)
 
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
@@ -181,9 +181,10 @@ def ranking_metric(name: str) -> RankingMetric | None:
 def cutoffs_of(systems: Iterable[System]) -> list[int]:
     """The cutoffs of a curve: dense at the top, up to the longest ranking."""
     rankings = [ranking for system in systems for ranking in system.run.every_ranking]
-    most = max((len(ranking.ids) for ranking in rankings), default=0)
-    steps = takewhile(most.__gt__, _CUTOFFS)
-    return [*steps, most] if most else []
+    deepest = max((len(ranking.ids) for ranking in rankings), default=0)
+    if not deepest:
+        return []
+    return [*takewhile(deepest.__gt__, _CUTOFFS), deepest]
 
 
 def means_by_cutoff(
@@ -218,9 +219,9 @@ def curve_figures(
     systems: Sequence[System], query_ids: Iterable[str] | None = None
 ) -> dict[str, Draw]:
     """Functions that draw the curves of systems with rankings, over these queries, or all."""
-    first = headline(metrics_of(systems))
-    chosen = None if query_ids is None else set(query_ids)
-    return {"by_cutoff": lambda metric: _curves(systems, metric or first, chosen)}
+    decisive = headline(metrics_of(systems))
+    only = None if query_ids is None else set(query_ids)
+    return {"by_cutoff": lambda metric: _curves(systems, metric or decisive, only)}
 
 
 def _curves(
@@ -272,11 +273,11 @@ def systems_of(reported: Several) -> list[System]:
             raise InvalidInput("reported", result, expected)
         scores = result if isinstance(result, Scores) else result.scores
         unnamed = "score" if len(pairs) == 1 else f"system {number}"
-        free = first = name or shown_name(scores, unnamed)
-        again = count(2)
-        while free in systems:
-            free = f"{first} {next(again)}"
-        systems[free] = system_of(result, free)
+        stem = free_name = name or shown_name(scores, unnamed)
+        numbers = count(2)
+        while free_name in systems:
+            free_name = f"{stem} {next(numbers)}"
+        systems[free_name] = system_of(result, free_name)
     return list(systems.values())
 
 

@@ -67,12 +67,9 @@ async def aevaluate(
         retriever: a retriever, an index, a query or chat engine, an agent, a workflow, or a
             function from the question's text to ids or nodes, which gets the question's metadata,
             too, if it has a parameter `metadata`. An index is asked for as many nodes as the
-            largest cutoff, and for at least 10 where a metric has none. A coroutine function, and a
-            retriever with an `_aretrieve` of its own, is awaited; all else is called in threads. A
-            chat engine keeps one conversation, so it is asked one question after another.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes, such as a path or
-            LlamaIndex's removed EmbeddingQAFinetuneDataset.
-        metrics: names or metrics.
+            largest cutoff, and for at least 10 where a metric has none.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes, such as a path.
+        metrics: names or metrics; the first one decides.
         name: what to call the retriever in reports.
         match_on: which id of a retrieved node is compared with the labels: "node_id", "ref_doc_id",
             a key of its metadata, or a function of the node. Several chunks of one document count
@@ -81,27 +78,21 @@ async def aevaluate(
             of the expected and the retrieved texts.
         node_postprocessors: applied to what is retrieved, in this order.
         workers: how many questions are asked at once.
-        timeout: seconds that the retriever, and each postprocessor, matcher and metric of texts,
-            may take on a question; then the question, or the metric's value, has failed. A thread
-            that hangs is left behind.
-        journal: a file that keeps every answer. A second call with it asks what has no answer yet,
-            also after a kill, and may have other metrics; a note says how many answers it brought
-            back. It doesn't see that the retriever or its index was changed: give what was changed
-            another file, or `run`.
+        timeout: seconds that the retriever, and each postprocessor and metric of texts, may take
+            on a question; then the question, or the metric's value, has failed.
+        journal: a file that keeps every answer: a second call with it asks what has no answer yet,
+            and may have other metrics. It doesn't see that the retriever was changed: give what was
+            changed another file, or `run`.
         run: names the run in its journal, such as "k=20, index of 12 March"; a journal of another
             run is refused.
-        cache: keeps what was paid for, embeddings, reranks and judgements, so that a second call
-            asks for none of it again: a `Cache`, or the path of its file. By default, a file beside
-            the journal, run.jsonl.cache; without one, memory, for this call only.
-        tokenizer: counts the tokens of what a prompt would hold of each node, for cutoffs such as
-            `recall@2000tokens`: a function from a text to its tokens, or what has `encode`.
-            LlamaIndex's `get_tokenizer()` where a metric needs tokens and none is given.
-        min_score: leave out passages with a lower score of the retriever, or of the last
-            postprocessor, as LlamaIndex's `SimilarityPostprocessor(similarity_cutoff=min_score)`
-            behind it would. A journal keeps all passages: another threshold asks nothing again.
-        repeats: how many times every question is asked, of what answers differently each time, such
-            as an agent. A question's score is the mean of its runs, and what is compared or tested
-            is the question; `results.repeats` has each run.
+        cache: keeps embeddings, reranks and judgements that were paid for: a `Cache`, or the path
+            of its file. By default, a file beside the journal; without one, memory.
+        tokenizer: counts the tokens of each node, for cutoffs such as `recall@2000tokens`: a
+            function from a text to its tokens, or what has `encode`; by default LlamaIndex's.
+        min_score: leave out passages with a lower score, as LlamaIndex's `SimilarityPostprocessor`
+            would. A journal keeps all passages: another threshold asks nothing again.
+        repeats: how many times every question is asked, of what answers differently each time. A
+            question's score is the mean of its runs; `results.repeats` has each.
         failed: whether a question on which the retriever failed scores "zero", or is left out
             ("exclude").
         show_progress: whether to show a progress bar.
@@ -163,9 +154,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     _source: Any = PrivateAttr(None)
 
     def __init__(self, *, metrics: Metrics, retriever: SourceLike, **fields: Any) -> None:
-        chosen = resolve(metrics)
-        ready = as_retriever(retriever, retrieval_depth(chosen))
-        super().__init__(metrics=chosen, retriever=ready, **fields)
+        resolved = resolve(metrics)
+        ready = as_retriever(retriever, retrieval_depth(resolved))
+        super().__init__(metrics=resolved, retriever=ready, **fields)
         self._source = retriever
 
     @classmethod

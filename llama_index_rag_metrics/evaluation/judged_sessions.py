@@ -76,12 +76,12 @@ class Sessions(list[SessionCall]):
 
 def _judged(query_id: str, calls: Iterable[Call], relevant: set[str]) -> Iterator[SessionCall]:
     """The calls of one question; the same words to the same retriever or tool are repeated."""
-    asked: set[tuple[str, str]] = set()
-    found: set[str] = set()
+    words_before: set[tuple[str, str]] = set()
+    retrieved: set[str] = set()
     for number, call in enumerate(calls, 1):
         words = call.retriever or call.asked_by, " ".join(call.query.casefold().split())
-        new = relevant.intersection(call.ids) - found
-        found |= new
+        new = relevant.intersection(call.ids) - retrieved
+        retrieved |= new
         yield SessionCall(
             query_id,
             number,
@@ -89,10 +89,10 @@ def _judged(query_id: str, calls: Iterable[Call], relevant: set[str]) -> Iterato
             call.asked_by,
             retrieved=len(set(call.ids)),
             new_relevant=len(new),
-            recall=len(found) / len(relevant) if relevant else None,
-            is_repeated=words in asked,
+            recall=len(retrieved) / len(relevant) if relevant else None,
+            is_repeated=words in words_before,
             tokens=None if call.tokens is None else sum(call.tokens),
             latency=call.latency,
             error=call.error,
         )
-        asked.add(words)
+        words_before.add(words)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, NodeWithScore
+from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
@@ -25,14 +26,14 @@ from llama_index_rag_metrics.rankings.span import NodePlaces, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.sync import synchronous
 
-# what labels are checked against and moved to
 PassagesLike: TypeAlias = (
     "Passages | BaseIndex[Any] | BasePydanticVectorStore | BaseDocumentStore"
     " | Iterable[BaseNode | NodeWithScore] | Mapping[str, str] | RetrievalDataset"
     " | str | os.PathLike[str]"
 )
+"""What labels are checked against and moved to."""
+
 _EXPECTED = "an index, a vector store, a docstore, a list of nodes, {id: text}, a dataset or a path"
-_DOCSTORE = "docstore.json"
 _PAGE = 10_000
 _CANT_LIST = (AssertionError, AttributeError, NotImplementedError, TypeError, ValueError)
 """Errors of stores that can't list nodes, or lack the client for it."""
@@ -45,7 +46,7 @@ class Passages:
     texts: dict[str, str]
     documents: dict[str, str]
     places: dict[str, Span] = field(default_factory=dict)
-    nodes: tuple[BaseNode, ...] = ()
+    nodes: Sequence[BaseNode] = ()
 
     @cached_property
     def by_document(self) -> Mapping[str, Sequence[str]]:
@@ -56,8 +57,15 @@ class Passages:
 
     @classmethod
     def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
-        loaded = _load(Path(source)) if isinstance(source, (str, os.PathLike)) else source
-        passages = cls._read(loaded, match_on)
+        if isinstance(source, Passages):
+            return source
+        content = _load(Path(source)) if isinstance(source, (str, os.PathLike)) else source
+        if isinstance(content, RetrievalDataset):
+            content = {key: content.indexed_text(key) for key in content.corpus}
+        if isinstance(content, Mapping):
+            passages = _of_texts(content)
+        else:
+            passages = _of_nodes(_nodes(content), match_on)
         if not passages.texts:
             raise InvalidInput("index_or_nodes", source, f"{_EXPECTED}, with something in it")
         return passages
@@ -66,81 +74,75 @@ class Passages:
         """The passages that reach into a place, and the part of it that each has."""
         parts = {}
         for passage_id in self.by_document.get(place.source, ()):
-            here = self.places[passage_id]
-            start, end = max(place.start, here.start), min(place.end, here.end)
+            passage = self.places[passage_id]
+            start, end = max(place.start, passage.start), min(place.end, passage.end)
             if start < end:
                 parts[passage_id] = Span(place.source, start, end)
         return parts
 
     def cut(self, passage_id: str, place: Span | None) -> str | None:
         """The characters that a passage has at a place; None unless it has all of them."""
-        here, text = self.places.get(passage_id), self.texts[passage_id]
-        if place is None or here is None or len(text) != here.end - here.start:
+        passage, text = self.places.get(passage_id), self.texts[passage_id]
+        if place is None or passage is None or len(text) != passage.end - passage.start:
             return None
-        is_whole = (
-            here.source == place.source and here.start <= place.start <= place.end <= here.end
-        )
-        return text[place.start - here.start : place.end - here.start] if is_whole else None
+        if passage.source != place.source or not place.start <= place.end <= passage.end:
+            return None
+        if place.start < passage.start:
+            return None
+        return text[place.start - passage.start : place.end - passage.start]
 
-    @classmethod
-    def _read(cls, source: Any, match_on: MatchOn) -> Passages:
-        if isinstance(source, Passages):
-            return source
-        if isinstance(source, RetrievalDataset):
-            return cls._of_texts({key: source.indexed_text(key) for key in source.corpus})
-        if isinstance(source, Mapping):
-            return cls._of_texts(source)
-        if isinstance(source, BaseIndex):
-            store = getattr(source, "vector_store", None)
-            docs = source.docstore.docs
-            source = docs.values() if docs or store is None else _stored_nodes(store)
-        elif isinstance(source, BasePydanticVectorStore):
-            source = _stored_nodes(source)
-        elif isinstance(source, BaseDocumentStore):
-            source = source.docs.values()
-        elif isinstance(source, (bytes, BaseNode, BaseRetriever)) or not isinstance(
-            source, Iterable
-        ):
-            is_retriever = isinstance(source, BaseRetriever)
-            remedy = "Give the index that it retrieves from." * is_retriever
-            raise InvalidInput("index_or_nodes", type(source), _EXPECTED, remedy)
-        nodes = [each.node if isinstance(each, NodeWithScore) else each for each in source]
-        for node in nodes:
-            if not isinstance(node, BaseNode):
-                raise InvalidInput("index_or_nodes", node, _EXPECTED)
-        return cls._of_nodes(tuple(nodes), match_on)
 
-    @classmethod
-    def _of_texts(cls, texts: Mapping[str, str]) -> Passages:
-        for passage_id, text in texts.items():
-            if not isinstance(passage_id, str) or not isinstance(text, str):
-                argument = f"index_or_nodes[{passage_id!r}]"
-                raise InvalidInput(argument, text, "a text by an id that is text")
-        # documents are all of themselves
-        places = {key: Span(key, 0, len(text)) for key, text in texts.items() if text}
-        return cls(dict(texts), {key: key for key in texts}, places)
+def _nodes(source: Any) -> list[BaseNode]:
+    if isinstance(source, BaseIndex):
+        store = getattr(source, "vector_store", None)
+        docstore = source.docstore
+        source = docstore if docstore.docs or store is None else store
+    if isinstance(source, BasePydanticVectorStore):
+        source = _stored_nodes(source)
+    elif isinstance(source, BaseDocumentStore):
+        source = source.docs.values()
+    if isinstance(source, BaseRetriever):
+        remedy = "Give the index that it retrieves from."
+        raise InvalidInput("index_or_nodes", type(source), _EXPECTED, remedy)
+    if isinstance(source, (bytes, BaseNode)) or not isinstance(source, Iterable):
+        raise InvalidInput("index_or_nodes", type(source), _EXPECTED)
+    nodes = []
+    for item in source:
+        node = item.node if isinstance(item, NodeWithScore) else item
+        if not isinstance(node, BaseNode):
+            raise InvalidInput("index_or_nodes", node, _EXPECTED)
+        nodes.append(node)
+    return nodes
 
-    @classmethod
-    def _of_nodes(cls, kept: tuple[BaseNode, ...], match_on: MatchOn) -> Passages:
-        node_places = NodePlaces(kept)
-        by_id: defaultdict[str, list[BaseNode]] = defaultdict(list)
-        for node in kept:
-            by_id[item_id(NodeWithScore(node=node), match_on)].append(node)
-        texts = {key: "\n".join(node.get_content() for node in same) for key, same in by_id.items()}
-        documents = {key: same[-1].ref_doc_id or same[-1].node_id for key, same in by_id.items()}
-        places = {
-            key: place
-            for key, same in by_id.items()
-            if len(same) == 1 and (place := node_places.of_id(same[0].node_id)) is not None
-        }
-        return cls(texts, documents, places, kept)
+
+def _of_texts(texts: Mapping[str, str]) -> Passages:
+    for passage_id, text in texts.items():
+        if not isinstance(passage_id, str) or not isinstance(text, str):
+            argument = f"index_or_nodes[{passage_id!r}]"
+            raise InvalidInput(argument, text, "a text by an id that is text")
+    # documents are all of themselves
+    places = {key: Span(key, 0, len(text)) for key, text in texts.items() if text}
+    return Passages(dict(texts), {key: key for key in texts}, places)
+
+
+def _of_nodes(nodes: Sequence[BaseNode], match_on: MatchOn) -> Passages:
+    node_places = NodePlaces(nodes)
+    by_id: defaultdict[str, list[BaseNode]] = defaultdict(list)
+    for node in nodes:
+        by_id[item_id(NodeWithScore(node=node), match_on)].append(node)
+    passages = Passages({}, {}, {}, nodes)
+    for key, same_id in by_id.items():
+        passages.texts[key] = "\n".join(node.get_content() for node in same_id)
+        passages.documents[key] = same_id[-1].ref_doc_id or same_id[-1].node_id
+        place = node_places.of_id(same_id[0].node_id)
+        if len(same_id) == 1 and place is not None:
+            passages.places[key] = place
+    return passages
 
 
 def _load(path: Path) -> Any:
-    stored = path / _DOCSTORE if path.is_dir() else path
-    if stored.name == _DOCSTORE and stored.is_file():
-        from llama_index.core.storage.docstore import SimpleDocumentStore
-
+    stored = path / "docstore.json" if path.is_dir() else path
+    if stored.name == "docstore.json" and stored.is_file():
         return SimpleDocumentStore.from_persist_path(str(stored))
     if not path.exists():
         raise FileNotFoundError(2, "no such file or folder", str(path))
@@ -151,15 +153,12 @@ def _load(path: Path) -> Any:
 
 
 def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
-    try:
-        return _all_nodes(store.get_nodes)
-    except _CANT_LIST as error:
-        try:
-            return _all_nodes(synchronous(store.aget_nodes))
-        except _CANT_LIST:
-            expected = "a vector store that lists its nodes"
-            remedy = "Give the nodes themselves, as they were inserted, or {id: text}."
-            raise InvalidInput("index_or_nodes", type(store), expected, remedy) from error
+    for get_nodes in (store.get_nodes, synchronous(store.aget_nodes)):
+        with suppress(*_CANT_LIST):
+            return _all_nodes(get_nodes)
+    expected = "a vector store that lists its nodes"
+    remedy = "Give the nodes themselves, as they were inserted, or {id: text}."
+    raise InvalidInput("index_or_nodes", type(store), expected, remedy)
 
 
 def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNode]:

@@ -98,8 +98,8 @@ class Plan:
         """Whether any metric compares the ids that came with those of the labels."""
         if self.matcher is not None:
             return False
-        others = [metric for metric in self.metrics if not isinstance(metric, TextMetric)]
-        return any(getattr(metric, "recognises", True) for metric in others)
+        of_labels = [metric for metric in self.metrics if not isinstance(metric, TextMetric)]
+        return any(getattr(metric, "recognises", True) for metric in of_labels)
 
     @property
     def score_cutoff(self) -> float | None:

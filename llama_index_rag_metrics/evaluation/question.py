@@ -107,16 +107,16 @@ def _node(item: Any) -> NodeWithScore:
 
 def copied(node: NodeWithScore) -> NodeWithScore:
     """A copy whose texts and metadata whoever gets it may change; its embedding is shared."""
-    own = {
+    values = {
         name: deepcopy(value)
         for name, value in vars(node.node).items()
         if isinstance(value, dict) or name.endswith("_resource")
     }
-    return node.model_copy(update={"node": node.node.model_copy(update=own)})
+    return node.model_copy(update={"node": node.node.model_copy(update=values)})
 
 
 def each_once(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
-    first: dict[str, NodeWithScore] = {}
+    by_id: dict[str, NodeWithScore] = {}
     for node in nodes:
-        first.setdefault(node.node.node_id, node)
-    return list(first.values())
+        by_id.setdefault(node.node.node_id, node)
+    return list(by_id.values())

@@ -95,10 +95,11 @@ class AnswerReader:
 
     def filled(self, ranking: Ranking) -> Ranking:
         """The ranking with the texts of the corpus for items that have none of their own."""
-        own, corpus, counter = ranking.texts or (), self._dataset.corpus, self._counter
-        if all(own) or (counter is None and not corpus):
+        corpus, counter = self._dataset.corpus, self._counter
+        is_filled = [bool(text) for text in ranking.texts or ()]
+        if all(is_filled) or (counter is None and not corpus):
             return ranking
-        texts = list(own)
+        texts = list(ranking.texts or ())
         for position, item in enumerate(ranking.ids):
             if not texts[position] and item in corpus:
                 texts[position] = self._dataset.indexed_text(item)
@@ -109,7 +110,7 @@ class AnswerReader:
             return replace(ranking, texts=texts, tokens=None)
         tokens = list(ranking.tokens or counter.count(texts))
         for position, text in enumerate(texts):
-            if not own[position]:
+            if not is_filled[position]:
                 [tokens[position]] = counter.count([text])
         return replace(ranking, texts=texts, tokens=tokens)
 
@@ -154,8 +155,8 @@ def searched_span(node: BaseNode, corpus: Mapping[str, str]) -> Span | None:
             return _span_of_document(node.node_id, text, corpus)
         return _within(span, corpus)
     if span is not None and span.source == document:
-        whole = corpus.get(document)
-        if whole is None or whole[span.start : span.end] == text:
+        full_text = corpus.get(document)
+        if full_text is None or full_text[span.start : span.end] == text:
             return span
     return _search(text, document, corpus) or _within(span, corpus)
 

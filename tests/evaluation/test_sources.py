@@ -20,7 +20,6 @@ from llama_index.core.query_engine import (
     RetrieverQueryEngine,
     RouterQueryEngine,
     SubQuestionQueryEngine,
-    TransformQueryEngine,
 )
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -120,18 +119,11 @@ def multi_step() -> MultiStepQueryEngine:
     )
 
 
-def transformed() -> TransformQueryEngine:
-    from llama_index.core.indices.query.query_transform.base import IdentityQueryTransform
-
-    return TransformQueryEngine(router(), IdentityQueryTransform())
-
-
 ENGINES = {
     "router": router,
     "sub-questions": sub_question,
     "sub-questions one after the other": lambda: sub_question(use_async=False),
     "custom": Sourced,
-    "a transformed router": transformed,
 }
 
 
@@ -147,11 +139,7 @@ def test_the_sources_of_answers_are_what_was_retrieved(make: Any) -> None:
     calls = {
         query_id: [list(call.ids) for call in made] for query_id, made in results.run.calls.items()
     }
-    if make is transformed:  # its class retrieves, by asking another that can't
-        [note] = results.scores.notes
-        assert "can't retrieve without answering: what it retrieved are the source" in note
-    else:
-        assert calls == {"q1": [["a", "x"]], "q2": [["y", "b"]]}
+    assert calls == {"q1": [["a", "x"]], "q2": [["y", "b"]]}
 
 
 def test_steps_of_answering_are_not_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
