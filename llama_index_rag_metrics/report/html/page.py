@@ -134,10 +134,10 @@ class _Page:
         if not parts:
             return "".join(figures)
         place = escape(_place(section.heading))
-        tables = f"<div>{''.join(parts)}</div>{''.join(figures)}"
+        tables = f"<div>{''.join(parts)}{_sentence(section.text)}</div>"
         return (
             f'<section id="{place}"><h2>{escape(section.heading)}</h2>'
-            f"<div class=beside>{tables}</div>{_sentence(section.text)}</section>"
+            f"<div class=beside>{tables}{''.join(figures)}</div></section>"
         )
 
     def _details(self) -> Iterator[str]:

@@ -25,7 +25,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 _ROW, _RANK, _REST = 75, 6, 420
 # how many passages of each system are listed, and how many characters of a relevant and of another
 # one are shown: the first of these for which a page has room
-_SIZES = ((10, 4_000, 400), (10, 600, 120), (5, 500, 70), (3, 250, 70), (2, 100, 40))
+_SIZES = ((10, 4_000, 400), (10, 600, 120), (5, 500, 70), (3, 250, 70), (1, 100, 40))
 _MOST_IN_LINE = 4  # the scores of more systems are shown as their range
 FAILED, EMPTY, UNLABELLED = "failed", "nothing retrieved", "nothing relevant"
 NO_RANK = "–"
