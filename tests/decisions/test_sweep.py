@@ -289,21 +289,6 @@ def test_a_failing_configuration_ends_nothing() -> None:
     assert nothing.not_beaten == ()
 
 
-def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
-    whole = sweep(Builder(), GRID, DATASET, ["mrr"], tokenizer=split, journal=tmp_path)
-    journals = sorted(tmp_path.glob("*.jsonl"))
-    assert len(journals) == 4
-    torn = journals[1].read_bytes().splitlines(keepends=True)
-    journals[1].write_bytes(b"".join(torn[:20]))
-    journals[2].unlink()
-    again = Builder()
-    resumed = sweep(again, GRID, DATASET, ["mrr"], tokenizer=split, journal=tmp_path)
-    assert len(again.built) == 2
-    assert [configuration.mean("mrr") for configuration in resumed] == [
-        configuration.mean("mrr") for configuration in whole
-    ]
-
-
 class Lingering:
     """Builds one configuration that never comes, and takes its time to be stopped."""
 

@@ -296,23 +296,3 @@ def test_the_interval_has_the_confidence_of_its_head() -> None:
         assert interval.high is not None
         widths.append((interval.high - interval.low) / 2)
     assert widths == pytest.approx([0.07457, 0.20070], abs=1e-5)
-
-
-def test_the_report_works_out_each_configuration_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = sweep(Builder(), {"model": range(1, 31)}, DATASET, ["recall@5"])
-    latency, tokens = Run.latency, Run.mean_tokens
-    asked = {"latency": 0, "mean_tokens": 0}
-
-    def counted(name: str, original: property) -> property:
-        def get(run: Run) -> Any:
-            asked[name] += 1
-            assert original.fget is not None
-            return original.fget(run)
-
-        return property(get)
-
-    monkeypatch.setattr(Run, "latency", counted("latency", latency))  # type: ignore[arg-type]
-    monkeypatch.setattr(Run, "mean_tokens", counted("mean_tokens", tokens))  # type: ignore[arg-type]
-    str(found)
-    # a few times each, and not once for each pair of the 30
-    assert max(asked.values()) <= 4 * 30
