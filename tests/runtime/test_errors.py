@@ -239,7 +239,3 @@ def test_message(call: Callable[[], Any], message: str) -> None:
 def test_a_metric_refuses_parameters_that_mean_nothing(build: Callable[[], Any]) -> None:
     with pytest.raises((InvalidInput, UnknownMetric)):
         build()
-
-
-def test_the_base_class_can_be_raised_bare() -> None:
-    assert str(RagMetricsError()) == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import json
 import os
 import pickle
 import signal
@@ -13,12 +12,10 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.processes import start
@@ -38,82 +35,6 @@ pytestmark = pytest.mark.servers
 
 QUERIES = {f"q{n}": f"question {n}" for n in range(20)}
 DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d0"] for query_id in QUERIES})
-
-
-class _Embeddings(BaseHTTPRequestHandler):
-    """The embeddings endpoint of OpenAI: keeps connections, and counts them."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    connections = 0
-
-    def setup(self) -> None:
-        super().setup()
-        type(self).connections += 1
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))["input"]
-        texts = [asked] if isinstance(asked, str) else asked
-        data = [
-            {"object": "embedding", "index": index, "embedding": [1.0, float(len(text))]}
-            for index, text in enumerate(texts)
-        ]
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
-        answer = {"object": "list", "data": data, "model": "m", "usage": usage}
-        body = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def embeddings() -> Iterator[tuple[str, type[_Embeddings]]]:
-    class Handler(_Embeddings):
-        pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", Handler
-    server.shutdown()
-    server.server_close()
-
-
-class TestOpenAIEmbedding:
-    """LlamaIndex's own class, as its documentation builds it; its client keeps connections."""
-
-    @pytest.fixture
-    def retriever(self, embeddings: tuple[str, type[_Embeddings]]) -> BaseRetriever:
-        pytest.importorskip("llama_index.embeddings.openai", reason="the component itself")
-        from llama_index.embeddings.openai import OpenAIEmbedding
-
-        model = OpenAIEmbedding(api_key="sk-loopback-0", api_base=embeddings[0], max_retries=0)
-        nodes = [TextNode(id_=f"d{n}", text="x" * (n + 1)) for n in range(3)]
-        return VectorStoreIndex(nodes, embed_model=model).as_retriever(similarity_top_k=3)
-
-    def test_several_evaluations_in_one_script(
-        self, retriever: BaseRetriever, embeddings: tuple[str, type[_Embeddings]]
-    ) -> None:
-        for _ in range(4):
-            results = evaluate(retriever, DATASET, ["recall"], workers=8)
-            assert results.scores.failed == {}
-            assert results.scores.means["recall"] == 1
-        # one a worker: of the asynchronous client, and of the blocking one, which made the index
-        # and serves the first evaluation, whose first query makes the client and so blocks
-        assert embeddings[1].connections <= 8 + 8 + 1
-
-    def test_inside_another_running_loop(self, retriever: BaseRetriever) -> None:
-        async def cell() -> Mapping[str, str]:
-            return evaluate(retriever, DATASET, ["recall"]).scores.failed
-
-        for _ in range(3):
-            assert asyncio.run(cell()) == {}
-            assert evaluate(retriever, DATASET, ["recall"]).scores.failed == {}
 
 
 class BoundToItsLoop(BaseRetriever):

@@ -64,12 +64,6 @@ def test_of_hit_rates_it_is_agresti_and_mins() -> None:
     assert bounds == pytest.approx((difference - reach, difference + reach))
 
 
-def test_many_tiny_changes_hide_no_large_loss() -> None:
-    large = np.array([0.0] * 48 + [1.0, -1.0])
-    among_tiny = np.where(large == 0, 1e-6, large)
-    assert bounds_of(among_tiny) == pytest.approx(bounds_of(large), rel=1e-3)
-
-
 def test_changes_below_a_tenth_of_r_count_by_their_size() -> None:
     # 30 of 50 by a hundredth of R, 2 by a fifth: k = 30 × 0.1 + 2 = 5, where (Σ|d|)² / Σd² is 5.9
     values = np.array([0.01] * 30 + [0.2] * 2 + [0.0] * 18)
@@ -106,13 +100,6 @@ def test_five_changed_questions_never_decide_as_no_permutation_of_theirs_could(n
         assert pseudo_queries(Units.of(six), 1.0).bounds(0.975)[0] > 0
 
 
-@pytest.mark.parametrize("value", [0.0, 0.25, -0.9])
-def test_a_constant_column_has_bounds_as_wide_as_is_unknown(value: float) -> None:
-    few, many = (bounds_of([value] * n) for n in (2, 500))
-    assert -1 <= few[0] < many[0] < value + 1e-12
-    assert few[1] <= 1
-
-
 def test_without_a_limit_the_widest_difference_seen_is_taken() -> None:
     assert bounds_of(DENSE, math.inf) == bounds_of(DENSE, float(np.abs(DENSE).max()))
 
@@ -121,12 +108,6 @@ def test_missing_values_have_no_part() -> None:
     holey = np.full(120, np.nan)
     holey[::2] = SPARSE
     assert bounds_of(holey) == bounds_of(SPARSE)
-
-
-def test_many_changes_make_it_plain_t() -> None:
-    many = RNG.normal(0.02, 0.2, 20_000)
-    theirs = stats.ttest_1samp(many, 0).confidence_interval()
-    assert bounds_of(many, confidence=0.975) == pytest.approx((theirs.low, theirs.high), rel=1e-2)
 
 
 def test_plain_t_is_scipys() -> None:
@@ -183,33 +164,12 @@ class TestIntervals:
         assert (interval.low, interval.high) == bounds_of(values, confidence=0.975)
         assert interval.method == "t with pseudo-queries"
 
-    def test_it_may_hold_0_where_t_finds_a_difference(self) -> None:
-        # 5 gains of 50: t = 0.1 / (0.303 / √50) = 2.33. With one more gain and one loss
-        # m = 5 / 52, v = 7 / 52 - m², m / √(v / 51) = 1.94 against t(51) = 2.01
-        column = np.array([1.0] * 5 + [0.0] * 45)
-        assert stats.ttest_1samp(column, 0).pvalue < 0.05
-        (gain,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
-        low, high = ends(gain)
-        assert low == pytest.approx(
-            5 / 52 - stats.t.ppf(0.975, 51) * math.sqrt((7 / 52 - (5 / 52) ** 2) / 51)
-        )
-        assert low < 0
-        (loss,) = difference_intervals(Units.of(-column[:, None]), widest=1.0)
-        assert ends(loss) == pytest.approx((-high, -low))
-
     def test_each_column_may_have_a_confidence_of_its_own(self) -> None:
         both = Units.of(np.stack([DENSE, DENSE], axis=1))
         intervals = difference_intervals(both, widest=1.0, confidence=np.array([0.9, 0.99]))
         expected = [bounds_of(DENSE, confidence=tail) for tail in (0.95, 0.995)]
         found = np.array([ends(interval) for interval in intervals])
         assert found == pytest.approx(np.array(expected))
-
-    def test_equal_changes_arent_certain(self) -> None:
-        # five more 0.1 beside one M up and one down, M² = (0.05 + 1) / 6
-        (interval,) = difference_intervals(Units.of(np.full((5, 1), 0.1)), widest=1.0)
-        sample = with_pseudo_queries(np.full(5, 0.1), 1.0)
-        expected = stats.ttest_1samp(sample, 0).confidence_interval()
-        assert ends(interval) == pytest.approx((expected.low, expected.high))
 
     def test_no_end_lies_beyond_what_is_possible(self) -> None:
         units = Units.of(np.stack([SPARSE, SPARSE], axis=1))

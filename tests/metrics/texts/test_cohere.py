@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import os
 import pickle
 import subprocess
 import sys
@@ -63,20 +62,6 @@ class TestOneQuery:
         assert result.metadata["agg"] == "mean"
         assert server.requests[0]["model"] == "rerank-v4.0-fast"
 
-    def test_only_the_first_k_texts(self, server: CohereServer) -> None:
-        assert of(server, k=1).compute(QUERY, retrieved_texts=TEXTS).score == pytest.approx(0.8)
-        assert server.documents == TEXTS[:1]
-
-    def test_max_tokens_per_doc_is_sent(self, server: CohereServer) -> None:
-        of(server, max_tokens_per_doc=99).compute(QUERY, retrieved_texts=TEXTS)
-        assert server.requests[0]["max_tokens_per_doc"] == 99
-
-    def test_blank_and_repeated_texts(self, server: CohereServer) -> None:
-        texts = ["", TEXTS[0], " \n", TEXTS[0], TEXTS[1]]
-        result = of(server, agg="mean").compute(QUERY, retrieved_texts=texts)
-        assert result.metadata["scores"] == pytest.approx([0, 0.8, 0, 0.8, 1])
-        assert server.documents == TEXTS[:2]
-
     @pytest.mark.parametrize("texts", [[], ["", "  "]])
     def test_nothing_to_send_is_0_without_a_call_or_a_key(
         self, server: CohereServer, texts: list[str]
@@ -94,13 +79,6 @@ class TestOneQuery:
         assert result.metadata["scores"] == [relevance(QUERY, text) for text in texts]
         assert result.metadata["units"] == 10 + 10 + 3
         assert result.metadata["requests"] == 3
-
-    def test_the_same_is_not_asked_twice(self, server: CohereServer) -> None:
-        scorer = of(server)
-        scorer.compute(QUERY, retrieved_texts=TEXTS)
-        again = scorer.compute(QUERY, retrieved_texts=[*TEXTS, "a hot day"])
-        assert server.documents == [*TEXTS, "a hot day"]
-        assert (again.metadata["fresh"], again.metadata["cached"]) == (1, 3)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -246,20 +224,3 @@ class TestKeys:
             [sys.executable, "-c", program], capture_output=True, text=True, check=True
         )
         assert not ran.stdout.strip()
-
-
-@pytest.mark.slow
-def test_forked_workers_score(server: CohereServer) -> None:
-    """A pickle goes to a fresh process, which has the key in its environment."""
-    program = (
-        "import pickle, sys; scorer = pickle.loads(sys.stdin.buffer.read());"
-        f"print(scorer.compute({QUERY!r}, retrieved_texts={TEXTS!r}).score)"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        input=pickle.dumps(of(server, agg="median")),
-        capture_output=True,
-        check=True,
-        env={**os.environ, "CO_API_KEY": KEY},
-    )
-    assert float(ran.stdout) == pytest.approx(0.8)

@@ -22,7 +22,6 @@ from support.retrievers import Scripted
 from llama_index_rag_metrics import (
     CohereRerankRelevancy,
     RetrievalDataset,
-    aevaluate,
     evaluate,
     register,
     unregister,
@@ -86,11 +85,6 @@ class TestEvaluator:
         assert results.scores.n("cohere_rerank_relevancy") == 24
         assert limiter.admitted == len(server.requests) == 26
 
-    def test_llama_index_own_limiter(self, server: CohereServer) -> None:
-        core = pytest.importorskip("llama_index.core.rate_limiter", reason="core before 0.14.16")
-        scorer = of(server, rate_limiter=core.TokenBucketRateLimiter(requests_per_minute=600))
-        assert scorer.compute(QUERY, retrieved_texts=TEXTS).score == 1
-
     def test_empty_and_failed_retrievals_score_0_without_a_call(self, server: CohereServer) -> None:
         retriever = Scripted({"a b": nodes("a"), "none": [], "bad": RuntimeError("gone")})
         dataset = RetrievalDataset({"q1": "a b", "q2": "none", "q3": "bad"})
@@ -123,12 +117,6 @@ class TestEvaluator:
             scorer.compute(f"query {number}", retrieved_texts=TEXTS)
         assert server.connections == 1
 
-    def test_loops_one_after_the_other_share_a_connection(self, server: CohereServer) -> None:
-        scorer = of(server)
-        for number in range(3):
-            asyncio.run(scorer.acompute(f"query {number}", retrieved_texts=TEXTS))
-        assert server.connections == 1
-
     @pytest.mark.filterwarnings("error")
     def test_connections_are_closed_with_their_loop_or_their_metric(
         self, server: CohereServer
@@ -148,31 +136,6 @@ class TestEvaluator:
         gc.collect()  # a connection that was left open would warn here
         while server.open_connections:
             time.sleep(0.01)
-
-    def test_the_loop_goes_on(
-        self, server: CohereServer, dataset: RetrievalDataset, retriever: Scripted
-    ) -> None:
-        turned, held_up = threading.Event(), list[bool]()
-
-        def once_the_loop_turned(body: Any) -> Any:
-            held_up.append(not turned.wait(60))
-            turned.set()
-            return body
-
-        answer = Fault(change=once_the_loop_turned)
-        server.fault_of = dict.fromkeys(dataset.queries.values(), answer)
-
-        async def main() -> None:
-            evaluation = asyncio.create_task(
-                aevaluate(retriever, dataset, [of(server)], workers=12)
-            )
-            while not server.requests:
-                await asyncio.sleep(0.001)
-            turned.set()
-            await evaluation
-
-        asyncio.run(main())
-        assert held_up == [False] * len(dataset)
 
 
 class TestStockEvaluator:

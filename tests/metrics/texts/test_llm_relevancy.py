@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import LabelWarning
 
 
 class Judge(CustomLLM):
@@ -78,13 +78,6 @@ def test_each_text_is_graded_alone(agg: Any, score: float) -> None:
         "cached": 0,
     }
     assert sorted(llm.asked) == sorted(TEXTS)
-
-
-def test_nothing_and_blanks_are_0_without_a_call() -> None:
-    llm = judge()
-    assert LLMRelevancy(llm=llm).compute("a", retrieved_texts=[]).score == 0
-    assert LLMRelevancy(llm=llm).compute("a", retrieved_texts=["", "a"]).score == 0.5
-    assert llm.asked == ["a"]
 
 
 def test_braces_and_commands_in_texts_stay_texts() -> None:
@@ -192,11 +185,6 @@ class TestGradesAsRelevance:
 
         with pytest.warns(LabelWarning, match=r"couldn't be graded; 'q1': .*provided: \*\*\*"):
             LLMRelevancy(llm=judge(refuse)).grade(self.QUERIES, self.RUN)
-
-    @pytest.mark.parametrize("workers", [0, True])
-    def test_somebody_has_to_work(self, workers: int) -> None:
-        with pytest.raises(InvalidInput, match="workers"):
-            LLMRelevancy(llm=judge()).grade(self.QUERIES, self.RUN, workers=workers)
 
     def test_needs_texts(self) -> None:
         with pytest.warns(LabelWarning, match="rankings with texts"):

@@ -149,21 +149,6 @@ class TestLLMRerank:
         assert len(llm.asked) == 1
         assert "two words" in llm.asked[0]
 
-    def test_an_error_fails_its_query_and_no_other(self) -> None:
-        llm = ScriptedLLM(answers=[self.ANSWER, None, self.ANSWER], asked=[])
-        retriever = Scripted({f"{n}?": ["a", "b"] for n in range(3)})
-        dataset = RetrievalDataset({f"q{n}": f"{n}?" for n in range(3)})
-        results = evaluate(
-            retriever, dataset, [RerankRelevancy(reranker=LLMRerank(llm=llm))], workers=1
-        )
-        assert results.scores.by_query("rerank_relevancy") == {"q0": 7, "q2": 7}
-        assert any(
-            "'q1': ConnectionError: the LLM is gone" in note for note in results.scores.notes
-        )
-        # asked in vain is asked, too: three times two texts
-        usage = results.scores.usage["rerank_relevancy"]
-        assert (usage.requests, usage.fresh, usage.cached) == (3, 6, 0)
-
 
 def test_coheres_own_postprocessor() -> None:
     package = pytest.importorskip(

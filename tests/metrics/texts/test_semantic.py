@@ -91,13 +91,6 @@ class TestEmbeddings:
         scorer = EmbeddingSimilarity(embed_model=scripted(), agg=agg)
         assert scorer.compute("query", retrieved_texts=self.TEXTS).score == pytest.approx(score)
 
-    def test_a_score_does_not_depend_on_the_batch(self) -> None:
-        def score(*texts: str) -> float:
-            scorer = EmbeddingSimilarity(embed_model=scripted(), agg="max", k=1)
-            return scorer.compute("query", retrieved_texts=texts).score
-
-        assert score("near") == score("near", "same", "right")
-
     def test_texts_go_in_batches_each_once_in_a_run(self) -> None:
         used = scripted(embed_batch_size=2)
         retriever = Scripted({"query": nodes("same", "near"), "near": nodes("same", "zero")})
@@ -254,22 +247,6 @@ class TestBM25:
     def test_what_is_no_text_in_the_corpus_is_named(self, corpus: Any, message: str) -> None:
         with pytest.raises(InvalidInput, match=message):
             BM25Similarity(corpus=corpus)
-
-    @pytest.mark.parametrize(
-        ("query", "right", "wrong"),
-        [
-            ("窯の温度は？", "窯の温度は千二百四十度です。", "鍵は二本必要です。"),
-            ("北京的人口", "北京的常住人口超过两千万。", "上海的夏天很热。"),
-            ("서울의 인구", "서울의 인구는 천만 명에 가깝다.", "부산은 항구 도시이다."),
-            ("อุณหภูมิของเตาเผา", "เตาเผามีอุณหภูมิสูงสุด", "กุญแจสองดอก"),
-        ],
-        ids=["Japanese", "Chinese", "Korean", "Thai"],
-    )
-    def test_scripts_without_spaces(self, query: str, right: str, wrong: str) -> None:
-        scorer = BM25Similarity(corpus=[right, wrong])
-        scores = scorer.compute(query, retrieved_texts=[right, wrong]).metadata["scores"]
-        assert scores[0] > scores[1]
-        assert scores[0] > 0
 
 
 @pytest.mark.parametrize(
