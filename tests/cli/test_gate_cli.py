@@ -76,7 +76,7 @@ class TestExitCodes:
             (["same.json", "--rule", RULE, "-b", "no.json"], "or pytest --rag-accept, writes it."),
             (
                 ["same.json", "--rule", "map >= 0.5"],
-                "a metric that was scored: recall@5, mrr, got 'map'.",
+                "metric 'map' wasn't scored here; there are recall@5, mrr.",
             ),
             (["same.json", "--rule", "recal@5 >= 0.5"], "Did you mean 'recall@5'?"),
             (["same.json", "--accept"], "--baseline: expected a file to write"),

@@ -77,15 +77,20 @@ class TestOtherQueries:
             "results: rag-metrics gate --accept, or pytest --rag-accept."
         )
 
-    def test_another_question_under_the_same_id_is_another_query(self) -> None:
-        now = evaluated(LABELS, {**QUERIES, "q1": "馬鈴薯"})
-        with pytest.raises(InvalidInput, match=r"1 with another question \(q1\)"):
-            check_rules(now, RULE, baseline=evaluated())
-
-    @pytest.mark.parametrize("labels", [{"d2": 1, "d1": 1}, ["d2"], [["d2", "d1"]]])
-    def test_other_labels_make_another_query(self, labels: Any) -> None:
-        now = evaluated({**LABELS, "q2": labels})
-        with pytest.raises(InvalidInput, match=r"1 with other labels \(q2\)"):
+    @pytest.mark.parametrize(
+        ("labels", "question", "refused"),
+        [
+            (LABELS["q2"], "馬鈴薯", r"1 with another question \(q1\)"),
+            ({"d2": 1, "d1": 1}, "番茄", r"1 with other labels \(q2\)"),
+            (["d2"], "番茄", r"1 with other labels \(q2\)"),
+            ([["d2", "d1"]], "番茄", r"1 with other labels \(q2\)"),
+        ],
+    )
+    def test_another_question_or_label_under_the_same_id_makes_another_query(
+        self, labels: Any, question: str, refused: str
+    ) -> None:
+        now = evaluated({**LABELS, "q2": labels}, {**QUERIES, "q1": question})
+        with pytest.raises(InvalidInput, match=refused):
             check_rules(now, RULE, baseline=evaluated())
 
     def test_the_order_of_labels_makes_no_other_query(self) -> None:

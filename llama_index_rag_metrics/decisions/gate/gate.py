@@ -267,14 +267,15 @@ def _worst_questions(
     losses: dict[str, float] = {}
     if verdict.outcome == "pass":
         return
-    for query_id, (score, previous) in measured.scores.items():
-        loss = -rule.improvement(score - (rule.value if previous is None else previous))
-        if loss > 0:
-            losses[query_id] = loss
+    for query_id, (*previous, score) in measured.scores.items():
+        (reference,) = previous or [rule.value]
+        losses[query_id] = rule.improvement(reference - score)
     system = system_of(results)
     for query_id in sorted(losses, key=losses.__getitem__, reverse=True)[:_WORST]:
-        story = query_answers(query_id, [system], verdict.metric)
-        yield WorstQuestion(query_id, *measured.scores[query_id], story=story)
+        if losses[query_id] > 0:
+            *previous, score = measured.scores[query_id]
+            story = query_answers(query_id, [system], verdict.metric)
+            yield WorstQuestion(query_id, score, next(iter(previous), None), story)
 
 
 def _remarks(verdicts: Sequence[Verdict], scores: Scores) -> Iterator[str]:

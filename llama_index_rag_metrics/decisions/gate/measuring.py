@@ -1,16 +1,10 @@
 """The numbers that a rule is decided by, the bounds that follow from them, and what they decide.
 
-A rule asks two questions, and each is answered by the method that errs on its safe side.
-
-* Is it safe to pass? By the interval of differences with two pseudo-queries that `compare` has, R
-  counted twice: where few queries changed, those that change next may lose as much.
-* Is it safe to fail? By Student's t. Where few queries lose, t errs towards no verdict.
-
-Where all changed alike there is no spread for t; the pseudo-queries decide both then.
-
-A gate passes where every rule passes, so each bound for passing holds on its own. It fails where
-any rule fails, so with m rules each fails with confidence 1 - (1 - c) / m, step by step as Holm's
-(1979) method does. Rules that test the same numbers against the same limit count once.
+Whether it is safe to pass is decided by the interval with two pseudo-queries that `compare` has, R
+counted twice: where few queries changed, those that change next may lose as much. Whether it is
+safe to fail, by t, which errs towards no verdict where few queries lose; where all changed
+alike it has no spread, and the pseudo-queries decide both. A gate fails where any of m rules fails,
+so each fails with confidence 1 - (1 - c) / m, step by step (Holm 1979).
 """
 
 from __future__ import annotations
@@ -19,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,8 +25,7 @@ from llama_index_rag_metrics.metrics.metric_names import (
     lower_is_better,
 )
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored
-from llama_index_rag_metrics.runtime.masking import join_first
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.differences import (
@@ -119,11 +113,11 @@ Evidence: TypeAlias = "PairedEvidence | MeanEvidence"
 class Measured(NamedTuple):
     """The verdict of a rule as far as it needs no bounds, and what bounds follow from, if it does.
 
-    `scores` is query id to its score now, and before where there is a baseline.
+    `scores` is query id to its score now, after that of the baseline where there is one.
     """
 
     verdict: Verdict
-    scores: Mapping[str, tuple[float, float | None]]
+    scores: Mapping[str, Sequence[float]]
     evidence: Evidence | None = None
 
 
@@ -172,75 +166,67 @@ def measure(rule: Rule, now: Scores, before: Scores | None, clusters: str | None
             raise InvalidInput("rule", str(rule), sentence=sentence)
         n, value = now.counts.queries, counts[rule.metric]
         return _settled(Verdict(rule, rule.metric, value, n=n, expected=n, covered=n > 0), value)
-    try:
-        metric = name_among(rule.metric, now.metric_names)
-    except NotScored as error:
-        expected = f"a metric that was scored: {join_first(error.nearest, 10)}"
-        raise InvalidInput("rule", rule.metric, expected, "Score by it, too.") from None
+    metric = name_among(rule.metric, now.metric_names)
+    sides = {_NOW: now}
     if rule.baseline and before is not None:
-        return _measure_against(rule, metric, now, before, clusters)
-    paired = pair({_NOW: now}, _NOW, metrics=[metric], clusters=clusters)
-    values = paired.values(_NOW, metric)
-    known = now.by_query(metric) if now.is_measured else {}
+        _check_baseline(rule, metric, before)
+        sides = {_BEFORE: before, _NOW: now}
+    paired = pair(sides, next(iter(sides)), metrics=[metric], clusters=clusters)
+    is_known = ~np.isnan(paired.columns[metric]).any(axis=1)
+    values = paired.columns[metric][is_known]
+    query_ids = [paired.query_ids[position] for position in np.flatnonzero(is_known)]
+    scores = dict(zip(query_ids, values.tolist(), strict=True))
+    expected = min(_expected(side, metric) for side in sides.values())
     verdict = Verdict(
         rule,
         metric,
-        now.means[metric],
-        n=len(known),
-        expected=_expected(now, metric),
-        covered=_is_covered(now, metric, len(known), _expected(now, metric)),
+        exact_mean(values[:, -1]),
+        n=len(scores),
+        expected=expected,
+        covered=_is_covered(now, metric, len(scores), expected),
     )
-    scores = {query_id: (score, None) for query_id, score in known.items()}
-    evidence = MeanEvidence(values, paired.clusters, limits_of(metric), rule.lower_is_better)
-    return _settled(verdict, verdict.value, scores, evidence)
+    if len(sides) == 1:
+        column = paired.values(_NOW, metric)
+        evidence = MeanEvidence(column, paired.clusters, limits_of(metric), rule.lower_is_better)
+        return _settled(verdict, verdict.value, scores, evidence)
+    key = (_NOW, metric, _BEFORE)
+    differences, sign = paired.values(*key), rule.improvement(1.0)
+    difference = exact_mean(differences[is_known])
+    verdict = replace(
+        verdict,
+        baseline=exact_mean(values[:, 0]),
+        difference=difference,
+        identical=not differences[is_known].any() and _is_same_run(query_ids, now, before),
+    )
+    low, high = sorted((sign * paired.possible([key], rule.confidence or 0.95)[0]).tolist())
+    changes = PairedEvidence(sign * differences, paired.clusters, paired.widest(*key), (low, high))
+    return _settled(verdict, difference, scores, changes)
 
 
-def _measure_against(
-    rule: Rule, metric: str, now: Scores, before: Scores, clusters: str | None
-) -> Measured:
+def _check_baseline(rule: Rule, metric: str, before: Scores) -> None:
     if lower_is_better(metric) and not rule.lower_is_better:
         remedy = f"Write '{metric} <= baseline + 0.01', for example."
         raise InvalidInput("rule", str(rule), "<=, since less is better", remedy)
     if metric not in before:
         remedy = f"Store a new one from scores by {metric}."
         raise InvalidInput("baseline", list(before), f"scores by {metric}", remedy)
-    sides = {_BEFORE: before, _NOW: now}
-    paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
-    key = (_NOW, metric, _BEFORE)
-    differences = paired.values(*key)
-    is_known = ~np.isnan(differences)
-    scores_now = paired.values(_NOW, metric)[is_known]
-    scores_before = paired.values(_BEFORE, metric)[is_known]
-    query_ids = [paired.query_ids[position] for position in np.flatnonzero(is_known)]
-    is_changed = differences[is_known].any() or scored_otherwise(sides)
-    digests = [(now.rankings.get(each), before.rankings.get(each)) for each in query_ids]
-    is_identical = not is_changed and all(digest and digest == other for digest, other in digests)
-    n, expected = len(query_ids), min(_expected(before, metric), _expected(now, metric))
-    verdict = Verdict(
-        rule,
-        metric,
-        exact_mean(scores_now),
-        exact_mean(scores_before),
-        exact_mean(differences[is_known]),
-        n=n,
-        expected=expected,
-        covered=_is_covered(now, metric, n, expected),
-        identical=is_identical,
-    )
-    rows = zip(scores_now.tolist(), scores_before.tolist(), strict=True)
-    sign = rule.improvement(1.0)
-    possible = sorted((sign * paired.possible([key], rule.confidence or 0.95)[0]).tolist())
-    evidence = PairedEvidence(
-        sign * differences, paired.clusters, paired.widest(*key), (possible[0], possible[1])
-    )
-    scores = dict(zip(query_ids, rows, strict=True))
-    return _settled(verdict, verdict.difference or 0.0, scores, evidence)
+
+
+def _is_same_run(query_ids: Sequence[str], now: Scores, before: Scores | None) -> bool:
+    """Return whether the rankings of these queries are known to be identical, and read alike."""
+    if before is None or scored_otherwise({_BEFORE: before, _NOW: now}):
+        return False
+    for query_id in query_ids:
+        digest = now.rankings.get(query_id)
+        if not digest or digest != before.rankings.get(query_id):
+            return False
+    return True
 
 
 def _settled(
     verdict: Verdict,
     observed: float,
-    scores: Mapping[str, tuple[float, float | None]] = {},
+    scores: Mapping[str, Sequence[float]] = MappingProxyType({}),
     evidence: Evidence | None = None,
 ) -> Measured:
     """Return the verdict with the outcome that needs no bounds, or with the evidence."""
