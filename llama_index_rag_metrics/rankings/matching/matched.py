@@ -118,40 +118,28 @@ def as_matcher(matcher: MatcherLike | None) -> MatcherLike | None:
     raise InvalidInput("matcher", matcher, expected)
 
 
-def matcher_name(matcher: MatcherLike | None) -> str:
-    if matcher is None:
-        return BY_ID
-    if isinstance(matcher, str):
-        return matcher
-    return str(getattr(matcher, "__name__", type(matcher).__name__))
+def _name(matcher: MatcherLike) -> str:
+    return (
+        matcher
+        if isinstance(matcher, str)
+        else getattr(matcher, "__name__", type(matcher).__name__)
+    )
 
 
 @dataclass(frozen=True)
 class Matched:
-    """What a matcher made of a run: rankings of expected ids, and what they are judged by.
-
-    Attributes:
-        matcher: the matcher's name.
-        run: the rankings that are judged: expected ids, and the own ids of what covers nothing.
-        relevance: query id to relevance; expected items known by text alone have ids of their own.
-        stands_for: query id to, for each retrieved item, the ids that it stands for: of the
-            expected items that it covers, or its own.
-        passages: query id to expected id to its text or span, where it is known.
-        errors: query id to error, where the matcher failed.
-        notes: what a reader of the scores should know.
-        label_note: that nothing was recognised at all, where so.
-        repeats: the same of each run, if questions were asked several times.
-    """
+    """What a matcher made of a run: rankings of expected ids, and what they are judged by."""
 
     matcher: str
-    run: Run
-    relevance: Mapping[str, Relevance]
+    run: Run  # the rankings that are judged: expected ids, and the own ids of what covers nothing
+    relevance: Mapping[str, Relevance]  # items known by text alone have ids of their own
+    # query id to, for each retrieved item, the expected ids that it covers, or its own
     stands_for: Mapping[str, list[list[str]]]
-    passages: Mapping[str, Mapping[str, str | Span]]
-    errors: Mapping[str, str]
+    passages: Mapping[str, Mapping[str, str | Span]]  # query id to expected id to text or span
+    errors: Mapping[str, str]  # query id to error, where the matcher failed
     notes: tuple[str, ...] = ()
-    label_note: str | None = None
-    repeats: tuple[Matched, ...] = ()
+    label_note: str | None = None  # that nothing was recognised at all, where so
+    repeats: tuple[Matched, ...] = ()  # the same of each run, if questions were asked several times
 
 
 def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
@@ -185,142 +173,100 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         repeats = tuple(match_run(time, dataset, matcher) for time in run.repeats)
         runs = [matched.run for matched in repeats]
         return replace(repeats[0], run=Run(repeats=runs, name=run.name), repeats=repeats)
-    return _Matching(matcher, dataset).match(run)
+    name, known = _name(matcher), _expected(dataset, matcher)
+    notes = _check_passages(known.values(), matcher)
+    rankings: dict[str, Ranking] = {}
+    stands_for: dict[str, list[list[str]]] = {}
+    errors: dict[str, str] = {}
+    could_find = has_found = False
+    for query_id in filter(known.__contains__, run):
+        ranking, expected = run[query_id], known[query_id]
+        if ranking.error is None:
+            try:
+                covers = _compare(matcher, expected, ranking)
+            except Exception as error:  # noqa: BLE001 - any function, any error: recorded by query
+                errors[query_id] = describe_error(error)
+            else:
+                has_found |= bool(covers.any())
+                could_find |= bool(expected.ids and ranking.ids)
+                stands_for[query_id] = _stand_ins(expected.ids, covers, ranking.ids)
+        matched_ranking = _expand(ranking, stands_for.get(query_id))
+        error_of_query = errors.get(query_id, ranking.error)
+        rankings[query_id] = replace(matched_ranking, error=error_of_query)
+    if errors:
+        query_id, message = next(iter(errors.items()))
+        questions = f"{len(errors):,} questions" if len(errors) > 1 else "1 question"
+        template = "{} failed on {}, where its metrics have no value; {!r}: {}"
+        notes.append(template.format(name, questions, query_id, message))
+    matched_run = run.replaced(rankings)
+    matched_run.notes = (*run.notes, *notes, f"passages are recognised by {name}, not by ids")
+    label_note = None
+    if could_find and not has_found:
+        label_note = f"{name} finds no labelled passage in what was retrieved: all scores are 0"
+        matched_run.notes += (label_note,)
+    relevance: dict[str, Relevance] = {}
+    passages: dict[str, dict[str, Any]] = {}
+    for query_id, expected in known.items():
+        passages[query_id] = dict(zip(expected.ids, expected.passages, strict=True))
+        if expected.relevance is not None:
+            relevance[query_id] = expected.relevance
+    return Matched(
+        name, matched_run, relevance, stands_for, passages, errors, tuple(notes), label_note
+    )
 
 
 def check_matchable(dataset: Labelled, matcher: MatcherLike | None) -> None:
     """Refuse a matcher for a dataset of whose expected items nothing is known that it compares."""
     if matcher is not None:
-        _Matching(matcher, dataset).check_passages()
+        _check_passages(_expected(dataset, matcher).values(), matcher)
 
 
-class _Matching:
-    def __init__(self, matcher: MatcherLike, dataset: Labelled) -> None:
-        self.matcher, self.name = matcher, matcher_name(matcher)
-        expected_by = Expected.by_span if matcher == BY_SPAN else Expected.by_text
-        self.expected = {query_id: expected_by(dataset, query_id) for query_id in dataset.queries}
-        self.stands_for: dict[str, list[list[str]]] = {}
-        self.errors: dict[str, str] = {}
-
-    def match(self, run: Run) -> Matched:
-        notes = self.check_passages()
-        rankings: dict[str, Ranking] = {}
-        for query_id, ranking in run.items():
-            if query_id not in self.expected:
-                continue
-            error = ranking.error
-            if error is None:
-                error = self._match_query(query_id, ranking)
-            stands_for = self.stands_for.get(query_id)
-            rankings[query_id] = replace(_expand(ranking, stands_for), error=error)
-        notes += self._failure_notes()
-        label_note = None
-        if self._retrieved_nothing_expected(run):
-            label_note = (
-                f"{self.name} finds no labelled passage in what was retrieved: all scores are 0"
-            )
-        relevance = {query_id: expected.relevance for query_id, expected in self.expected.items()}
-        matched_run = run.replaced(rankings)
-        recognised = f"passages are recognised by {self.name}, not by ids"
-        matched_run.notes = (*run.notes, *notes, recognised)
-        if label_note is not None:
-            matched_run.notes += (label_note,)
-        return Matched(
-            self.name,
-            matched_run,
-            {query_id: labels for query_id, labels in relevance.items() if labels is not None},
-            self.stands_for,
-            {
-                query_id: dict(zip(expected.ids, expected.passages, strict=True))
-                for query_id, expected in self.expected.items()
-            },
-            self.errors,
-            tuple(notes),
-            label_note,
-        )
-
-    def _match_query(self, query_id: str, ranking: Ranking) -> str | None:
-        """Match the items retrieved for a query; the error where that failed."""
-        expected = self.expected[query_id]
-        try:
-            covers = self._compare(expected, ranking)
-        except Exception as error:  # noqa: BLE001 - any function, any error: recorded by query
-            self.errors[query_id] = describe_error(error)
-            return self.errors[query_id]
-        self.stands_for[query_id] = _stand_ins(expected.ids, covers, ranking.ids)
-        return None
-
-    def _compare(self, expected: Expected, ranking: Ranking) -> BoolArray:
-        """(retrieved, expected) whether a retrieved item covers an expected one."""
-        is_span = self.matcher == BY_SPAN
-        retrieved: Sequence[Any] | None = ranking.spans if is_span else ranking.texts
-        if retrieved is None and ranking.ids:
-            column = "spans" if is_span else "texts"
-            raise InvalidInput(column, None, f"{column} of what was retrieved")
-        retrieved = list(retrieved or ())
-        shape = (len(retrieved), len(expected.passages))
-        if self.matcher == BY_TEXT:
-            return likeness(expected.passages, retrieved) >= CONTAINED
-        if is_span:
-            rows = [[_share(span, place) for span in expected.passages] for place in retrieved]
-            return np.array(rows, np.float64).reshape(shape) >= _HALF
-        assert not isinstance(self.matcher, str)
-        covers = np.asarray(self.matcher(list(expected.passages), retrieved), np.bool_)
-        if covers.shape != shape and covers.size:
-            rows_and_columns = f"{shape[0]} rows of {shape[1]} truth values"
-            raise InvalidInput(f"what {self.name} returned", covers.shape, rows_and_columns)
-        return covers.reshape(shape)
-
-    def check_passages(self) -> list[str]:
-        """A note on relevant passages of which nothing is known that could be compared."""
-        n_relevant = n_known = 0
-        for expected in self.expected.values():
-            labels = () if expected.relevance is None else expected.relevance
-            n_relevant += len(labels)
-            n_known += len(set(labels).intersection(expected.ids))
-        column = "span" if self.matcher == BY_SPAN else "text"
-        if n_relevant and not n_known:
-            remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
-            if column == "span":
-                remedy = "Give labels that have places: Relevance(ids, spans=...)."
-            got = f"none for {n_relevant} expected ids"
-            raise InvalidInput(f"matcher {self.name!r}", got, f"a {column} for each", remedy)
-        if n_known == n_relevant:
-            return []
-        share = f"{n_relevant - n_known} of {n_relevant} relevant passages"
-        return [f"{share} have no {column}, so {self.name} can't find them"]
-
-    def _failure_notes(self) -> list[str]:
-        if not self.errors:
-            return []
-        query_id, error = next(iter(self.errors.items()))
-        n = len(self.errors)
-        questions = f"{n:,} questions" if n > 1 else "1 question"
-        return [
-            f"{self.name} failed on {questions}, where its metrics have no value; "
-            f"{query_id!r}: {error}"
-        ]
-
-    def _retrieved_nothing_expected(self, run: Run) -> bool:
-        could_find = False
-        for query_id, stands_for in self.stands_for.items():
-            ids = set(self.expected[query_id].ids)
-            if not ids.isdisjoint(chain.from_iterable(stands_for)):
-                return False
-            could_find |= bool(ids and run[query_id].ids)
-        return could_find
+def _expected(dataset: Labelled, matcher: MatcherLike) -> dict[str, Expected]:
+    by = Expected.by_span if matcher == BY_SPAN else Expected.by_text
+    return {query_id: by(dataset, query_id) for query_id in dataset.queries}
 
 
-def expected_texts(dataset: Labelled, query_id: str) -> list[str]:
-    """The texts of a query's relevant items: its own, or the corpus's, best grade first."""
-    texts = dataset.expected_texts.get(query_id)
-    relevance = dataset.relevance.get(query_id)
-    if texts and (relevance is None or len(texts) != len(relevance.grades)):
-        return texts
-    expected = Expected.by_text(dataset, query_id)
-    relevant = frozenset(expected.relevance or ())
-    pairs = zip(expected.ids, expected.passages, strict=True)
-    return [text for item, text in pairs if item in relevant]
+def _check_passages(expected: Iterable[Expected], matcher: MatcherLike) -> list[str]:
+    """A note on relevant passages of which nothing is known that could be compared."""
+    n_relevant = n_known = 0
+    for labels in expected:
+        relevant = set(labels.relevance or ())
+        n_relevant += len(relevant)
+        n_known += len(relevant.intersection(labels.ids))
+    name, column = _name(matcher), "text"
+    remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
+    if matcher == BY_SPAN:
+        column, remedy = "span", "Give labels that have places: Relevance(ids, spans=...)."
+    if n_relevant and not n_known:
+        got = f"none for {n_relevant} expected ids"
+        raise InvalidInput(f"matcher {name!r}", got, f"a {column} for each", remedy)
+    if n_known == n_relevant:
+        return []
+    share = f"{n_relevant - n_known} of {n_relevant} relevant passages"
+    return [f"{share} have no {column}, so {name} can't find them"]
+
+
+def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> BoolArray:
+    """(retrieved, expected) whether a retrieved item covers an expected one."""
+    column = "spans" if matcher == BY_SPAN else "texts"
+    retrieved: Sequence[Any] | None = getattr(ranking, column)
+    if retrieved is None and ranking.ids:
+        raise InvalidInput(column, None, f"{column} of what was retrieved")
+    retrieved = list(retrieved or ())
+    shape = (len(retrieved), len(expected.passages))
+    if matcher == BY_TEXT:
+        return likeness(expected.passages, retrieved) >= CONTAINED
+    if matcher == BY_SPAN:
+        shares = np.zeros(shape)
+        for row, column_of in np.ndindex(shape):
+            shares[row, column_of] = _share(expected.passages[column_of], retrieved[row])
+        return shares >= _HALF
+    assert not isinstance(matcher, str)
+    covers = np.asarray(matcher(list(expected.passages), retrieved), np.bool_)
+    if covers.shape != shape and covers.size:
+        rows_and_columns = f"{shape[0]} rows of {shape[1]} truth values"
+        raise InvalidInput(f"what {_name(matcher)} returned", covers.shape, rows_and_columns)
+    return covers.reshape(shape)
 
 
 def _share(wanted: Span, place: Span | None) -> float:
