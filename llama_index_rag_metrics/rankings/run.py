@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
+from .span import Span
+
 PER_ITEM = ("ids", "scores", "texts", "spans", "tokens")
-SCORED = "a score of every retrieved passage, a number"
 UNSCORED = (
     "Return nodes that have scores. Those of an agent's several calls don't compare: put "
     "SimilarityPostprocessor into the engine that its tool asks."
@@ -114,9 +114,7 @@ class Call(Items):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ranking(Items):
-    """What was retrieved for one query.
-
-    The columns are those of `Items`.
+    """What was retrieved for one query. The columns are those of `Items`.
 
     Attributes:
         concurrency: how many queries ran at once with this one, itself included.
@@ -132,10 +130,6 @@ class Ranking(Items):
 
     concurrency: int | None = field(default=None, compare=False)
     calls: Sequence[Call] | None = field(default=None, kw_only=True)
-
-    def without(self, item: str) -> Ranking:
-        """The ranking without one item, wherever it stands."""
-        return self._only([copied != item for copied in self.ids])
 
     def at_least(self, min_score: float, query_id: str = "") -> Ranking:
         """The ranking of the items that the retriever gave this score or more.
@@ -153,17 +147,19 @@ class Ranking(Items):
         check_min_score(min_score)
         scores: Sequence[Any] = [None] * len(self.ids) if self.scores is None else self.scores
         if not all(map(is_number, scores)):
-            where = f" of question {query_id!r}" if query_id else ""
-            raise InvalidInput(f"scores{where}", self.scores, SCORED, UNSCORED)
-        return self._only([float(score) >= min_score for score in scores])
+            argument = f"scores of question {query_id!r}" if query_id else "scores"
+            expected = "a score of every retrieved passage, a number"
+            raise InvalidInput(argument, self.scores, expected, UNSCORED)
+        return self.only([float(score) >= min_score for score in scores])
 
-    def _only(self, is_kept: Sequence[bool]) -> Ranking:
+    def only(self, is_kept: Sequence[bool]) -> Ranking:
+        """The ranking of some of its items."""
         if all(is_kept):
             return self
-        columns: dict[str, Any] = {
-            name: None if column is None else [*compress(column, is_kept)]
-            for name, column in item_columns(self).items()
-        }
+        columns = item_columns(self)
+        for name, column in columns.items():
+            if column is not None:
+                columns[name] = [*compress(column, is_kept)]
         return replace(self, **columns)
 
 
@@ -183,34 +179,36 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
         ['a', 'b', 'c']
     """
     answered = [call for call in calls if call.ids]
-    ids = [item for call in answered for item in call.ids]
-    by_id = {item: -position for position, item in enumerate(reversed(ids), 1 - len(ids))}
-    columns: dict[str, Any] = {"ids": []}
+    columns: dict[str, Any] = {}
     for name in PER_ITEM:
         per_call = [getattr(call, name) for call in answered]
-        is_comparable = name != "scores" or len(answered) == 1
-        if answered and is_comparable and all(column is not None for column in per_call):
-            values = list(chain.from_iterable(per_call))
-            columns[name] = [values[by_id[item]] for item in dict.fromkeys(ids)]
-    seconds = [call.latency for call in calls if call.latency is not None]
-    latency = sum(seconds) if calls and len(seconds) == len(calls) else None
-    return Ranking(**columns, latency=latency, calls=tuple(calls))
+        if not any(column is None for column in per_call):
+            columns[name] = [*chain.from_iterable(per_call)]
+    if len(answered) != 1:
+        columns["scores"] = None
+    if not answered:
+        columns = {}
+    latencies = [call.latency for call in calls if call.latency is not None]
+    latency = sum(latencies) if calls and len(latencies) == len(calls) else None
+    ranking = Ranking(**columns, latency=latency, calls=tuple(calls))
+    seen: set[str] = set()
+    is_first = []
+    for item in ranking.ids:
+        is_first.append(item not in seen)
+        seen.add(item)
+    return ranking.only(is_first)
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds a query took: percentiles over the queries that were timed and didn't fail.
-
-    Attributes:
-        concurrency: how many queries were asked at once; None if that isn't known, or varied.
-    """
+    """Seconds a query took: percentiles over the queries that were timed and didn't fail."""
 
     n: int
     mean: float
     p50: float
     p95: float
     p99: float
-    concurrency: int | None = None
+    concurrency: int | None = None  # how many were asked at once; None if not known, or varied
 
 
 class Run(Mapping[str, Ranking]):
@@ -271,7 +269,8 @@ class Run(Mapping[str, Ranking]):
     @property
     def failed(self) -> dict[str, str]:
         """Query id to error of the queries on which the retriever failed."""
-        return self._known("error")
+        errors = ((query_id, ranking.error) for query_id, ranking in self.items())
+        return {query_id: error for query_id, error in errors if error is not None}
 
     @property
     def empty(self) -> list[str]:
@@ -282,11 +281,8 @@ class Run(Mapping[str, Ranking]):
     @property
     def calls(self) -> dict[str, Sequence[Call]]:
         """Query id to its calls, in order, for the queries that could have several."""
-        return self._known("calls")
-
-    def _known(self, field: str) -> dict[str, Any]:
-        values = {query_id: getattr(ranking, field) for query_id, ranking in self.items()}
-        return {query_id: value for query_id, value in values.items() if value is not None}
+        calls = ((query_id, ranking.calls) for query_id, ranking in self.items())
+        return {query_id: of_query for query_id, of_query in calls if of_query is not None}
 
     @property
     def each_time(self) -> tuple[Run, ...]:
@@ -296,7 +292,7 @@ class Run(Mapping[str, Ranking]):
     @property
     def every_ranking(self) -> list[Ranking]:
         """All rankings, of every time that a question was asked."""
-        return [ranking for run in self.each_time for ranking in run.values()]
+        return [*chain.from_iterable(run.values() for run in self.each_time)]
 
     @property
     def latency(self) -> Latency | None:
@@ -305,16 +301,16 @@ class Run(Mapping[str, Ranking]):
         Failed queries are left out: a refused connection isn't a fast answer, and a timeout only
         shows how long the caller waited.
         """
-        timed = [
-            (ranking.latency, ranking.concurrency)
-            for ranking in self.every_ranking
-            if ranking.latency is not None and ranking.error is None
-        ]
-        if not timed:
+        seconds: list[float] = []
+        at_once: set[int | None] = set()
+        for ranking in self.every_ranking:
+            if ranking.latency is not None and ranking.error is None:
+                seconds.append(ranking.latency)
+                at_once.add(ranking.concurrency)
+        if not seconds:
             return None
-        seconds, at_once = zip(*timed, strict=True)
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
-        concurrency = at_once[0] if len(set(at_once)) == 1 else None
+        concurrency = at_once.pop() if len(at_once) == 1 else None
         return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99, concurrency)
 
     @property
@@ -323,17 +319,21 @@ class Run(Mapping[str, Ranking]):
 
         Failed queries are left out: they have nothing for a model to read.
         """
-        spent = []
-        for ranking in (ranking for ranking in self.every_ranking if ranking.error is None):
+        spent: list[int] = []
+        for ranking in self.every_ranking:
+            if ranking.error is not None:
+                continue
             if ranking.tokens is None:
                 return None
-            by_id = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
-            spent.append(sum(by_id.values()))
+            tokens_of = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
+            spent.append(sum(tokens_of.values()))
         return float(np.mean(spent)) if spent else None
 
     def without_identical_ids(self) -> Run:
         """The run without items that have their own query's id, which BEIR's evaluation drops."""
-        rankings = {query_id: ranking.without(query_id) for query_id, ranking in self.items()}
+        rankings: dict[str, Ranking] = {}
+        for query_id, ranking in self.items():
+            rankings[query_id] = ranking.only([item != query_id for item in ranking.ids])
         repeats = (run.without_identical_ids() for run in self.repeats)
         return self.replaced(rankings, repeats=repeats)
 
@@ -350,9 +350,9 @@ class Run(Mapping[str, Ranking]):
 
     def reaching(self, min_score: float) -> Run:
         """The same, whatever the order of the scores."""
-        rankings = {
-            query_id: ranking.at_least(min_score, query_id) for query_id, ranking in self.items()
-        }
+        rankings: dict[str, Ranking] = {}
+        for query_id, ranking in self.items():
+            rankings[query_id] = ranking.at_least(min_score, query_id)
         cut = self.replaced(rankings, repeats=(run.reaching(min_score) for run in self.repeats))
         cut.min_score = min_score if self.min_score is None else max(min_score, self.min_score)
         return cut
@@ -362,12 +362,12 @@ class Run(Mapping[str, Ranking]):
     ) -> Run:
         """A run with other rankings and repeats, and perhaps another name; all else is kept."""
         copied = copy(self)
-        copied.name, copied.queries = name or self.name, dict(self.queries)
-        copied.metadata = dict(self.metadata)
+        copied.name = name or self.name
+        copied.queries, copied.metadata = dict(self.queries), dict(self.metadata)
         copied.repeats = tuple(repeats)
-        copied._rankings = {
-            query_id: _ranking(query_id, items) for query_id, items in rankings.items()
-        }
+        copied._rankings = {}
+        for query_id, ranking in rankings.items():
+            copied._rankings[query_id] = _ranking(query_id, ranking)
         return copied
 
     def select(self, query_ids: Iterable[str]) -> Run:
@@ -404,8 +404,10 @@ def item_columns(items: Items) -> dict[str, Any]:
 
 def slope(scores: Sequence[float | None] | FloatArray | None) -> int:
     """1 where the last score is above the first, as of distances; -1 where it is below; else 0."""
-    by_id, last = (None, None) if scores is None or not len(scores) else (scores[0], scores[-1])
-    return 0 if by_id is None or last is None else int(last > by_id) - int(last < by_id)
+    if scores is None or not len(scores):
+        return 0
+    best, last = scores[0], scores[-1]
+    return 0 if best is None or last is None else int(last > best) - int(last < best)
 
 
 def is_number(score: Any) -> bool:
