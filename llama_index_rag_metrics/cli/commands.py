@@ -54,7 +54,7 @@ class Command(TyperCommand):
     """A command that refuses in one line, which names its options."""
 
     def invoke(self, ctx: Any) -> Any:
-        names = {str(each.name): _shown_name(each) for each in self.params}
+        names = {str(parameter.name): _shown_name(parameter) for parameter in self.params}
         try:
             _check_files(names, ctx.params)
             package = sys.modules[_PACKAGE]
@@ -103,11 +103,11 @@ def command(
 
 def _check_files(names: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Refuse files that couldn't be written, before any work."""
-    taken: dict[Path, str] = {}
+    unwritable: dict[Path, str] = {}
     for name, value in values.items():
         for path in value if isinstance(value, (list, tuple)) else [value]:
             if name not in _WRITTEN and isinstance(path, (str, Path)) and str(path):
-                taken[Path(path).resolve()] = "a file that the command doesn't read"
+                unwritable[Path(path).resolve()] = "a file that the command doesn't read"
     for name in _WRITTEN:
         path, option = values.get(name), names.get(name, name)
         if path is None or (name == "json" and path == STDOUT):
@@ -116,9 +116,9 @@ def _check_files(names: Mapping[str, str], values: Mapping[str, Any]) -> None:
             raise InvalidInput(option, "-", "the name of a file")
         check_writable(option, path)
         if not is_stream(path):
-            if path.resolve() in taken:
-                raise InvalidInput(option, str(path), taken[path.resolve()])
-            taken[path.resolve()] = f"another file than that of {option}"
+            if path.resolve() in unwritable:
+                raise InvalidInput(option, str(path), unwritable[path.resolve()])
+            unwritable[path.resolve()] = f"another file than that of {option}"
 
 
 def check_writable(option: str, path: Path) -> None:
@@ -136,10 +136,11 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
     from llama_index_rag_metrics.files.lines import LacksField
 
     if isinstance(error, InvalidInput):
-        argument, space, rest = error.argument.partition(" ")
+        argument, space, detail = error.argument.partition(" ")
         called = [name for name in (argument, *_CALLED.get(argument, ())) if name in names]
-        shown = names[called[0]] if called else argument
-        return error.worded(f"{shown}{space}{rest}", _REMEDIES.get(error.lacks, error.remedy))
+        display_name = names[called[0]] if called else argument
+        remedy = _REMEDIES.get(error.lacks, error.remedy)
+        return error.worded(f"{display_name}{space}{detail}", remedy)
     if isinstance(error, LacksField):
         return error.worded("")
     if isinstance(error, OSError) and error.filename:
@@ -148,13 +149,13 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def interrupted(kept: str, path: Path | None = None) -> Iterator[None]:
+def interrupted(state: str, path: Path | None = None) -> Iterator[None]:
     """Say after Ctrl-C what is kept of the work, if there is such a file."""
     try:
         yield
     except KeyboardInterrupt:
         is_kept = path is None or path.exists()
-        say(f"interrupted: {kept if is_kept else 'nothing was kept'}")
+        say(f"interrupted: {state if is_kept else 'nothing was kept'}")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -166,10 +167,10 @@ def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
     return metrics(single or DEFAULT_METRICS)
 
 
-def say_of_threshold(min_score: float | None, systems: int, what: str) -> None:
+def say_of_threshold(min_score: float | None, systems: int, noun: str) -> None:
     """Say that one threshold doesn't fit several systems unless their scores are of one kind."""
     if min_score is not None and systems > 1:
-        say(f"--min-score cuts {systems} {what} at the same score: only scores of one kind compare")
+        say(f"--min-score cuts {systems} {noun} at the same score: only scores of one kind compare")
 
 
 def fail_if(something_is_wrong: object) -> None:

@@ -85,7 +85,6 @@ def run_evaluate(
     metric: o.Metrics = None,
     top_k: o.TopK = None,
     min_score: o.MinScore = None,
-    tokenizer: o.Tokenizer = None,
     slice_by: o.Slices = None,
     workers: o.Workers = WORKERS,
     timeout: o.Timeout = None,
@@ -101,12 +100,10 @@ def run_evaluate(
     from llama_index_rag_metrics.files.write_runs import holds_repeats
     from llama_index_rag_metrics.rankings.matching.matched import as_matcher
 
-    from .factories import tokenizer_named
-
-    kept = "nothing was kept; --journal FOLDER keeps finished questions"
+    state = "nothing was kept; --journal FOLDER keeps finished questions"
     if journal is not None:
-        kept = f"finished questions are kept in {journal}; the same command continues from there"
-    with interrupted(kept, journal):
+        state = f"finished questions are kept in {journal}; the same command continues from there"
+    with interrupted(state, journal):
         as_matcher(matcher)
         if repeats > 1 and output is not None and not holds_repeats(output):
             expected = "a file that ends in .jsonl or .parquet for --repeats"
@@ -115,7 +112,6 @@ def run_evaluate(
             "match_on": match_on,
             "matcher": matcher,
             "min_score": min_score,
-            "tokenizer": tokenizer_named(tokenizer),
             "workers": workers,
             "timeout": timeout,
             "repeats": repeats,
@@ -252,12 +248,12 @@ def report_of(
     from llama_index_rag_metrics.evaluation.evaluation_results import results_report
     from llama_index_rag_metrics.stories.results_report import SLICES
 
-    alone = results_report(systems, worst=worst, slice_by=slice_by)
+    report = results_report(systems, worst=worst, slice_by=slice_by)
     if len(systems) == 1:
-        return alone
+        return report
     compared = compare(systems, next(iter(systems))).report(full=True)
-    slices = [section for section in alone.sections if slice_by and section.heading == SLICES]
-    return replace(compared, listings=alone.listings, sections=[*compared.sections, *slices])
+    slices = [section for section in report.sections if slice_by and section.heading == SLICES]
+    return replace(compared, listings=report.listings, sections=[*compared.sections, *slices])
 
 
 def _write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:

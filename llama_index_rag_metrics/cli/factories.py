@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first
 
@@ -81,21 +80,21 @@ def built(
     if not callable(factory):
         return use(factory)
     offered = {"dataset": dataset, "similarity_top_k": top_k}
-    wanted: Mapping[str, inspect.Parameter] = {}
+    parameters: Mapping[str, inspect.Parameter] = {}
     with suppress(ValueError):  # some functions in C have no signature
-        wanted = inspect.signature(factory).parameters
-    required = [name for name, parameter in wanted.items() if _is_required(parameter)]
+        parameters = inspect.signature(factory).parameters
+    required = [name for name, parameter in parameters.items() if _is_required(parameter)]
     if unknown := [name for name in required if name not in {*offered, "nodes"}]:
         remedy = f"It needs {', '.join(unknown)}."
         if {"top_k", "k"} & set(unknown):
             remedy += " Call that similarity_top_k."
         raise InvalidInput(option, spec, _FACTORY_ARGUMENTS, remedy)
-    if "nodes" in wanted:
+    if "nodes" in parameters:
         offered["nodes"] = dataset.to_nodes()
     if "nodes" in required and not offered["nodes"]:
         remedy = "Give the dataset a corpus, or name a factory that doesn't take nodes."
         raise InvalidInput(option, spec, "a dataset with the texts of passages", remedy)
-    arguments = {name: value for name, value in offered.items() if name in wanted}
+    arguments = {name: value for name, value in offered.items() if name in parameters}
     try:
         return use(factory(**arguments))
     except (MissingExtra, InvalidInput):
@@ -118,25 +117,6 @@ def broken(option: str, spec: str, expected: str, error: BaseException) -> Inval
 def _is_required(parameter: inspect.Parameter) -> bool:
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
-
-
-def tokenizer_named(spec: str | None) -> Tokenizer | None:
-    """The tokenizer of an encoding of tiktoken, or of "package.module:function"."""
-    if spec is None:
-        return None
-    import tiktoken
-
-    encodings = tiktoken.list_encoding_names()
-    if spec in encodings:
-        try:
-            # as LlamaIndex does: a text that looks like a special token isn't an error
-            return partial(tiktoken.get_encoding(spec).encode, allowed_special="all")
-        except Exception as error:  # it may have to be downloaded
-            raise broken("--tokenizer", spec, "an encoding that can be loaded", error) from error
-    kinds = f"package.module:function, or one of {', '.join(encodings)}"
-    tokenizer: Tokenizer = imported(spec, "--tokenizer", kinds)
-    TokenCounter(tokenizer)  # which refuses what can't be one
-    return tokenizer
 
 
 def passages_of(

@@ -44,9 +44,9 @@ def run_init(
             shutil.copyfile(source, path)
     gate = folder / "test_retrieval.py"
     gate.write_text(gate.read_text("utf-8").replace("METRIC", _METRICS[kind]), encoding="utf-8")
-    first = "python ask.py && " if kind == "documents" else ""
+    beforehand = "python ask.py && " if kind == "documents" else ""
     tell(
         f"{folder} has {len(sources)} files. Next:\n\n"
-        f"    cd {shlex.quote(str(folder))} && {first}python evaluate.py\n\n"
+        f"    cd {shlex.quote(str(folder))} && {beforehand}python evaluate.py\n\n"
         "README.md there says what to put your own in."
     )

@@ -101,9 +101,9 @@ def run_pool(
     loaded = [stored.run(path) for path in runs]
     names = named_apart([run.name for run in loaded], runs)
     systems = dict(zip(names, loaded, strict=True))
-    chosen = pool(systems, stored.relevance, depth=depth, n=n, dataset=stored.dataset)
-    chosen.to_jsonl(output)
-    show(replace(chosen, file=str(output)), None)
+    selection = pool(systems, stored.relevance, depth=depth, n=n, dataset=stored.dataset)
+    selection.to_jsonl(output)
+    show(replace(selection, file=str(output)), None)
 
 
 @command(labels, "review", _REVIEW)

@@ -29,8 +29,8 @@ def run_metrics(
         if name is None:
             _print_table([*METRICS.values()])
             return
-        known = ALIASES.get(name, name)
-        _print_entry(METRICS[known if known in METRICS else metric(known).name])
+        entry_name = ALIASES.get(name, name)
+        _print_entry(METRICS[entry_name if entry_name in METRICS else metric(entry_name).name])
 
 
 def _print_table(entries: list[MetricEntry]) -> None:

@@ -33,8 +33,6 @@ HELP = {
     "--top-k": "How many passages to retrieve. By default the largest cutoff; at least 10 if a "
     "metric has none.",
     "--min-score": "Leave out passages with a lower score of the retriever.",
-    "--tokenizer": "What @Ntokens counts by: an encoding of tiktoken, such as cl100k_base, or "
-    "package.module:function. By default LlamaIndex's.",
     "--slice": "A metadata key of the questions to split by. Repeatable.",
     "--workers": "How many questions to ask at once.",
     "--timeout": "Seconds that retrieval, or a metric, may take per question.",
@@ -92,7 +90,6 @@ Matcher: TypeAlias = Annotated[str | None, option("--matcher", "text|span", QUES
 Metrics: TypeAlias = Annotated[list[str] | None, option("--metric -m", "METRIC", METRICS)]
 TopK: TypeAlias = Annotated[int | None, option("--top-k", "N", METRICS, **_count)]
 MinScore: TypeAlias = Annotated[float | None, option("--min-score", "NUMBER", METRICS)]
-Tokenizer: TypeAlias = Annotated[str | None, option("--tokenizer", "NAME", METRICS)]
 Slices: TypeAlias = Annotated[list[str] | None, option("--slice", "KEY", METRICS)]
 Workers: TypeAlias = Annotated[int, option("--workers", "N", RUNNING, **_count)]
 Timeout: TypeAlias = Annotated[float | None, option("--timeout", "SECONDS", RUNNING)]

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.rankings.relevance import Relevance
     from llama_index_rag_metrics.rankings.run import Run
-    from llama_index_rag_metrics.scores import Scores
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
 _NO_LABELS = (
@@ -39,7 +38,6 @@ def run_score(
     question_id: o.QuestionId = None,
     metric: o.Metrics = None,
     min_score: o.MinScore = None,
-    tokenizer: o.Tokenizer = None,
     html: o.Html = None,
     json: o.Json = None,
 ) -> None:
@@ -47,16 +45,15 @@ def run_score(
     from llama_index_rag_metrics.report.html import write_page
     from llama_index_rag_metrics.scores import scores_export
     from llama_index_rag_metrics.scores.retrieval import Retrieval
+    from llama_index_rag_metrics.scores.score_rankings import score_rankings
     from llama_index_rag_metrics.stories.label_view import with_retrieval
 
     from .evaluate import report_of
-    from .factories import tokenizer_named
 
     for path in runs:
         if runs.count(path) > 1:
             raise InvalidInput("RUN", str(path), "each run once")
     metrics = chosen_metrics(metric)
-    counter = tokenizer_named(tokenizer)
     stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
     say_of_threshold(min_score, len(runs), "runs")
     scored = []
@@ -67,7 +64,7 @@ def run_score(
         labels: Any = relevance
         if stored.dataset is not None and relevance is stored.dataset.relevance:
             labels = stored.dataset
-        scores = _scores(labels, run, metrics, stored.metadata_of(run), counter)
+        scores = score_rankings(labels, run, metrics, metadata=stored.metadata_of(run))
         scores = scores.replace(notes=[*notes, *scores.notes])
         scored.append(with_retrieval(scores, Retrieval(run, relevance)))
     names = named_apart([scores.name for scores in scored], runs)
@@ -179,15 +176,9 @@ def _above(run: Run, min_score: float | None) -> tuple[Run, list[str]]:
 
     if min_score is None:
         return run, []
-    rest = run.at_least(min_score)
-    pairs = zip(run.every_ranking, rest.every_ranking, strict=True)
-    return rest, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
-
-
-def _scores(labels: Any, run: Run, metrics: Any, metadata: Any, tokenizer: Any) -> Scores:
-    from llama_index_rag_metrics.scores.score_rankings import score_rankings
-
-    return score_rankings(labels, run, metrics, metadata=metadata, tokenizer=tokenizer)
+    cut_run = run.at_least(min_score)
+    pairs = zip(run.every_ranking, cut_run.every_ranking, strict=True)
+    return cut_run, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
 
 
 def named_apart(names: Sequence[str], runs: Sequence[Path]) -> Sequence[str]:

@@ -47,21 +47,21 @@ def run_show(
         raise InvalidInput("--matcher", matcher, expected)
     stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
     systems = [system for path in runs for system in _systems(path, stored)]
-    asked: dict[str, str] = {}
+    questions: dict[str, str] = {}
     for system in systems:
-        asked |= dict.fromkeys([*system.run, *system.scores.query_ids], "") | asked
-        asked |= system.scores.queries
+        questions |= dict.fromkeys([*system.run, *system.scores.query_ids], "") | questions
+        questions |= system.scores.queries
     if stored.dataset is not None:
-        asked |= stored.dataset.queries
-    query_id = _found(question, asked)
+        questions |= stored.dataset.queries
+    query_id = _question_id(question, questions)
     names = named_apart([system.name for system in systems], runs)
-    known = [name for system in systems for name in system.scores]
-    chosen = metric or next(iter(known), "ndcg@10")
-    shown = []
+    stored_metrics = [name for system in systems for name in system.scores]
+    metric_name = metric or next(iter(stored_metrics), "ndcg@10")
+    scored = []
     for system, name in zip(systems, names, strict=True):
         named = system._replace(name=name)
-        shown.append(_scored(named, query_id, chosen, stored.dataset, matcher))
-    report = story_report(query_id, shown, chosen, _DEPTH)
+        scored.append(_scored(named, query_id, metric_name, stored.dataset, matcher))
+    report = story_report(query_id, scored, metric_name, _DEPTH)
     columns_of_report = report.records.columns
     rows = zip(*columns_of_report.values(), strict=True)
     records = [dict(zip(columns_of_report, row, strict=True)) for row in rows]
@@ -110,8 +110,8 @@ def _scored(
     is_stored = matcher is None and metric in system.scores
     if query_id not in system.run or is_stored:
         return system
-    known = system.retrieval.select([query_id])
-    run, relevance = known.run, known.relevance
+    retrieval = system.retrieval.select([query_id])
+    run, relevance = retrieval.run, retrieval.relevance
     if dataset is not None and query_id in dataset.expected_texts and not relevance.get(query_id):
         matcher = matcher or "text"
     if dataset is not None and matcher is not None:
@@ -119,24 +119,24 @@ def _scored(
 
         match = match_run(run, dataset.select([query_id]), matcher)
         run, relevance = match.run, match.relevance
-        known = replace(known, matched={metric: match})
+        retrieval = replace(retrieval, matched={metric: match})
     scores = system.scores.replace(repeats=[system.scores] * len(run.repeats))
     if query_id in relevance:
         judged = {query_id: relevance[query_id]}
         scores = score_rankings(judged, run, [metric], no_relevant="zero")
     queries = system.scores.queries if dataset is None else dataset.queries
-    scores = with_retrieval(scores.replace(queries=queries), known)
-    return system._replace(scores=scores, retrieval=known)
+    scores = with_retrieval(scores.replace(queries=queries), retrieval)
+    return system._replace(scores=scores, retrieval=retrieval)
 
 
-def _found(question: str, asked: Mapping[str, str]) -> str:
+def _question_id(question: str, questions: Mapping[str, str]) -> str:
     """The id of the question that is named by its id or by a part of its text."""
     from difflib import get_close_matches
 
-    if question in asked:
+    if question in questions:
         return question
     part = " ".join(question.casefold().split())
-    texts = {query_id: " ".join(text.casefold().split()) for query_id, text in asked.items()}
+    texts = {query_id: " ".join(text.casefold().split()) for query_id, text in questions.items()}
     having = [query_id for query_id, text in texts.items() if part and part in text]
     if len(having) == 1:
         return having[0]
@@ -144,7 +144,7 @@ def _found(question: str, asked: Mapping[str, str]) -> str:
         expected = f"a part of one question's text; {join_first(having)} have it"
         raise InvalidInput("QUESTION", question, expected)
     by_text = {text: query_id for query_id, text in texts.items()}
-    near = get_close_matches(question, list(asked), n=3, cutoff=0.5)
+    near = get_close_matches(question, list(questions), n=3, cutoff=0.5)
     near += [by_text[text] for text in get_close_matches(part, by_text, n=3, cutoff=0.4)]
     remedy = ""
     if near:

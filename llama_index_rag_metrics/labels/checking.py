@@ -179,11 +179,11 @@ def check_labels(
     findings = [*_drifted(queries, finder), *_repeats(dataset)]
     findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
     n = Counter(finding.kind for finding in findings)
-    of = dict.fromkeys(KINDS, len({label.id for label in queries}))
-    of["contradicting"] = of["repeated"] = len(dataset.queries)
+    totals = dict.fromkeys(KINDS, len({label.id for label in queries}))
+    totals["contradicting"] = totals["repeated"] = len(dataset.queries)
     return LabelFindings(
         findings,
-        {kind: (n[kind], of[kind]) for kind in KINDS},
+        {kind: (n[kind], totals[kind]) for kind in KINDS},
         sum(map(len, queries.values())),
         len(passages.texts),
         _notes(queries, passages, match_on),
@@ -195,34 +195,34 @@ def check_labels(
 def _drifted(queries: Mapping[Label, Sequence[str]], finder: Finder) -> Iterator[Finding]:
     texts = finder.passages.texts
     for label, query_ids in queries.items():
-        found = finder.find(label)
-        if found.fate == "kept" or _is_fine(label, found, finder.passages):
+        outcome = finder.find(label)
+        if outcome.fate == "kept" or _is_fine(label, outcome, finder.passages):
             continue
-        others = tuple(piece.id for piece in found.pieces)
-        template: str = found.fate
-        if found.fate == "lost" and not label.texts:
+        new_ids = tuple(piece.id for piece in outcome.pieces)
+        template: str = outcome.fate
+        if outcome.fate == "lost" and not label.texts:
             template = "unknown"
-        elif found.fate in ("moved", "split") and not label.has_id:
+        elif outcome.fate in ("moved", "split") and not label.has_id:
             template = "elsewhere"
-        where, percent = join_first([*map(repr, others)]), whole_percent(found.score)
-        sentence = _SENTENCES[template].format(id=label.id, where=where, percent=percent)
-        today = texts[others[0]] if others else ""
-        about = label.id, tuple(query_ids), others, sentence, found.score
-        yield Finding(found.fate, *about, label.text, today)
+        places, percent = join_first([*map(repr, new_ids)]), whole_percent(outcome.score)
+        sentence = _SENTENCES[template].format(id=label.id, where=places, percent=percent)
+        today = texts[new_ids[0]] if new_ids else ""
+        about = label.id, tuple(query_ids), new_ids, sentence, outcome.score
+        yield Finding(outcome.fate, *about, label.text, today)
 
 
-def _is_fine(label: Label, found: Found, passages: Passages) -> bool:
+def _is_fine(label: Label, outcome: Found, passages: Passages) -> bool:
     """Whether a label that names no passage, but a place or a text, is found as it is."""
-    if label.has_id or found.fate not in ("moved", "split"):
+    if label.has_id or outcome.fate not in ("moved", "split"):
         return False
-    knows_places = any(piece.id in passages.places for piece in found.pieces)
-    return label.place is None or found.by == "place" or not knows_places
+    knows_places = any(piece.id in passages.places for piece in outcome.pieces)
+    return label.place is None or outcome.by == "place" or not knows_places
 
 
 def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
-    first: dict[str, str] = {}
+    id_of: dict[str, str] = {}
     for query_id, question in dataset.queries.items():
-        twin = first.setdefault(letters(question), query_id)
+        twin = id_of.setdefault(letters(question), query_id)
         if twin == query_id or not letters(question):
             continue
         disputed = {*(judged(dataset, query_id) or ())} ^ {*(judged(dataset, twin) or ())}
@@ -246,7 +246,7 @@ def _notes(labels: Iterable[Label], passages: Passages, match_on: MatchOn) -> li
     return notes
 
 
-def _report(findings: LabelFindings, most: int) -> m.Report:
+def _report(findings: LabelFindings, n_listed: int) -> m.Report:
     remarks: defaultdict[Kind, list[tuple[str, str, list[str]]]] = defaultdict(list)
     for finding in findings.findings:
         query_id = finding.query_ids[0]
@@ -254,7 +254,7 @@ def _report(findings: LabelFindings, most: int) -> m.Report:
         remarks[finding.kind].append(entry)
     listings = []
     for kind, (_, meaning, _) in KINDS.items():
-        listings.append(m.Listing.of(meaning.capitalize(), remarks[kind], most))
+        listings.append(m.Listing.of(meaning.capitalize(), remarks[kind], n_listed))
     outcome = m.Cell("warnings", "outcome", "open")
     if findings.errors:
         outcome = m.Cell("errors", "outcome", "alarm")
@@ -309,11 +309,11 @@ def _remarks(finding: Finding) -> list[str]:
     remarks = [finding.text]
     n_more = len(finding.query_ids) - 1
     if n_more and finding.id:
-        others = counted(n_more, "more question", "more questions")
-        remarks = [f"{finding.text} (also a label of {others})"]
+        questions_more = counted(n_more, "more question", "more questions")
+        remarks = [f"{finding.text} (also a label of {questions_more})"]
     if finding.kind == "lost" and finding.old_text:
         remarks.append(f"before: “{excerpt(finding.old_text)}”")
     elif finding.kind == "changed" and finding.old_text and finding.new_text:
-        before, now = difference(finding.old_text, finding.new_text)
-        remarks += [f"before: “{before}”", f"now: “{now}”"]
+        old_text, now = difference(finding.old_text, finding.new_text)
+        remarks += [f"before: “{old_text}”", f"now: “{now}”"]
     return remarks

@@ -107,11 +107,11 @@ def labels_of(
     labels = {}
     for query_id in dataset.queries:
         relevance = judged(dataset, query_id) or Relevance()
-        own = texts | _expected_texts(dataset, query_id)
+        texts_of = texts | _expected_texts(dataset, query_id)
         for item in relevance.grades:
             span = (relevance.spans or {}).get(item)
             place = places.of_id(item) or _stored_place(dataset.document_metadata.get(item, {}))
-            label = _label(dataset, item, own.get(item, ""), place, span)
+            label = _label(dataset, item, texts_of.get(item, ""), place, span)
             label = _answering(label, dataset.expected_texts.get(query_id, ()))
             if query_id not in dataset.relevance:
                 label = replace(label, id=f"{item} of {query_id}", has_id=False)
@@ -197,8 +197,8 @@ class Finder:
 
     def _find(self, label: Label) -> Found:
         today = self.passages.texts.get(label.id) if label.has_id else None
-        known = {fold_typography(text) for text in label.texts}
-        if today is not None and (not known or fold_typography(today) in known):
+        old_texts = {fold_typography(text) for text in label.texts}
+        if today is not None and (not old_texts or fold_typography(today) in old_texts):
             return Found("kept", 1.0, (Piece(label.id, 1.0),), "id")
         at_place = self._at_place(label)
         if at_place.score >= WHOLE:
@@ -219,11 +219,11 @@ class Finder:
         if place is None or (text and len(text) != place.end - place.start):
             return Found("lost", 0.0)
         for passage_id, here in self.passages.overlapping(place).items():
-            where = slice(here.start - place.start, here.end - place.start)
+            extent = slice(here.start - place.start, here.end - place.start)
             today = self.passages.cut(passage_id, here) or self.passages.texts[passage_id]
-            if not text or fold_typography(text[where]) in fold_typography(today):
+            if not text or fold_typography(text[extent]) in fold_typography(today):
                 covers[passage_id] = np.zeros(place.end - place.start, np.bool_)
-                covers[passage_id][where] = True
+                covers[passage_id][extent] = True
         return self._held(label, covers, "place")
 
     def _by_text(self, label: Label, text: str) -> Found:
@@ -240,9 +240,9 @@ class Finder:
         copies = [self._held(label, copy, "text") for copy in self._copies(covers)]
         best = max(copies, key=_score, default=Found("lost", 0.0))
         if label.place is not None:
-            enough = [copy for copy in copies if copy.score >= min(WHOLE, best.score)]
-            distances = [self._distance(label.place, copy) for copy in enough]
-            return enough[int(np.argmin(distances))] if enough else best
+            good_copies = [copy for copy in copies if copy.score >= min(WHOLE, best.score)]
+            distances = [self._distance(label.place, copy) for copy in good_copies]
+            return good_copies[int(np.argmin(distances))] if good_copies else best
         equal = [piece for copy in copies if copy.score == best.score for piece in copy.pieces]
         return replace(best, pieces=tuple(sorted(equal, key=_share_of, reverse=True)))
 
@@ -268,15 +268,15 @@ class Finder:
 
     def _around_whole(self, covers: dict[str, Cover]) -> dict[str, Cover]:
         """The passages with the whole text, and those that overlap them; all if none is whole."""
-        whole = [item for item, cover in covers.items() if share(cover) >= WHOLE]
-        places = [place for place in map(self._cut_from, whole) if place is not None]
-        kept = {}
+        whole_ids = [item for item, cover in covers.items() if share(cover) >= WHOLE]
+        places = [place for place in map(self._cut_from, whole_ids) if place is not None]
+        selected = {}
         for item, cover in covers.items():
             here = self._cut_from(item)
             overlaps = here is not None and any(_overlap(here, place) for place in places)
-            if not whole or item in whole or overlaps:
-                kept[item] = cover
-        return kept
+            if not whole_ids or item in whole_ids or overlaps:
+                selected[item] = cover
+        return selected
 
     def _cut_from(self, passage_id: str) -> Span | None:
         """The place of a passage in another document; None for a document."""
@@ -307,21 +307,21 @@ class Finder:
         """The passages that hold enough by themselves, and those that add what is missing."""
         pieces = [Piece(item, share(cover)) for item, cover in covers.items()]
         pieces.sort(key=_share_of, reverse=True)
-        chosen = [piece for piece in pieces if piece.share >= self._threshold]
-        left = [piece for piece in pieces if piece.share < self._threshold]
+        pieces_taken = [piece for piece in pieces if piece.share >= self._threshold]
+        candidates = [piece for piece in pieces if piece.share < self._threshold]
         documents = self.passages.documents
-        while left:
-            together = _together(covers[piece.id] for piece in chosen)
+        while candidates:
+            together = _together(covers[piece.id] for piece in pieces_taken)
             if share(together) >= max(WHOLE, self._threshold):
                 break
-            gains = [share(covers[piece.id] & ~together) for piece in left]
-            best = left.pop(int(np.argmax(gains)))
-            own = {documents.get(piece.id) for piece in chosen or [best]}
-            least = _LEAST_PIECE if documents.get(best.id) in own else _LEAST_ELSEWHERE
-            if max(gains) < least:
+            gains = [share(covers[piece.id] & ~together) for piece in candidates]
+            best = candidates.pop(int(np.argmax(gains)))
+            document_ids = {documents.get(piece.id) for piece in pieces_taken or [best]}
+            minimum = _LEAST_PIECE if documents.get(best.id) in document_ids else _LEAST_ELSEWHERE
+            if max(gains) < minimum:
                 break
-            chosen.append(best)
-        return chosen
+            pieces_taken.append(best)
+        return pieces_taken
 
 
 def fold_typography(text: str) -> str:
@@ -341,13 +341,13 @@ def covered(text: str, by: str, *, is_edit: bool = False) -> Cover:
     is_shared = np.isin(grams, _grams(by))
     width = len(normal) - len(grams) + 1
     n_bytes = len(normal.encode("utf-8", "surrogatepass"))
-    least = min(math.ceil(_STRETCH * len(normal) / max(1, n_bytes)), len(normal) // 2)
+    minimum = min(math.ceil(_STRETCH * len(normal) / max(1, n_bytes)), len(normal) // 2)
     if is_edit and n_bytes < _SHORT:
-        least = min(least, GRAM)
+        minimum = min(minimum, GRAM)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_shared, [False]])))
-    for first, after in edges.reshape(-1, 2).tolist():
-        if after - first + width - 1 >= least:
-            is_covered[first : after + width - 1] = True
+    for start, end in edges.reshape(-1, 2).tolist():
+        if end - start + width - 1 >= minimum:
+            is_covered[start : end + width - 1] = True
     return is_covered
 
 
@@ -363,12 +363,12 @@ def share(cover: Cover) -> float:
 
 
 def _together(covers: Iterable[Cover]) -> Cover:
-    some = [*covers]
-    return np.logical_or.reduce(some) if some else np.zeros(1, np.bool_)
+    arrays = [*covers]
+    return np.logical_or.reduce(arrays) if arrays else np.zeros(1, np.bool_)
 
 
-def _overlap(one: Span, other: Span) -> bool:
-    return one.source == other.source and one.start < other.end and other.start < one.end
+def _overlap(here: Span, there: Span) -> bool:
+    return here.source == there.source and here.start < there.end and there.start < here.end
 
 
 def _score(found: Found) -> float:

@@ -30,14 +30,14 @@ class Lookup:
     """The fingerprints of some texts, and the passages that have each."""
 
     def __init__(self, texts: Iterable[str], passages: Mapping[str, str]) -> None:
-        wanted, self._ids = [*texts], [*passages]
+        all_texts, self._ids = [*texts], [*passages]
         prints = [np.empty(0, np.uint64)]
-        prints += [np.unique(_fingerprints(block)[1]) for block in _blocks(wanted)]
+        prints += [np.unique(_fingerprints(block)[1]) for block in _blocks(all_texts)]
         self._vocabulary = np.unique(np.concatenate(prints))
-        same = {letters(text) for text in wanted}
+        normal_texts = {letters(text) for text in all_texts}
         self._same: defaultdict[str, list[str]] = defaultdict(list)
         for passage_id, text in passages.items():
-            if letters(text) in same:
+            if letters(text) in normal_texts:
                 self._same[letters(text)].append(passage_id)
         pairs = [np.empty(0, np.int64)]
         for number, block in enumerate(_blocks([*passages.values()])):
@@ -60,8 +60,8 @@ class Lookup:
         shared = np.bincount(number, np.repeat(rarity, spread), len(passages))
         is_enough = shared >= _LEAST_SHARED * rarity.sum()
         order = np.argsort(-shared[is_enough], kind="stable")
-        alike = [self._ids[passage] for passage in passages[is_enough][order].tolist()]
-        return list(dict.fromkeys([*self._same.get(letters(text), ()), *alike]))
+        ids = [self._ids[passage] for passage in passages[is_enough][order].tolist()]
+        return list(dict.fromkeys([*self._same.get(letters(text), ()), *ids]))
 
     def _terms(self, hashes: Hashes) -> tuple[npt.NDArray[np.bool_], Numbers]:
         """Which of the fingerprints are known, and their numbers."""
@@ -92,5 +92,5 @@ def _fingerprints(texts: Sequence[str]) -> tuple[Numbers, Hashes]:
         np.minimum(smallest[:-step], runs[step:], out=smallest[:-step])
     is_first = np.ones(len(smallest), np.bool_)
     np.not_equal(smallest[1:], smallest[:-1], out=is_first[1:])
-    kept = np.flatnonzero(is_whole & is_first)
-    return owner[kept], smallest[kept]
+    positions = np.flatnonzero(is_whole & is_first)
+    return owner[positions], smallest[positions]

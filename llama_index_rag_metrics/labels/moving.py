@@ -145,11 +145,11 @@ def move_labels(
             continue
         for item, grade in old.grades.items():
             label = labels[query_id, item]
-            found = finder.find(label)
-            pieces = tuple(piece for piece in found.pieces if piece.share >= threshold)
-            pieces = pieces or found.pieces
-            others = tuple(piece for piece in found.pieces if piece not in pieces)
-            outcome = found.fate, pieces, others, found.score, found.by
+            found_label = finder.find(label)
+            pieces = tuple(piece for piece in found_label.pieces if piece.share >= threshold)
+            pieces = pieces or found_label.pieces
+            small_pieces = tuple(piece for piece in found_label.pieces if piece not in pieces)
+            outcome = found_label.fate, pieces, small_pieces, found_label.score, found_label.by
             by_query[query_id].append(Move(query_id, item, grade, *outcome, label.text))
         relevance[query_id] = _relabelled(old, by_query[query_id])
     moves = [move for of_query in by_query.values() for move in of_query]
@@ -205,20 +205,19 @@ def _relabelled(old: Relevance, moves: Sequence[Move]) -> Relevance:
 
 def _notes(moves: Sequence[Move]) -> list[str]:
     fates = Counter(move.fate for move in moves)
-    lost = {move.query_id for move in moves if move.fate == "lost"}
+    lost_questions = {move.query_id for move in moves if move.fate == "lost"}
     labels = counted(len(moves), "label", "labels")
     notes = []
-    if lost:
-        notes.append(
-            f"{fates['lost']:,} of {labels} lost, of {questions(len(lost))}: no text found"
-        )
+    if lost_questions:
+        n_questions = questions(len(lost_questions))
+        notes.append(f"{fates['lost']:,} of {labels} lost, of {n_questions}: no text found")
     if fates["changed"]:
         notes.append(f"{fates['changed']:,} of {labels} moved to a text that was edited since")
     return notes
 
 
-def _report(moved: MovedLabels, most: int) -> m.Report:
-    moves, lost = moved.moves, moved.of("lost")
+def _report(moved: MovedLabels, n_listed: int) -> m.Report:
+    moves, lost_labels = moved.moves, moved.of("lost")
     remarks: defaultdict[Fate, list[tuple[str, str, list[str]]]] = defaultdict(list)
     for move in moves:
         lines = [str(move)]
@@ -229,19 +228,19 @@ def _report(moved: MovedLabels, most: int) -> m.Report:
     head = ("labels", *(f"by {by}" for by in _FOUND_BY), "text left")
     rows = [_row(fate, moved.of(fate), len(moves)) for fate in _MEANINGS]
     listings = [
-        m.Listing.of("Lost", remarks["lost"], most),
-        m.Listing.of("Changed", remarks["changed"], most),
-        m.Listing.of("Split", remarks["split"], most, on_request=True),
+        m.Listing.of("Lost", remarks["lost"], n_listed),
+        m.Listing.of("Changed", remarks["changed"], n_listed),
+        m.Listing.of("Split", remarks["split"], n_listed, on_request=True),
     ]
     nodes = counted(len(moved.dataset.corpus), "node", "nodes")
     outcome = m.Cell("all labels are there", "outcome", "best")
-    if lost:
+    if lost_labels:
         outcome = m.Cell("labels are lost", "outcome", "alarm")
     return m.Report(
         title=f"Labels moved of {moved.dataset.name}" if moved.dataset.name else "Labels moved",
         lead=f"{counted(len(moves), 'label', 'labels')}, {nodes}",
         outcome=outcome,
-        decision=[_decision(moved, lost)],
+        decision=[_decision(moved, lost_labels)],
         sections=[m.Section("Labels", [m.Table("", head, [rows], first="label")])],
         listings=listings,
         notes=list(moved.notes),
@@ -259,11 +258,12 @@ def _records(moves: Sequence[Move]) -> m.Records:
     return m.Records(columns)
 
 
-def _decision(moved: MovedLabels, lost: Sequence[Move]) -> m.Statement:
+def _decision(moved: MovedLabels, lost_labels: Sequence[Move]) -> m.Statement:
     n_changed = moved.counts["changed"]
-    if lost:
-        text = f"{counted(len(lost), 'label is', 'labels are')} lost: label these questions anew."
-        return m.Statement(text, "alarm", evidence=f"Lost: {len(lost):,}")
+    if lost_labels:
+        n_lost = counted(len(lost_labels), "label is", "labels are")
+        text = f"{n_lost} lost: label these questions anew."
+        return m.Statement(text, "alarm", evidence=f"Lost: {len(lost_labels):,}")
     if n_changed:
         edited = counted(n_changed, "text was", "texts were")
         text = f"Every label has a new place; {edited} edited: look at them again."
@@ -276,9 +276,9 @@ def _decision(moved: MovedLabels, lost: Sequence[Move]) -> m.Statement:
 def _row(fate: Fate, moves: Sequence[Move], n: int) -> m.Row:
     tone = _TONES.get(fate, "normal") if moves else "quiet"
     found_by = Counter(move.by for move in moves)
-    left = None
+    text_left = None
     if moves:
-        left = whole_percent(sum(move.score for move in moves) / len(moves))
+        text_left = whole_percent(sum(move.score for move in moves) / len(moves))
     counts = [m.Cell(found_by[by], "count", "quiet") for by in _FOUND_BY]
     share = m.Cell((len(moves), n), "share", tone)
-    return m.Row(f"{fate}: {_MEANINGS[fate]}", [share, *counts, m.Cell(left, tone="quiet")])
+    return m.Row(f"{fate}: {_MEANINGS[fate]}", [share, *counts, m.Cell(text_left, tone="quiet")])

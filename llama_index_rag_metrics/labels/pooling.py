@@ -164,21 +164,21 @@ def pool(
             else:
                 items.append(item)
     items.sort(key=lambda item: (-item.spread, item.best_rank))
-    chosen = items[:n]
+    selection = items[:n]
     queries: dict[str, str] = {}
     for source in (*systems, dataset):
         if source is not None:
             queries.update(source.queries)
-    texts = _texts(chosen, systems, dataset)
-    return Pool(chosen, depth, n_judged, len(items), queries, texts)
+    texts = _texts(selection, systems, dataset)
+    return Pool(selection, depth, n_judged, len(items), queries, texts)
 
 
 def _systems(runs: Any) -> list[Run]:
     if not isinstance(runs, Mapping):
-        several = list(runs) if isinstance(runs, Iterable) else []
-        if not all(isinstance(run, Run) and run.name for run in several):
+        named_runs = list(runs) if isinstance(runs, Iterable) else []
+        if not all(isinstance(run, Run) and run.name for run in named_runs):
             raise InvalidInput("runs", runs, "name to run, or runs with names")
-        runs = {run.name: run for run in several}
+        runs = {run.name: run for run in named_runs}
     if not runs:
         raise InvalidInput("runs", [], "at least one run")
     systems = []
@@ -228,8 +228,8 @@ def _texts(
         for run in systems:
             ranking = run.get(query_id)
             if ranking is not None and ranking.texts:
-                known = zip(ranking.ids, ranking.texts, strict=True)
-                texts |= {(query_id, item): text for item, text in known if text}
+                pairs = zip(ranking.ids, ranking.texts, strict=True)
+                texts |= {(query_id, item): text for item, text in pairs if text}
     return texts
 
 

@@ -133,7 +133,7 @@ async def agenerate_question_context_pairs(
             prompts[node_id] = _prompt(qa_generate_prompt_tmpl, num_questions_per_chunk, text)
     answers: dict[str, str] = {}
     failures: dict[str, str] = {}
-    kept, refusal, model = (
+    store, refusal, model = (
         Cache.of(cache),
         Refusal(),
         f"{llm.class_name()} {llm.metadata.model_name}",
@@ -151,7 +151,7 @@ async def agenerate_question_context_pairs(
 
             try:
                 key = cache_key("questions", model, text=prompts[node_id])
-                answers[node_id] = (await kept.fetch([key], ask)).values[0]
+                answers[node_id] = (await store.fetch([key], ask)).values[0]
             except Exception as error:  # noqa: BLE001 - recorded by node
                 failures[node_id] = describe_error(error)
             advance(failed=node_id in failures)
@@ -203,7 +203,10 @@ def _normal_form(question: str) -> str:
 
 
 def _dataset(
-    corpus: Mapping[str, str], answers: Mapping[str, str], failures: Mapping[str, str], wanted: int
+    corpus: Mapping[str, str],
+    answers: Mapping[str, str],
+    failures: Mapping[str, str],
+    n_wanted: int,
 ) -> RetrievalDataset:
     queries: dict[str, str] = {}
     labels: dict[str, list[str]] = {}
@@ -211,11 +214,11 @@ def _dataset(
     refused: list[str] = []
     n_fewer = 0
     for node_id, answer in answers.items():
-        questions, others = parse(answer)
-        if len(questions) < wanted:
+        questions, refusals = parse(answer)
+        if len(questions) < n_wanted:
             n_fewer += 1
-            refused += [f"{node_id!r}: {line!r}" for line in others]
-        for question in questions[:wanted]:
+            refused += [f"{node_id!r}: {line!r}" for line in refusals]
+        for question in questions[:n_wanted]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(_normal_form(question), new_id)
             queries.setdefault(query_id, question)
@@ -224,8 +227,8 @@ def _dataset(
         logger.info("generate_question_context_pairs: not a question, from node %s", line)
     n_asked = len(answers) + len(failures)
     if not queries:
-        lines = join_first(refused) or "they are empty"
-        reason = _NO_QUESTION.format(n=n_asked, lines=lines) if n_asked else _NO_TEXT
+        answers_shown = join_first(refused) or "they are empty"
+        reason = _NO_QUESTION.format(n=n_asked, lines=answers_shown) if n_asked else _NO_TEXT
         raise ScorerFailed("generate_question_context_pairs", reason)
     counts = {
         "fewer": n_fewer,
@@ -234,7 +237,8 @@ def _dataset(
         "failed": len(failures),
     }
     failed = join_first([f"{node_id!r} ({error})" for node_id, error in failures.items()])
-    words = {"asked": n_asked, "nodes": len(corpus), "wanted": wanted, "lines": join_first(refused)}
+    lines = join_first(refused)
+    words = {"asked": n_asked, "nodes": len(corpus), "wanted": n_wanted, "lines": lines}
     notes = []
     for name, count in counts.items():
         if count:

@@ -47,8 +47,6 @@ REFUSED = [
     (f"{EVALUATE} -r bm25 --matcher smell", "--matcher: expected 'id', 'text', 'span'"),
     (f"{EVALUATE} -r bm25 --match-on nope", "--match-on: expected one of what the retrieved"),
     (f"{EVALUATE} -r bm25 --slice lang", "--slice: expected a key of the questions' metadata"),
-    (f"{EVALUATE} -r bm25 --tokenizer none", "--tokenizer: expected package.module:function"),
-    (f"{EVALUATE} -r bm25 --tokenizer m:number", "a function from a text to its tokens"),
     (f"{EVALUATE} -r bm25 --timeout -1", "--timeout: expected"),
     (f"{EVALUATE} -r bm25 --columns nonsense", "--columns: expected FIELD=NAME"),
     (f"{EVALUATE} -r bm25 --columns smell=x", "--columns: expected"),

@@ -109,7 +109,7 @@ def test_options_have_the_defaults_of_evaluate() -> None:
     of_evaluate = {field.name: field.default for field in fields(Plan) if field.name != "dataset"}
     in_both = parameters.keys() & of_evaluate.keys()
 
-    assert len(in_both) == 8
+    assert len(in_both) == 7
     for name in in_both:
         assert parameters[name].default == of_evaluate[name]
 

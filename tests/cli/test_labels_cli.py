@@ -12,8 +12,6 @@ from typer.testing import CliRunner, Result
 from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.cli import app
 
-pytestmark = pytest.mark.servers
-
 TEXTS = {
     "d1": "Enceladus is a moon of Saturn. Jets of water vapour rise from cracks in its ice.",
     "d2": "Triton circles Neptune backwards. Its thin air is mostly nitrogen, and it is cold.",
@@ -106,49 +104,6 @@ class TestMove:
         assert not Path("new.jsonl").exists()
 
 
-QDRANT = """
-from llama_index.core import StorageContext, VectorStoreIndex
-from llama_index.core.embeddings import MockEmbedding
-from llama_index.vector_stores.qdrant import QdrantVectorStore
-from qdrant_client import QdrantClient
-
-store = QdrantVectorStore(client=QdrantClient(location=":memory:"), collection_name="moons")
-
-
-def index(nodes):
-    for node in nodes:
-        node.id_ = {"d1": "00000000-0000-0000-0000-000000000001"}.get(node.id_, str(UUID(int=2)))
-    return VectorStoreIndex(
-        nodes,
-        storage_context=StorageContext.from_defaults(vector_store=store),
-        embed_model=MockEmbedding(2),
-    )
-
-
-def filled_store(nodes):
-    index(nodes)
-    return store
-"""
-
-CHROMA = """
-import chromadb
-from llama_index.core import StorageContext, VectorStoreIndex
-from llama_index.core.embeddings import MockEmbedding
-from llama_index.vector_stores.chroma import ChromaVectorStore
-
-collection = chromadb.EphemeralClient().get_or_create_collection("labels")
-store = ChromaVectorStore(chroma_collection=collection)
-
-
-def index(nodes):
-    return VectorStoreIndex(
-        nodes[1:],
-        storage_context=StorageContext.from_defaults(vector_store=store),
-        embed_model=MockEmbedding(2),
-    )
-"""
-
-
 class TestFactories:
     @pytest.fixture(autouse=True)
     def module(
@@ -157,32 +112,6 @@ class TestFactories:
         """A module of its own for each test, since an imported one is kept."""
         monkeypatch.syspath_prepend(str(folder))
         return f"made_{request.node.name.split('[')[0]}"
-
-    @pytest.mark.parametrize("factory", ["index", "filled_store"])
-    def test_qdrant(self, module: str, factory: str) -> None:
-        reason = "llama-index-vector-stores-qdrant isn't installed"
-        pytest.importorskip("llama_index.vector_stores.qdrant", reason=reason)
-        name = f"{module}_{factory}"
-        Path(f"{name}.py").write_text(f"from uuid import UUID\n{QDRANT}")
-
-        checked = run("check", "dataset.json", f"{name}:{factory}")
-        moved = run("move", "dataset.json", f"{name}:{factory}", "-o", "new.json")
-
-        new_id = "00000000-0000-0000-0000-000000000001"
-        assert checked.exit_code == 1, checked.output
-        assert f"the text of 'd1' is now under '{new_id}'" in checked.stdout
-        assert moved.exit_code == 0, moved.output
-        assert RetrievalDataset.load("new.json").relevance["q1"] == [new_id]
-
-    def test_chroma(self, module: str) -> None:
-        reason = "llama-index-vector-stores-chroma isn't installed"
-        pytest.importorskip("llama_index.vector_stores.chroma", reason=reason)
-        Path(f"{module}.py").write_text(CHROMA)
-
-        result = run("check", "dataset.json", f"{module}:index")
-
-        assert result.exit_code == 1, result.output
-        assert "'d1' is gone" in result.stdout
 
     def test_nodes_and_what_isnt_called(self, module: str) -> None:
         Path(f"{module}.py").write_text(

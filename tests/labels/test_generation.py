@@ -114,26 +114,6 @@ def test_when_every_node_fails_there_is_no_dataset() -> None:
         generate_question_context_pairs(nodes(3), ScriptedLLM(answer), retry_limit=1, workers=1)
 
 
-def test_workers_ask_at_once_and_the_loop_stays_free() -> None:
-    at_once = threading.Barrier(7)
-
-    async def run() -> int:
-        loop = asyncio.get_running_loop()
-
-        def answer(prompt: str) -> str:
-            if len(llm.asked) > 1:  # the first one goes alone
-                at_once.wait(60)
-            turned = threading.Event()
-            loop.call_soon_threadsafe(turned.set)
-            assert turned.wait(60)
-            return two(prompt)
-
-        llm = ScriptedLLM(answer)
-        return len(await agenerate_question_context_pairs(nodes(15), llm, PROMPT, workers=7))
-
-    assert asyncio.run(run()) == 30
-
-
 def test_workers_of_an_asynchronous_llm_ask_at_once() -> None:
     class AtOnce(AsyncLLM):
         async def acomplete(self, prompt: str, *_: Any, **__: Any) -> CompletionResponse:
@@ -168,21 +148,6 @@ def test_no_more_workers_than_asked_for() -> None:
     llm = ScriptedLLM(answer)
     generate_question_context_pairs(nodes(13), llm, PROMPT, workers=3)
     assert most == 3
-
-
-def test_an_llm_whose_async_method_isnt_there_is_asked_in_a_thread() -> None:
-    class HalfLLM(ScriptedLLM):
-        async def acomplete(self, *_: Any, **__: Any) -> CompletionResponse:
-            raise NotImplementedError
-
-    assert len(generate_question_context_pairs(nodes(1), HalfLLM(two), PROMPT)) == 2  # type: ignore[call-arg]
-
-
-def test_it_runs_inside_a_running_loop() -> None:
-    async def notebook() -> int:
-        return len(generate_question_context_pairs(nodes(1), ScriptedLLM(two), PROMPT))
-
-    assert asyncio.run(notebook()) == 2
 
 
 def test_the_default_llm_and_prompt_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

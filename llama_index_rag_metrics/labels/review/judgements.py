@@ -140,8 +140,8 @@ def read_judgements(*reviews: ReviewsLike) -> Qrels:
                 graded.setdefault(judgement.key, []).append(judgement.grade)
     rubrics = sorted(set(scales.values()))
     if len(rubrics) > 1:
-        several = ", ".join(map(repr, rubrics))
-        warn_caller(LabelWarning(f"grades by different rubrics are mixed: {several}"))
+        names = ", ".join(map(repr, rubrics))
+        warn_caller(LabelWarning(f"grades by different rubrics are mixed: {names}"))
     n_undecided = 0
     labels: dict[str, dict[str, float]] = {}
     for (query_id, doc_id), grades in graded.items():
@@ -214,13 +214,13 @@ class Agreement(Reportable, Kappa):
         counts = [m.Cell(self.n, "count"), m.Cell.of(len(remarks), "count")]
         rows = [m.Row("both", [mean_of(kappa, self.n), *counts])]
         table = m.Table("", ("kappa", "passages", "graded differently"), [rows], "judges")
-        most = _MOST_ON_PAGE if full else _MOST_SHOWN
+        n_listed = _MOST_ON_PAGE if full else _MOST_SHOWN
         return m.Report(
             title="Agreement",
             lead=f"{len(remarks):,} of {passages} graded differently",
             decision=[m.Statement(f"{sentence[0].upper()}{sentence[1:]}", evidence="Agreement")],
             sections=[m.Section("Agreement", [table], _EXPLAINED)],
-            listings=[m.Listing.of("Graded differently", remarks, most)],
+            listings=[m.Listing.of("Graded differently", remarks, n_listed)],
             records=m.Records.of_fields(self.disagreements, Disagreement._fields),
         )
 
@@ -261,34 +261,34 @@ def agreement(
         check_amount("min_grade", min_grade, "a finite number, or None", math.isfinite)
     if weights not in (None, "linear"):
         raise InvalidInput("weights", weights, "'linear' or None")
-    both = _graded_by_both(judged, human)
-    pairs = np.array([(pair.first, pair.second) for pair in both], np.float64)
+    graded_pairs = _graded_by_both(judged, human)
+    pairs = np.array([(pair.first, pair.second) for pair in graded_pairs], np.float64)
     if min_grade is not None:
         pairs = (pairs >= min_grade).astype(np.float64)
     broken = pairs[pairs != np.floor(pairs)]
     if len(broken):
         remedy = "Or compare by min_grade=...."
         raise InvalidInput("grades", float(broken[0]), "whole grades", remedy)
-    query_ids = [pair.query_id for pair in both]
+    query_ids = [pair.query_id for pair in graded_pairs]
     kappa = cohens_kappa(*pairs.T, weights=weights, confidence=confidence, clusters=query_ids)
     differ = pairs[:, 0] != pairs[:, 1]
-    disagreements = tuple(both[number] for number in np.flatnonzero(differ))
+    disagreements = tuple(graded_pairs[number] for number in np.flatnonzero(differ))
     return Agreement(kappa.kappa, kappa.low, kappa.high, kappa.n, disagreements)
 
 
 def _graded_by_both(judged: ReviewsLike, human: ReviewsLike) -> list[Disagreement]:
     """Both grades, alike or not, of every passage that has two."""
-    others = {review.key: review for review in as_reviews(human, "human") if review.is_judged}
-    both = []
+    by_key = {review.key: review for review in as_reviews(human, "human") if review.is_judged}
+    graded_pairs = []
     for review in as_reviews(judged, "judged"):
-        other = others.get(review.key)
-        if other is None or not review.is_judged:
+        second_review = by_key.get(review.key)
+        if second_review is None or not review.is_judged:
             continue
-        _check_scale("human", other, review.scale)
-        grades = float(review.grade or 0), float(other.grade or 0)
-        both.append(Disagreement(*review.key, *grades, review.note, other.note))
-    if not both:
+        _check_scale("human", second_review, review.scale)
+        grades = float(review.grade or 0), float(second_review.grade or 0)
+        graded_pairs.append(Disagreement(*review.key, *grades, review.note, second_review.note))
+    if not graded_pairs:
         remedy = "Look whether both use the same ids."
         expected = "grades of some of the questions and passages that were judged"
         raise InvalidInput("human", "none of them", expected, remedy)
-    return both
+    return graded_pairs

@@ -115,7 +115,7 @@ def extent(items: Sequence[ReviewItem]) -> str:
 
 def digest(items: Sequence[ReviewItem]) -> str:
     """A hash of a pool, whatever the order of its items."""
-    return short_hash(to_json(sorted(to_json(msgspec.structs.asdict(each)) for each in items)), 32)
+    return short_hash(to_json(sorted(to_json(msgspec.structs.asdict(item)) for item in items)), 32)
 
 
 def shuffled(items: Sequence[ReviewItem], seed: int) -> list[ReviewItem]:
@@ -211,12 +211,12 @@ def _content(
     items: Sequence[ReviewItem], scale: Scale, reviews: Sequence[Judgement]
 ) -> dict[str, Any]:
     keys = {(item.query_id, item.doc_id) for item in items}
-    known = [judgement for judgement in reviews if judgement.key in keys]
-    for judgement in known:
+    of_pool = [judgement for judgement in reviews if judgement.key in keys]
+    for judgement in of_pool:
         if judgement.is_judged and judgement.scale != scale.name:
             expected = f"grades by {scale.name!r}, by which the page asks"
             raise InvalidInput("judgements", judgement.scale, expected, _ANOTHER_SCALE)
-    n_judged = sum(1 for judgement in known if judgement.grade is not None)
+    n_judged = sum(1 for judgement in of_pool if judgement.grade is not None)
     already = f", {n_judged:,} judged already" if n_judged else ""
     return {
         "pool": short_hash(f"{digest(items)} {scale.name}", 32),
@@ -224,6 +224,6 @@ def _content(
         "scale": msgspec.to_builtins(scale),
         "names_scale": scale.name != DEFAULT,
         "queries": {item.query_id: item.query for item in items},
-        "judgements": [judgement.record() for judgement in known],
+        "judgements": [judgement.record() for judgement in of_pool],
         "others": [judgement.record() for judgement in reviews if judgement.key not in keys],
     }
