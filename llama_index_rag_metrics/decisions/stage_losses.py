@@ -153,16 +153,18 @@ class StageLosses:
             if not failed:
                 template = _CAUSES.get(stage, "{n:,} lost at {stage}")
             causes.append(template.format(n=n_of_stage, stage=one_line(stage)))
-        if others := n - sum(count for _, count in counts.most_common(_MOST_NAMED)):
-            causes.append(f"{others:,} at other stages")
+        n_elsewhere = n - sum(count for _, count in counts.most_common(_MOST_NAMED))
+        if n_elsewhere:
+            causes.append(f"{n_elsewhere:,} at other stages")
         kind = ("none", "one", "some")[min(n, 2)]
         return _MISSING[kind].format(n=n, passages=self.passages, causes=", ".join(causes))
 
     def table(self) -> Table:
         """The stages with what they kept and lost."""
         rows = []
-        for stage, kept, lost in self.flow:
-            rows.append(Row(stage, [Cell.of(kept, "count"), Cell.of(lost, "count", "alarm")]))
+        for flow in self.flow:
+            cells = [Cell.of(flow.kept, "count"), Cell.of(flow.lost, "count", "alarm")]
+            rows.append(Row(flow.stage, cells))
         title, remark = "Relevant passages by stage", f"({self.passages})"
         return Table(title, ("kept", "lost"), [rows], "stage", remark=remark)
 
@@ -186,8 +188,8 @@ def _whereabouts(story: QueryAnswers, need: Sequence[Item]) -> tuple[Whereabouts
     best = best_place(answers[failing - 1], need)
     if place.loss or best is None:
         return place, False
-    before = (answers[failing - 1].system, best.rank)
-    return Whereabouts("", "failed", answers[failing].system, before), True
+    stage, source = answers[failing].system, (answers[failing - 1].system, best.rank)
+    return Whereabouts("", "failed", stage, source), True
 
 
 def _best_item(answer: Answer, need: Sequence[Item]) -> Item:

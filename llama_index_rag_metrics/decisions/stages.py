@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -165,7 +166,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         listed: dict[str, m.QueryAnswers] = {}
         for loss in losses[:_LISTED_LOSSES]:
             story = query_answers(loss.query_id, self._systems, self._losses.metric, stages=True)
-            items = {item.id: item for need in story.wanted for item in need}
+            items = {item.id: item for item in chain(*story.wanted)}
             # what failed has no story
             text = one_line(str(loss))
             if not story.answers[-1].error:

@@ -64,8 +64,8 @@ def spread(places: Sequence[float], gap: float, end: float) -> list[float]:
     """
     order = sorted(range(len(places)), key=lambda number: places[number])
     moved = list(places)
-    for before, number in pairwise(order):
-        moved[number] = max(moved[number], moved[before] + gap)
+    for previous, number in pairwise(order):
+        moved[number] = max(moved[number], moved[previous] + gap)
     for number in reversed(order):
         moved[number] = min(moved[number], end)
         end = moved[number] - gap

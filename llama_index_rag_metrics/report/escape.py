@@ -5,10 +5,7 @@ HTML pages and drawings are built of elements, which escape what they hold.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable
 from html import escape
 from typing import Any, TypeAlias
 from xml.etree import ElementTree
@@ -46,14 +43,6 @@ def markdown(text: str) -> str:
     return _MARKUP.sub(
         lambda match: f"&#{ord(match[0])};" if match[0].isascii() else match[0], terminal(text)
     )
-
-
-def csv_line(cells: Iterable[object]) -> str:
-    """A row of CSV without its end, quoted where it must be."""
-    line = io.StringIO(newline="")
-    # before Python 3.13, the csv module quotes only those line ends that it is told of
-    csv.writer(line, lineterminator="\r\n").writerow(cells)
-    return line.getvalue().removesuffix("\r\n")
 
 
 Element: TypeAlias = ElementTree.Element

@@ -75,10 +75,10 @@ def _listed(listing: m.Listing) -> Iterator[str]:
 
 
 def _relevant(query: m.QueryAnswers) -> Iterator[str]:
-    for wanted in query_lines.wanted_lines(query):
-        yield f"  - relevant {escape(str(wanted))}"
-    if more := query_lines.more_wanted(query):
-        yield f"  - {more}"
+    for line in query_lines.wanted_lines(query):
+        yield f"  - relevant {escape(str(line))}"
+    if remainder := query_lines.more_wanted(query):
+        yield f"  - {remainder}"
 
 
 def _came(query: m.QueryAnswers, most: int) -> Iterator[str]:

@@ -301,8 +301,10 @@ class Report:
     records: Records = field(default=Records({}), repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sections", [each for each in self.sections if each.tables])
-        object.__setattr__(self, "listings", [each for each in self.listings if each.queries])
+        sections = [section for section in self.sections if section.tables]
+        listings = [listing for listing in self.listings if listing.queries]
+        object.__setattr__(self, "sections", sections)
+        object.__setattr__(self, "listings", listings)
 
     @property
     def headline(self) -> str:

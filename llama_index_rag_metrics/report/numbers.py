@@ -157,7 +157,7 @@ def seconds(value: float) -> str:
     number, unit = value, "s"
     if value < 1:
         number, unit = value * 1e3, "ms"
-    decimals = sum(number < most for most in (10, 100))
+    decimals = int(number < 10) + int(number < 100)
     return f"{number:.{decimals}f} {unit}"
 
 
@@ -195,10 +195,6 @@ def times(factor: float) -> str:
         return f"{factor:.1f} times as much"
     change = "less" if factor < 1 else "more"
     return f"{abs(factor - 1) * 100:.0f} % {change}"
-
-
-def whole_seconds(value: float) -> str:
-    return f"{value:.0f} s"
 
 
 def two_digits_up(n: float) -> str:
@@ -260,8 +256,8 @@ def _beside_0(text: str, value: float) -> str:
 
 
 def _share(counts: tuple[int, int], _: Cell) -> str:
-    part, whole = counts
-    return f"{part:,} of {whole:,} ({whole_percent(part / max(whole, 1))})"
+    part, total = counts
+    return f"{part:,} of {total:,} ({whole_percent(part / max(total, 1))})"
 
 
 def _bounds(show: Callable[[float, float | None, int], str], cell: Cell) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import MissingExtra
 
-from .escape import csv_line, html, terminal
+from .escape import html, terminal
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .model import Records, Report
+    from .model import Report
 
 
 class Sentence:
@@ -46,9 +46,8 @@ class Reportable:
     def __repr__(self) -> str:
         """What is decided, or how much there is; the report is in `str()`."""
         report = self.report()
-        sentences = [statement.text for statement in report.decision]
-        first, *_ = [*sentences, report.title]
-        return f"<{type(self).__name__}: {terminal(first)}>"
+        text = report.decision[0].text if report.decision else report.title
+        return f"<{type(self).__name__}: {terminal(text)}>"
 
     def __str__(self) -> str:
         """The report as text, as wide as the terminal."""
@@ -91,13 +90,6 @@ class Reportable:
         records = self.report().records
         frame = pd.DataFrame(dict(records.columns))
         return frame if records.index is None else frame.set_index(records.index)
-
-
-def csv_text(records: Records) -> str:
-    """A line of names, and a line a row."""
-    lines = [csv_line(records.columns)]
-    lines += [csv_line(jsonable(row, "records")) for row in records.rows]
-    return "\n".join([*lines, ""])
 
 
 def written(text: str, path: str | Path | None) -> str:

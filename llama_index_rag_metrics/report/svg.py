@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 from rich.cells import cell_len
 
@@ -30,7 +31,6 @@ _SHAPES = (
 _CHARACTER, _LINE, _ROW = 7.4, 15, 20  # pixels
 _PLOT_HEIGHT, _BELOW = 260, 40
 _NAME_CHARACTERS, _TITLE_CHARACTERS = 20, 46
-_LABELLED_WIDTH = 430  # the width by which the labels of points are kept apart
 _LABELLED_TICKS = 5
 _MOST_LINES = 10
 _QUIET = {"fill_opacity": ".75"}
@@ -143,7 +143,8 @@ class _Plot:
 
 def _points(figure: Figure) -> _Plot:
     """A row for each point, in a group for each name of y where series have several."""
-    metrics = list(dict.fromkeys(str(name) for series in figure.series for name in series.y))
+    columns = [[str(metric) for metric in series.y] for series in figure.series]
+    metrics = list(dict.fromkeys(chain(*columns)))
     is_grouped = len(metrics) > 1 and len(figure.series) > 1
     labels = [one_line(series.name) for series in figure.series]
     if len(figure.series) == 1:
@@ -161,7 +162,8 @@ def _points(figure: Figure) -> _Plot:
                 name = names[number] if len(figure.series) > 1 else names[metrics.index(metric)]
                 _point(plot, x, name, series, list(series.y).index(metric))
     plot.note(f"all names begin with {prefix}" if prefix else "")
-    plot.note("underlined: the baseline" if any(s.is_baseline for s in figure.series) else "")
+    if any(series.is_baseline for series in figure.series):
+        plot.note("underlined: the baseline")
     if any(any(series.hollow) for series in figure.series):
         plot.note("hollow: the interval includes 0")
     plot.x_axis(x)
@@ -191,30 +193,25 @@ def _lines(figure: Figure) -> _Plot:
     ends = [plot.down(y, float(series.y[-1])) for series in drawn]
     places = drawing.spread(ends, _LINE, plot.height)
     for series, label, end, place in zip(drawn, labels, ends, places, strict=True):
-        points = []
-        for point, (k, mean) in enumerate(_pairs(series)):
-            down = plot.down(y, mean)
-            plot.symbol(x.across(k), down, series, point)
-            points.append(f"{_pixels(1000 * x.share(k))},{_pixels(down)}")
-        look = {"fill": "none", "vector_effect": "non-scaling-stroke", **_stroke(series)}
-        curve = element("polyline", points=" ".join(points), **look)
-        box = {"viewBox": f"0 0 1000 {_pixels(plot.height)}", "preserveAspectRatio": "none"}
-        plot.place("0", 0, curve, width="100%", height=_pixels(plot.height), **box)
+        points = [(x.across(k), plot.down(y, mean)) for k, mean in _pairs(series)]
+        for (k, mean), (next_k, next_mean) in pairwise(points):
+            plot.segment(k, mean, next_k, next_mean, **_stroke(series))
+        for point, (k, mean) in enumerate(points):
+            plot.symbol(k, mean, series, point)
         thin = {"stroke": _colour(series), "stroke_opacity": ".5"}
-        plot.segment(x.across(float(series.x[-1])), end, "100%", end, **thin)
+        plot.segment(points[-1][0], end, "100%", end, **thin)
         leader = element("line", x1="0", y1=_pixels(end), x2="10", y2=_pixels(place), **thin)
         plot.place("100%", 0, leader, element("text", label, x="14", y=_pixels(place + 4)))
     plot.note(f"all names begin with {prefix}" if prefix else "")
-    more = len(figure.series) - len(drawn)
-    plot.note(f"{more} more aren't drawn" if more else "")
+    n_undrawn = len(figure.series) - len(drawn)
+    plot.note(f"{n_undrawn} more aren't drawn" if n_undrawn else "")
     return plot
 
 
 def _marks(figure: Figure) -> _Plot:
-    """Points of two numbers, with their names where there is room."""
+    """Points of two numbers, with their names towards the middle."""
     plot = _Plot(figure, _PLOT_HEIGHT)
     x, y = _axes(plot, 0.08)
-    taken: list[tuple[float, float, float]] = []
     for series in figure.series:
         for point, (amount, mean) in enumerate(_pairs(series)):
             if not (math.isfinite(amount) and math.isfinite(mean)):
@@ -222,27 +219,12 @@ def _marks(figure: Figure) -> _Plot:
             place, down = x.across(amount), plot.down(y, mean)
             plot.symbol(place, down, series, point)
             if series.labels and series.labels[point]:
-                name = one_line(series.labels[point])
-                label = _label(name, x.share(amount) * _LABELLED_WIDTH, down, taken)
-                plot.place(place, down, *label)
+                (name,) = drawing.shortened([one_line(series.labels[point])], _TITLE_CHARACTERS)
+                side = {"x": "8", "text_anchor": "start"}
+                if x.share(amount) > 0.5:
+                    side = {"x": "-8", "text_anchor": "end"}
+                plot.place(place, down, element("text", name, y="-5", **side))
     return plot
-
-
-def _label(
-    name: str, across: float, down: float, taken: list[tuple[float, float, float]]
-) -> list[Element]:
-    """The name of a point above it, to its right or left, unless it would run into another one."""
-    (label,) = drawing.shortened([name], _TITLE_CHARACTERS)
-    width = _width([label])
-    for begin, anchor, shift in ((across + 8, "start", "8"), (across - 8 - width, "end", "-8")):
-        end = begin + width
-        is_free = begin > -8 and end < _LABELLED_WIDTH + 8
-        for left, right, other in taken:
-            is_free &= abs(down - other) > _LINE - 2 or begin > right or end < left
-        if is_free:
-            taken.append((begin, end, down))
-            return [element("text", label, x=shift, y="-5", text_anchor=anchor)]
-    return []
 
 
 def _axes(plot: _Plot, room: float = 0.04) -> tuple[_Scale, _Scale]:

@@ -127,18 +127,18 @@ def _title(report: m.Report) -> Text:
 
 def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
     """The table; columns that don't fit beside the labels follow below, with the labels again."""
-    first, *heads = map(one_line, (table.first, *table.head))
+    label, *heads = map(one_line, (table.first, *table.head))
     labels = [one_line(row.label) for row in table.rows]
     texts = [[one_line(shown(cell)) for cell in row.cells] for row in table.rows]
-    label_width = min(max(_LABEL_WIDTH, width // 3), _widest([first, *labels]))
+    label_width = min(max(_LABEL_WIDTH, width // 3), _widest([label, *labels]))
     room = width - _MARGIN - label_width
     gap, widths = _fitting(heads, texts, room)
     for number, block in enumerate(_blocks(widths, gap, room)):
         if number:
             yield Text()
         grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
-        grid.show_header = any((first, *heads))
-        grid.add_column(_folded(first, label_width), width=label_width, overflow="fold")
+        grid.show_header = any((label, *heads))
+        grid.add_column(_folded(label, label_width), width=label_width, overflow="fold")
         for column in block:
             grid.add_column(
                 _folded(heads[column], widths[column]),
@@ -157,11 +157,13 @@ def _fitting(
 ) -> tuple[int, list[int]]:
     """The gap and the widths of columns: with heads as whole as lets all stand side by side."""
     gap, widths = 0, list[int]()
-    for gap, most in _TIGHTER:
+    for gap, head_width in _TIGHTER:
         widths = []
         for column, head in enumerate(heads):
             cells = _widest(row[column] for row in texts)
-            widths.append(max(1, min(max(cells, min(most, cell_len(head))), room - gap - _DIVIDER)))
+            widths.append(
+                max(1, min(max(cells, min(head_width, cell_len(head))), room - gap - _DIVIDER))
+            )
         if sum(widths) + (gap + _DIVIDER) * len(widths) <= room:
             break
     return gap, widths
@@ -170,14 +172,14 @@ def _fitting(
 def _blocks(widths: Sequence[int], gap: int, room: int) -> list[list[int]]:
     """The columns that fit beside each other."""
     blocks: list[list[int]] = [[]]
-    left = room
+    remaining = room
     for column, width in enumerate(widths):
         needed = width + gap + _DIVIDER
-        if needed > left and blocks[-1]:
+        if needed > remaining and blocks[-1]:
             blocks.append([])
-            left = room
+            remaining = room
         blocks[-1].append(column)
-        left -= needed
+        remaining -= needed
     return blocks
 
 
@@ -229,19 +231,19 @@ def _add_came(grid: Grid, query: m.QueryAnswers, most: int) -> None:
 
 def _add_relevant(grid: Grid, query: m.QueryAnswers, most: int) -> None:
     label = Text("relevant", "dim")
-    for wanted in query_lines.wanted_lines(query):
-        where = Text(wanted.where, "red" if wanted.is_missed else "dim")
-        if text := passage_line(wanted.passage):
+    for line in query_lines.wanted_lines(query):
+        outcome = Text(line.where, "red" if line.is_missed else "dim")
+        if text := passage_line(line.passage):
             # the text is cut at the right edge; where it was lost is shown in full
-            grid.add_row(label, "", _cut(f"{wanted.name}  {text}"))
+            grid.add_row(label, "", _cut(f"{line.name}  {text}"))
             label = Text()
         else:
-            where = Text.assemble(wanted.name, ": " if where else "", where)
-        if where:
-            grid.add_row(label, "", where)
+            outcome = Text.assemble(line.name, ": " if outcome else "", outcome)
+        if outcome:
+            grid.add_row(label, "", outcome)
         label = Text()
-    if more := query_lines.more_wanted(query):
-        grid.add_row("", "", Text(more, "dim"))
+    if remainder := query_lines.more_wanted(query):
+        grid.add_row("", "", Text(remainder, "dim"))
 
 
 def _cut(text: str, style: str = "") -> Text:

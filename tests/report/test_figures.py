@@ -47,7 +47,8 @@ def test_a_curve_is_the_metric_by_its_cutoff() -> None:
     # of q1, q2, q4 and q5: c, d and e come first; a of {a, b} second, b third
     assert list(first.x) == [1, 2, 3]
     assert list(first.y) == [0.75, 0.875, 1.0]
-    assert len([each for each in drawn(figure).iter() if each.tag.endswith("polyline")]) == 2
+    strokes = [each.get("stroke") for each in drawn(figure).iter() if each.get("stroke-width")]
+    assert strokes == [COLOURS[0]] * 2 + [COLOURS[1]] * 2  # from 1 to 2 and from 2 to 3
 
 
 def test_a_scatter_names_its_points_and_leaves_out_what_is_no_number() -> None:

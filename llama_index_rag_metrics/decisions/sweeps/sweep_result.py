@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
@@ -108,7 +109,7 @@ class Sweep(Reportable, Choice):
 
     @property
     def _parameters(self) -> list[str]:
-        return list(dict.fromkeys(name for configuration in self for name in configuration.params))
+        return list(dict.fromkeys(chain(*(configuration.params for configuration in self))))
 
     def _statements(self) -> list[Statement]:
         tone: Tone = "open"
@@ -123,7 +124,7 @@ class Sweep(Reportable, Choice):
         # who graded, or that labels don't fit, where it holds for all configurations
         notes = [results.scores.label_notes for results in self.all_results.values()]
         for note in notes[0] if notes else ():
-            if all(note in others for others in notes):
+            if all(note in system_notes for system_notes in notes):
                 statements.append(Statement(f"{note}.", "alarm"))
         return statements
 
@@ -139,8 +140,8 @@ class Sweep(Reportable, Choice):
     def _sections(self) -> list[Section]:
         sections = []
         if self.finished:
-            how = _HOW.format(metric=self.primary, confidence=percent(self.confidence))
-            sections.append(Section(_CONFIGURATIONS, [self._table()], how))
+            text = _HOW.format(metric=self.primary, confidence=percent(self.confidence))
+            sections.append(Section(_CONFIGURATIONS, [self._table()], text))
         if self.failed:
             rows = []
             for configuration in self.failed:
@@ -251,9 +252,9 @@ def _questions(systems: Sequence[System], metric: str) -> set[str]:
 
 def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What all configurations have in common."""
-    first = systems[0].about if systems else {}
+    about = systems[0].about if systems else {}
     return [
-        pair for pair in first.items() if all(pair in system.about.items() for system in systems)
+        pair for pair in about.items() if all(pair in system.about.items() for system in systems)
     ]
 
 

@@ -6,6 +6,7 @@ The decision comes first, then one table beside its figure, and the questions; a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from string import Template
 
@@ -78,7 +79,7 @@ class _Page:
     def body(self) -> Iterator[str]:
         report = self.report
         yield from self._head()
-        figures = [drawing for kind in _IN_SIGHT for drawing in self._figures(kind)]
+        figures = [*chain(*map(self._figures, _IN_SIGHT))]
         for section in report.sections:
             yield self._section(section, figures)
             figures = []
@@ -108,8 +109,8 @@ class _Page:
         yield "</header>"
         if report.decision:
             verdicts = "".join(map(self._statement, report.decision))
-            rest = _bullets(statement.text for statement in report.further)
-            yield f"<section>{verdicts}{_fold('The other metrics in words', rest)}</section>"
+            sentences = _bullets(statement.text for statement in report.further)
+            yield f"<section>{verdicts}{_fold('The other metrics in words', sentences)}</section>"
 
     def _statement(self, statement: m.Statement) -> str:
         """A sentence with its badge, a link to what it rests on, and the command to run next."""

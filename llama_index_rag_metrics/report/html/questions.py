@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import isnan, nan
 from typing import NamedTuple
 
@@ -81,8 +82,8 @@ def changes_of(query: QueryAnswers, context: Context) -> list[float]:
     if not context.compared:
         return []
     sign = -1 if context.lower_is_better else 1
-    first, *others = map(score_of, query.answers)
-    return [sign * (score - first) for score in others]
+    baseline, *scores = map(score_of, query.answers)
+    return [sign * (score - baseline) for score in scores]
 
 
 def _change_name(change: float) -> str:
@@ -179,13 +180,15 @@ class _Writer:
 
     def passages(self) -> str:
         """A row a passage, the relevant ones first; a column a system with its ranks."""
-        relevant, others = self._relevant(), self._others()
-        if not relevant and not others:
+        relevant, unlabelled = self._relevant(), self._others()
+        if not relevant and not unlabelled:
             return ""
         rows: list[Row] = []
-        for n_items, own, other in _SIZES:
-            rows = [row._replace(characters=own) for row in relevant]
-            rows += [row._replace(characters=other) for rank, row in others if rank <= n_items]
+        for n_items, length, short_length in _SIZES:
+            rows = [row._replace(characters=length) for row in relevant]
+            rows += [
+                row._replace(characters=short_length) for rank, row in unlabelled if rank <= n_items
+            ]
             size = sum(min(len(row.text), row.characters) for row in rows)
             size += _REST + len(rows) * (_ROW + _RANK * len(self.columns))
             if size <= self.context.room:
@@ -208,14 +211,14 @@ class _Writer:
             for answer in self.columns:
                 place = best_place(answer, need)
                 ranks.append(NO_RANK if place is None else f"{place.rank:,}")
-            lost = []
+            losses = []
             for words, holders in standing.words(systems):
                 if not words.removeprefix("rank ").replace(",", "").isdecimal():
-                    lost.append(f"{holders}: {words}" if holders else words)
+                    losses.append(f"{holders}: {words}" if holders else words)
             name = " or ".join(map(self._wanted_name, need)) + self._came_as(need)
             text = next((item.text for item in need if item.text), "")
             look = "missed" if standing.is_missed else "hit"
-            rows.append(Row(name, text, ranks, "; ".join(lost), look))
+            rows.append(Row(name, text, ranks, "; ".join(losses), look))
         return rows
 
     def _wanted_name(self, item: Item) -> str:
@@ -235,12 +238,12 @@ class _Writer:
 
     def _others(self) -> list[tuple[int, Row]]:
         """What came and isn't relevant, with its best rank, the best first."""
-        wanted = {item.id for need in self.query.wanted for item in need}
+        labels = {item.id for item in chain(*self.query.wanted)}
         ranks: dict[str, list[str]] = {}
         items: dict[str, tuple[int, ReportedItem]] = {}
         for column, answer in enumerate(self.columns):
             for rank, item in zip(answer.all_ranks, answer.retrieved or (), strict=False):
-                if rank is None or item.id in wanted or _ids(item) & wanted:
+                if rank is None or item.id in labels or _ids(item) & labels:
                     continue
                 ranks.setdefault(item.id, [NO_RANK] * len(self.columns))[column] = f"{rank:,}"
                 if item.id not in items or rank < items[item.id][0]:
@@ -257,13 +260,13 @@ def _head(answer: Answer) -> str:
 
 
 def _ids(item: ReportedItem) -> set[str]:
-    return {wanted.id for wanted in item.stands_for}
+    return {label.id for label in item.stands_for}
 
 
 def _line(row: Row) -> str:
-    title, rest = titled(row.text, row.characters)
+    title, text = titled(row.text, row.characters)
     if not title:
-        rest = cut_line(one_line(row.text[: 4 * row.characters]), row.characters)
+        text = cut_line(one_line(row.text[: 4 * row.characters]), row.characters)
     passage = f"<code>{escape(row.name)}</code> "
     if row.where:
         passage += f"<span class=lost>{escape(row.where)}</span> "
@@ -271,4 +274,4 @@ def _line(row: Row) -> str:
         passage += f"<b>{escape(title)}</b> "
     look = f" class={row.look}" if row.look else ""
     ranks = "".join(f"<td>{rank}" for rank in row.ranks)
-    return f"<tr{look}>{ranks}<td dir=auto>{passage}{escape(rest)}"
+    return f"<tr{look}>{ranks}<td dir=auto>{passage}{escape(text)}"
