@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_LINES = 9  # up to this many other systems have a sentence each
-_HOW = "{confidence} confidence intervals decide."
-_HOW_TOGETHER = (
+_METHODS = (
+    "{confidence} confidence intervals decide.",
     "{confidence} confidence intervals decide; those on {metric} hold for all {systems} systems at "
-    "once, and those on other metrics together."
+    "once, and those on other metrics together.",
 )
 _TONES: Mapping[Outcome, m.Tone] = {"better": "best", "worse": "alarm"}
 _RECORDS = (
@@ -297,7 +297,7 @@ def _report(comparison: Comparison) -> m.Report:
     systems = [system_of(comparison.reported[name], name) for name in comparison.names]
     metrics, primary = list(comparison.metric_names), comparison.primary
     decision = with_failures(comparison.sentences, systems, primary)
-    how = (_HOW_TOGETHER if len(comparison.names) > 2 else _HOW).format(
+    method = _METHODS[len(systems) > 2].format(
         confidence=percent(comparison.confidence), metric=primary, systems=f"{len(systems):,}"
     )
     tables = [_table(comparison, metric) for metric in metrics]
@@ -311,7 +311,7 @@ def _report(comparison: Comparison) -> m.Report:
         decision=decision,
         about=results_report.about(systems),
         sections=[
-            m.Section("Differences", tables, text=how),
+            m.Section("Differences", tables, text=method),
             m.Section("Questions and latency", rows.counts_tables(systems)),
         ],
         failures=results_report.failures(systems),
@@ -387,8 +387,8 @@ def _notes(comparison: Comparison, systems: list[System]) -> list[str]:
     notes = []
     for (system, metric), mean in comparison.means.items():
         notes.append((mean.note, f"mean {metric} of {system}"))
-    every = [*comparison.notes, *results_report.gathered(notes), *results_report.remarks(systems)]
-    return list(dict.fromkeys(every))
+    own, remarks = comparison.notes, results_report.remarks(systems)
+    return list(dict.fromkeys([*own, *results_report.gathered(notes), *remarks]))
 
 
 def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:

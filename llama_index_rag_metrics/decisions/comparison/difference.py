@@ -106,9 +106,13 @@ class Difference(Sentence):
     @property
     def outcome(self) -> Outcome:
         """What the interval says: a difference if it leaves out 0, else alike within ± margin."""
+        if excludes_0(self) and self.gain > 0:
+            return "better"
         if excludes_0(self):
-            return "better" if self.gain > 0 else "worse"
-        return "alike" if self.at_most <= self.margin else "can't tell"
+            return "worse"
+        if self.at_most <= self.margin:
+            return "alike"
+        return "can't tell"
 
     @property
     def gain(self) -> float:

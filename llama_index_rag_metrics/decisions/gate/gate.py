@@ -46,11 +46,11 @@ _EQUAL_SCORES = (
 _ORDER: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
 _TONES: dict[Outcome, m.Tone] = {"pass": "best", "fail": "alarm", "inconclusive": "open"}
 _DECISIONS = {
-    "fail": "{some} failed: {sentence}",
-    "inconclusive": "{some} inconclusive, none failed: {sentence}",
+    "fail": "{share} failed: {sentence}",
+    "inconclusive": "{share} {are} inconclusive, none failed: {sentence}",
     "pass": "All {rules} are kept.",
 }
-_DECISIONS_ON_ONE_RULE = {
+_ON_ONE_RULE = {
     "fail": "The rule failed: {sentence}",
     "inconclusive": "The rule is inconclusive: {sentence}",
     "pass": "The rule is kept: {sentence}",
@@ -86,8 +86,8 @@ class GateReport(Reportable):
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """Return the verdicts that close the gate: failed, with `strict` also inconclusive ones."""
-        closing = ["fail", "inconclusive"] if strict else ["fail"]
-        return [verdict for verdict in self.verdicts if verdict.outcome in closing]
+        passing = {"pass"} if strict else {"pass", "inconclusive"}
+        return [verdict for verdict in self.verdicts if verdict.outcome not in passing]
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
@@ -291,14 +291,15 @@ def _remarks(verdicts: Sequence[Verdict], scores: Scores) -> Iterator[str]:
 def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
     """Return how many rules are broken, with the first one's sentence; then the others' alone."""
     worst, n = worst_first[0], len(worst_first)
-    equals = sum(verdict.outcome == worst.outcome for verdict in worst_first)
+    equals = [verdict.outcome for verdict in worst_first].count(worst.outcome)
     rules = counted(n, "rule", "rules")
-    some = f"{equals} of {rules}"
-    if worst.outcome == "inconclusive":
-        some += " are" if equals > 1 else " is"
-    templates = _DECISIONS_ON_ONE_RULE if n == 1 else _DECISIONS
-    first = templates[worst.outcome].format(some=some, rules=rules, sentence=worst.sentence)
-    statements = [m.Statement(first, _TONES[worst.outcome], worst.outcome, "Verdicts")]
+    decision = (_ON_ONE_RULE if n == 1 else _DECISIONS)[worst.outcome].format(
+        share=f"{equals} of {rules}",
+        are=("are", "is")[equals == 1],
+        rules=rules,
+        sentence=worst.sentence,
+    )
+    statements = [m.Statement(decision, _TONES[worst.outcome], worst.outcome, "Verdicts")]
     for verdict in worst_first[1:]:
         if verdict.outcome != "pass":
             tone = _TONES[verdict.outcome]
@@ -312,24 +313,26 @@ def _outcome_cell(verdict: Verdict) -> m.Cell:
 
 def _bounds_cell(verdict: Verdict) -> m.Cell:
     """Return the bounds, with the digits that the questions carry, told from the rule's limit."""
-    form = "signed" if verdict.rule.baseline else "score"
-    cell = m.Cell(form, "bounds", limit=verdict.rule.value)
+    cell = m.Cell(("score", "signed")[verdict.rule.baseline], "bounds", limit=verdict.rule.value)
     if verdict.rule.confidence is not None:
         cell = cell._replace(low=verdict.lower, high=verdict.upper)
     return cell._replace(digits=digits_for(verdict.n, cell))
 
 
+def _score_cell(verdict: Verdict, score: float | None) -> m.Cell:
+    """Return a mean of the questions compared, of which there may be none."""
+    cell = m.Cell(score, "score", digits=_bounds_cell(verdict).digits)
+    if not verdict.n:
+        return cell._replace(value=None)
+    if not verdict.rule.baseline:
+        return cell._replace(limit=verdict.rule.value)
+    return cell
+
+
 def _value_cell(verdict: Verdict) -> m.Cell:
     if isinstance(verdict.value, int):
         return m.Cell(verdict.value, "count")
-    limit = None if verdict.rule.baseline else verdict.rule.value
-    value = verdict.value if verdict.n else None
-    return m.Cell(value, "score", limit=limit, digits=_bounds_cell(verdict).digits)
-
-
-def _baseline_cell(verdict: Verdict) -> m.Cell:
-    value = verdict.baseline if verdict.n else None
-    return m.Cell(value, "score", digits=_bounds_cell(verdict).digits)
+    return _score_cell(verdict, verdict.value)
 
 
 def _difference_cell(verdict: Verdict) -> m.Cell:
@@ -341,7 +344,7 @@ _RULE: Column[Verdict] = Column("rule", lambda verdict: str(verdict.rule))
 _COLUMNS: Sequence[Column[Verdict]] = (
     Column("verdict", _outcome_cell),
     Column("now", _value_cell),
-    Column("baseline", _baseline_cell),
+    Column("baseline", lambda verdict: _score_cell(verdict, verdict.baseline)),
     Column("difference", _difference_cell),
     Column("bounds", _bounds_cell),
     Column("questions", lambda verdict: m.Cell(verdict.n, "count")),
@@ -362,11 +365,13 @@ def _record(verdict: Verdict) -> dict[str, Any]:
 def _listings(worst_first: Sequence[Verdict], name: str) -> list[m.Listing]:
     """Return the worst questions of each rule that isn't kept, each question once."""
     listings = []
-    listed: set[str] = set()
+    listed_ids: set[str] = set()
     for verdict in worst_first:
-        worst = [question for question in verdict.worst if question.query_id not in listed]
-        listed.update(question.query_id for question in worst)
-        stories = [_story(question, name) for question in worst]
+        stories = []
+        for question in verdict.worst:
+            if question.query_id not in listed_ids:
+                stories.append(_story(question, name))
+                listed_ids.add(question.query_id)
         title = f"Worst questions on {verdict.metric}"
         listings.append(m.Listing(title, stories, most=MOST_ITEMS))
     return listings

@@ -193,10 +193,12 @@ class Verdict(Sentence):
     def _wanted(self) -> str:
         rule = self.rule
         if not rule.baseline:
-            return "at most" if rule.lower_is_better else "at least"
+            return _ENDS[rule.lower_is_better]
         if rule.tolerance < 0:
             return "gain"
-        return "some loss" if rule.tolerance else "no loss"
+        if rule.tolerance:
+            return "some loss"
+        return "no loss"
 
     @property
     def _open(self) -> str:
@@ -219,7 +221,9 @@ class Verdict(Sentence):
     def _missing(self) -> str:
         if self.n >= self.expected:
             return "runs"
-        return "few" if self.covered else "too few"
+        if self.covered:
+            return "few"
+        return "too few"
 
     def _number(self, value: float | int) -> str:
         """Return a count in full, or a score in the digits that n carries, told from a limit."""
