@@ -116,7 +116,7 @@ class Comparison(Reportable):
         return [name for name in self.systems if name != self.baseline]
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
-        if not isinstance(key, tuple) or key[0] not in self.others:
+        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in self.others:
             example = f"As in comparison[{self.others[0]!r}, {self.primary!r}]."
             expected = f"a metric and one of the systems {self.others}"
             raise InvalidInput("comparison[...]", key, expected, example)
@@ -333,7 +333,6 @@ def _statement(difference: Difference) -> m.Statement:
 
 
 def _best_first(comparison: Comparison) -> list[str]:
-    """Return the names of systems, the best mean on the metric that decides first."""
     means = {}
     for name in comparison.names:
         mean = comparison.means[name, comparison.primary].mean
@@ -342,7 +341,6 @@ def _best_first(comparison: Comparison) -> list[str]:
 
 
 def _table(comparison: Comparison, metric: str) -> m.Table:
-    """Return the table of a metric: a row a system, the best on the metric that decides first."""
     prefix, short = without_prefix(comparison.names)
     labels = dict(zip(comparison.names, short, strict=True))
     if comparison.baseline != "baseline":

@@ -164,7 +164,6 @@ def clusters_in_words(key: str | None, numbers: IntArray) -> str:
 
 
 def _check_same_questions(systems: Mapping[str, Scores]) -> None:
-    """Refuse systems of other questions, those left out of means included."""
     every: set[str] = set()
     for scores in systems.values():
         every.update(scores.query_ids, scores.excluded)
@@ -182,7 +181,6 @@ def _check_same_questions(systems: Mapping[str, Scores]) -> None:
 def _metrics_of(
     systems: Mapping[str, Scores], baseline: str, wanted: Sequence[str] | None
 ) -> list[str]:
-    """Return the metrics to compare, which every system has."""
     names = [wanted] if isinstance(wanted, str) else list(wanted or ())
     if wanted is None:
         names = list(systems[baseline])
@@ -197,7 +195,6 @@ def _metrics_of(
 
 
 def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -> FloatArray:
-    """Return (queries, systems) scores; NaN where a system has none."""
     columns = []
     for scores in systems:
         by_query = scores.by_query(metric) if scores.is_measured else {}

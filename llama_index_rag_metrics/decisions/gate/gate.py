@@ -279,7 +279,6 @@ def _worst_questions(
 
 
 def _remarks(verdicts: Sequence[Verdict], scores: Scores) -> Iterator[str]:
-    """Yield which questions failed, and how to read the verdicts that don't pass."""
     open_rules = [verdict for verdict in verdicts if verdict.outcome != "pass"]
     if any(verdict.metric == "failed" or verdict.n < verdict.expected for verdict in open_rules):
         failures = [m.Failure("", query_id, error) for query_id, error in scores.failed.items()]
@@ -356,14 +355,12 @@ _RECORDS = (
 
 
 def _record(verdict: Verdict) -> dict[str, Any]:
-    """Return the verdict for programs, with its worst questions."""
     values = {name: getattr(verdict, name) for name in _RECORDS}
     worst = [question.record() for question in verdict.worst]
     return {**values, "rule": str(verdict.rule), "worst": worst}
 
 
 def _listings(worst_first: Sequence[Verdict], name: str) -> list[m.Listing]:
-    """Return the worst questions of each rule that isn't kept, each question once."""
     listings = []
     listed_ids: set[str] = set()
     for verdict in worst_first:
@@ -378,7 +375,6 @@ def _listings(worst_first: Sequence[Verdict], name: str) -> list[m.Listing]:
 
 
 def _story(question: WorstQuestion, name: str) -> m.QueryAnswers:
-    """Return the story of a question, with its score in the baseline and now."""
     scores = [question.score]
     if question.baseline is not None:
         scores.insert(0, question.baseline)

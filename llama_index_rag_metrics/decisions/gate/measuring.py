@@ -256,7 +256,6 @@ def _expected(scores: Scores, metric: str) -> int:
 
 
 def _is_covered(scores: Scores, metric: str, n: int, expected: int) -> bool:
-    """Return whether enough of the queries, and of their runs, have a value."""
     runs = [run for run in scores.repeats if metric in run]
     expected_runs = sum(_expected(run, metric) for run in runs)
     if not expected or n / expected < _MIN_COVERAGE - NOISE:
