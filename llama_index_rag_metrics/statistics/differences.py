@@ -56,12 +56,12 @@ def student(units: Units) -> Student:
     have changed by it, one of them the other way, so that two equal changes aren't certainty.
     """
     means, count, steady = units.means, units.n_units, unvaried(units)
-    alike = np.where(np.abs(means) <= NOISE, 0.0, means)
+    change = np.where(np.abs(means) <= NOISE, 0.0, means)
     share = count / (count + 2)
-    mirrored = np.abs(alike) * np.sqrt((1 - np.square(share)) / (count + 1))
+    mirrored = np.abs(change) * np.sqrt((1 - np.square(share)) / (count + 1))
     return Student(
         means,
-        np.where(steady, share * alike, means),
+        np.where(steady, share * change, means),
         np.where(steady, mirrored, units.standard_errors),
         np.where(count < 2, 0.0, np.where(steady, count + 1, units.n_even - 1)),
     )
@@ -82,13 +82,15 @@ def widest_apart(
     would say that no other question can fail. Where none seen differ, it is `span`, the width of
     the metric's range; if that is infinite, the farthest from 0.
     """
-    apart = np.subtract(highest, lowest)
-    reach = apart
+    observed = np.subtract(highest, lowest)
+    reach = observed
     if worst is not None:
         reach = np.maximum(highest, worst) - np.minimum(lowest, worst)
-    farthest = np.maximum(np.abs(lowest), np.abs(highest))
-    unseen = span if math.isfinite(span) else np.where(farthest > 0, farthest, 1.0)
-    return np.where(apart > NOISE, reach, unseen)
+    unseen: FloatArray | float = span
+    if not math.isfinite(span):
+        farthest = np.maximum(np.abs(lowest), np.abs(highest))
+        unseen = np.where(farthest > 0, farthest, 1.0)
+    return np.where(observed > NOISE, reach, unseen)
 
 
 def effective_changes(changes: FloatArray, widest: FloatArray) -> FloatArray:
@@ -96,10 +98,9 @@ def effective_changes(changes: FloatArray, widest: FloatArray) -> FloatArray:
 
     One below a tenth of R counts by its size: else thirty changes of a millionth were as many.
     """
-    alike = ratio(np.square(changes.sum(axis=0)), np.square(changes).sum(axis=0))
-    sized = np.minimum(1.0, ratio(changes, widest * _LARGE)).sum(axis=0)
-    effective: FloatArray = np.minimum(alike, sized)
-    return effective
+    effective = ratio(np.square(changes.sum(axis=0)), np.square(changes).sum(axis=0))
+    by_size: FloatArray = np.minimum(1.0, ratio(changes, widest * _LARGE)).sum(axis=0)
+    return np.asarray(np.minimum(effective, by_size))
 
 
 def pseudo_queries(
@@ -144,7 +145,9 @@ def difference_intervals(
     Of several columns, `confidence` may be that of each. No end lies beyond `possible`, (columns,
     2) the lowest and the highest true difference; beyond ±`widest` without it.
     """
-    lowest, highest = (np.negative(widest), widest) if possible is None else possible.T
+    lowest, highest = np.negative(widest), widest
+    if possible is not None:
+        lowest, highest = possible.T
     low, high = pseudo_queries(units, widest, math.inf).bounds((1 + np.asarray(confidence)) / 2)
     columns = [column[~np.isnan(column)] for column in units.values.T]
     means = np.array([exact_mean(values) for values in columns])

@@ -88,13 +88,14 @@ def mean_intervals(
     bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
     if not (bounds[:, 0] < bounds[:, 1]).all():
         raise InvalidInput("limits", limits, "a lower and a higher number, such as (0.0, 1.0)")
-    seen = _limits_seen(columns, bounds)
+    extremes = _limits_seen(columns, bounds)
     are_hits = _are_hits(columns, bounds)
     ends = []
-    for position, imagined in enumerate(seen):
-        effective = _effective_queries(units, seen, np.where(are_hits, np.nan, imagined))
-        both = wilson_ends(units.means, seen, effective, units.n_even, confidence)
-        ends.append(both[position])
+    for position, imagined in enumerate(extremes):
+        effective = _effective_queries(units, extremes, np.where(are_hits, np.nan, imagined))
+        wilsons = wilson_ends(units.means, extremes, effective, units.n_even, confidence)
+        ends.append(wilsons[position])
+    method = "cluster-robust Wilson, t" if units.clustered else "Wilson, effective n"
     intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
@@ -104,7 +105,7 @@ def mean_intervals(
             float(ends[0][position]),
             float(ends[1][position]),
             len(values),
-            "cluster-robust Wilson, t" if units.clustered else "Wilson, effective n",
+            method,
         )
         if are_hits[position] and not units.clustered and len(values):
             interval = _of_hits(interval, int(values.sum()), confidence)
@@ -142,20 +143,21 @@ def reason_no_interval(units: Units, position: int) -> str:
         return "no question has a value"
     if units.n_units[position] > 1:
         return ""
-    one = "only 1 question"
+    reason = "only 1 question"
     if units.clustered:
-        one = "all questions belong to one conversation or cluster, which counts as 1 question"
-    return f"{one}: too few for an interval"
+        reason = "all questions belong to one conversation or cluster, which counts as 1 question"
+    return f"{reason}: too few for an interval"
 
 
 def _limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(columns,) the lowest and the highest score; without a limit, of those seen and 0."""
     missing = np.isnan(columns)
-    least = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
-    most = np.where(missing, -np.inf, columns).max(axis=0, initial=-np.inf)
-    least, most = np.minimum(least, 0.0), np.maximum(most, 0.0)
-    lowest = np.where(np.isfinite(bounds[:, 0]), np.minimum(bounds[:, 0], least), least)
-    highest = np.where(np.isfinite(bounds[:, 1]), np.maximum(bounds[:, 1], most), most)
+    lowest = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
+    highest = np.where(missing, -np.inf, columns).max(axis=0, initial=-np.inf)
+    lowest, highest = np.minimum(lowest, 0.0), np.maximum(highest, 0.0)
+    low, high = bounds.T
+    lowest = np.where(np.isfinite(low), np.minimum(low, lowest), lowest)
+    highest = np.where(np.isfinite(high), np.maximum(high, highest), highest)
     return lowest, np.where(highest > lowest, highest, lowest + 1.0)
 
 
@@ -194,15 +196,15 @@ def _effective_queries(
     lowest, highest = limits
     span, count, n = highest - lowest, units.n_even, units.n_units
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
-    most = share * (1 - share)
+    of_hits = share * (1 - share)
     squares = np.square(units.influence * n).sum(axis=0)
     squares_with_half = squares + np.square(imagined - units.means) / 2
     variance = np.where(
         np.isnan(imagined), ratio(squares, n - 1), ratio(squares_with_half, n - 0.5)
     )
     error = np.where(count > 1, ratio(variance, n) / np.square(span), 0.0)
-    unseen = ratio(most, np.square(count)) + units.share_variance / 4
-    return np.maximum(ratio(most, error + unseen), np.maximum(count, 1))
+    unseen = ratio(of_hits, np.square(count)) + units.share_variance / 4
+    return np.maximum(ratio(of_hits, error + unseen), np.maximum(count, 1))
 
 
 def _score_interval(

@@ -44,12 +44,12 @@ def cohens_kappa(
     clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> Kappa:
     """Cohen's kappa of (n,) paired scores; `clusters` are what pairs belong to, such as queries."""
-    n, every = len(first), np.concatenate([first, second])
-    span = float(np.ptp(every)) if n else 0.0
+    n, scores = len(first), np.concatenate([first, second])
+    span = float(np.ptp(scores)) if n else 0.0
     if span <= NOISE:
         return Kappa(math.nan, None, None, n)
     # (values,) the distinct scores; (n,) which ones each side gave, and (values,) how often
-    values, numbers = np.unique(np.round(every, 12), return_inverse=True)
+    values, numbers = np.unique(np.round(scores, 12), return_inverse=True)
     theirs = numbers[:n], numbers[n:]
     shares = [np.bincount(part, minlength=len(values)) / n for part in theirs]
     if weights is None:
@@ -58,8 +58,9 @@ def cohens_kappa(
         by_chance = np.stack([shares[1][theirs[0]], shares[0][theirs[1]]])
     else:
         agreed = 1 - np.abs(first - second) / span
-        apart = _apart(values, shares[1])[theirs[0]], _apart(values, shares[0])[theirs[1]]
-        by_chance = 1 - np.stack(apart) / span
+        distances = [_distances(values, shares[1])[theirs[0]]]
+        distances.append(_distances(values, shares[0])[theirs[1]])
+        by_chance = 1 - np.stack(distances) / span
     observed = mean_interval(agreed, confidence=confidence, clusters=clusters)
     chance, low, high = float(by_chance.mean()), observed.low, observed.high
     kappa = (observed.mean - chance) / (1 - chance)
@@ -76,14 +77,14 @@ def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:
     """Wilson's of a mean between 0 and 1, with one imagined disagreement of a half."""
     n, share = float(units.n_even[0]), units.means
     squares = np.square(n * units.influence).sum(axis=0) + 0.5**2
-    most = share * (1 - share)
-    effective = np.maximum(ratio(most, squares / (n * (n + 1)) + most / n**2), n)
+    of_hits = share * (1 - share)
+    effective = np.maximum(ratio(of_hits, squares / (n * (n + 1)) + of_hits / n**2), n)
     limits = np.zeros(1), np.ones(1)
     low, high = wilson_ends(share, limits, effective, units.n_even, confidence)
     return float(low[0]), float(high[0])
 
 
-def _apart(values: FloatArray, shares: FloatArray) -> FloatArray:
+def _distances(values: FloatArray, shares: FloatArray) -> FloatArray:
     """(values,) the mean distance of each from one drawn with these shares."""
     rising = values - values[0]
     up_to, below = np.cumsum(shares), np.cumsum(rising * shares)

@@ -50,9 +50,10 @@ class Units:
     def informative(self) -> IntArray:
         """(columns,) how many units hold a value that isn't the column's commonest."""
         usual = [commonest(column[~np.isnan(column)]) for column in self.values.T]
-        apart = (np.abs(self.values - np.array(usual)) > NOISE).astype(np.float64)
-        by_unit = apart if self.clusters is None else _by_cluster(apart, self.clusters)
-        return np.asarray(np.count_nonzero(by_unit, axis=0), np.int64)
+        differs = (np.abs(self.values - np.array(usual)) > NOISE).astype(np.float64)
+        if self.clusters is not None:
+            differs = _by_cluster(differs, self.clusters)
+        return np.asarray(np.count_nonzero(differs, axis=0), np.int64)
 
     def __len__(self) -> int:
         return len(self.sums)
@@ -129,8 +130,8 @@ def flipped_sums(sums: FloatArray) -> Iterator[FloatArray]:
         shape = min(rows, RESAMPLES - start), -(-n // 64)
         bits = rng.integers(0, 1 << 64, shape, dtype=np.uint64)
         # 1 where a unit keeps its sign, 0 where it is flipped
-        kept = np.unpackbits(bits.view(np.uint8), axis=1, count=n).astype(np.float64)
-        yield np.asarray(2 * (kept @ sums) - observed, np.float64)
+        signs = np.unpackbits(bits.view(np.uint8), axis=1, count=n).astype(np.float64)
+        yield np.asarray(2 * (signs @ sums) - observed, np.float64)
 
 
 def joint_levels(units: Units, families: Sequence[IntArray], *, alpha: float = 0.05) -> list[float]:
@@ -177,9 +178,9 @@ def level_of_largest(
 
 def _distinct_columns(units: Units, family: IntArray) -> IntArray:
     """The positions of a family's columns without those that repeat another, or its negative."""
-    first: dict[bytes, int] = {}
+    position_of: dict[bytes, int] = {}
     for position in family.tolist():
         column = np.round(units.sums[:, position], 12) + 0.0
         sign = np.sign(column[np.flatnonzero(column)[:1]].sum()) or 1.0
-        first.setdefault((sign * column + 0.0).tobytes(), position)
-    return np.array([*first.values()], np.int64)
+        position_of.setdefault((sign * column + 0.0).tobytes(), position)
+    return np.array([*position_of.values()], np.int64)

@@ -61,7 +61,7 @@ class Changes:
     @classmethod
     def seen(cls, units: Units, widest: FloatArray) -> list[Changes]:
         """Of each column of differences with two units or more; of others, as if none changed."""
-        every = []
+        columns = []
         for position, reach in enumerate(widest.tolist()):
             n_units = int(units.n_units[position])
             size = evenness = 1.0
@@ -77,8 +77,8 @@ class Changes:
             pull = units.influence[:, position] * n_units
             variance = (np.square(pull).sum() + unseen) / max(total - 1, _UNSEEN)
             share = min((effective + _UNSEEN) / total, 1.0)
-            every.append(cls(math.sqrt(variance), share, reach, size, evenness))
-        return every
+            columns.append(cls(math.sqrt(variance), share, reach, size, evenness))
+        return columns
 
     def questions(self, aim: Aim, distance: float) -> int | None:
         """How many questions show it; None where no number up to `MOST_QUESTIONS` does."""
@@ -95,7 +95,10 @@ class Changes:
             return None
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (low, middle) if self._is_shown(aim, middle, n) else (middle, high)
+            if self._is_shown(aim, middle, n):
+                high = middle
+            else:
+                low = middle
         return high
 
     def _is_shown(self, aim: Aim, distance: float, n: float) -> bool:
@@ -104,8 +107,9 @@ class Changes:
 
         effect = 0.0 if aim.is_loss else distance
         square = self.deviation**2 + effect**2
-        # so few can't change that far
-        share = max(self.share, effect**2 / square) if square else self.share
+        share = self.share
+        if square:  # so few can't change that far
+            share = max(share, effect**2 / square)
         squares, total = n * square, n + 2
         widest = self.widest / self.evenness
         pseudo = (squares + aim.counted * widest**2) / (n * share + aim.counted)
@@ -123,7 +127,10 @@ def detectable_differences(
     """The smallest true difference that each column shows, if enough units changed."""
     changed = np.count_nonzero(np.abs(units.sums) > NOISE, axis=0).tolist()
     columns = zip(Changes.seen(units, widest), units.n.tolist(), changed, strict=True)
-    return [
-        seen.distance(to_be_better(alpha), n) if count * seen.evenness >= FEWEST_CHANGED else None
-        for seen, n, count in columns
-    ]
+    distances: list[float | None] = []
+    for changes, n, n_changed in columns:
+        distance = None
+        if n_changed * changes.evenness >= FEWEST_CHANGED:
+            distance = changes.distance(to_be_better(alpha), n)
+        distances.append(distance)
+    return distances

@@ -50,8 +50,10 @@ def shortfalls(
     systems = scores.shape[1]
     units = Units.of(scores, clusters)
     n, centred = len(units), units.own_means - units.means
-    if systems < 2 or n < 2:
-        return Shortfalls(np.full(systems, 0.0 if systems < 2 else math.inf))
+    if systems < 2:
+        return Shortfalls(np.zeros(systems))
+    if n < 2:
+        return Shortfalls(np.full(systems, math.inf))
     at_most, times = np.zeros(systems), 0.0
     flipped = np.concatenate([*flipped_sums(centred)])
     highest = int(scores.mean(axis=0).argmax())
@@ -59,21 +61,26 @@ def shortfalls(
     leads = leads_over(scores, highest, np.arange(systems), span, worst, clusters)[1]
     excluded = leads.bounds(1 - alpha / (systems - 1))[0] > 0
     for best in np.flatnonzero(~excluded).tolist():
-        others = np.delete(np.arange(systems), best)
-        norms = np.sqrt(np.square(centred[:, [best]] - centred[:, others]).sum(axis=0))
-        largest = ratio(flipped[:, [best]] - flipped[:, others], norms).max(axis=1)
-        leads = leads_over(scores, best, others, span, worst, clusters)[1]
-        level = level_of_largest(largest, n, alpha, len(others), sides=1)
+        rivals = np.delete(np.arange(systems), best)
+        norms = np.sqrt(np.square(centred[:, [best]] - centred[:, rivals]).sum(axis=0))
+        largest = ratio(flipped[:, [best]] - flipped[:, rivals], norms).max(axis=1)
+        leads = leads_over(scores, best, rivals, span, worst, clusters)[1]
+        level = level_of_largest(largest, n, alpha, len(rivals), sides=1)
         below = leads.bounds(1 - level)[1]
         if (below < 0).any():
             continue
-        at_most[others] = np.maximum(at_most[others], below)
-        if best != highest:
-            lead = leads.centre[others == highest].item()
-            reach, room = below[others == highest].item() - lead, tolerance + max(-lead, 0.0) / 2
-            times = max(times, (reach / room) ** 2 if room > 0 else math.inf)
-    is_open = (at_most > tolerance).all() and 1 < times < math.inf
-    return Shortfalls(at_most, math.ceil(len(scores) * times) if is_open else None)
+        at_most[rivals] = np.maximum(at_most[rivals], below)
+        if best == highest:
+            continue
+        lead = leads.centre[rivals == highest].item()
+        reach, room = below[rivals == highest].item() - lead, tolerance + max(-lead, 0.0) / 2
+        times_of_best = math.inf
+        if room > 0:
+            times_of_best = (reach / room) ** 2
+        times = max(times, times_of_best)
+    if (at_most > tolerance).all() and 1 < times < math.inf:
+        return Shortfalls(at_most, math.ceil(len(scores) * times))
+    return Shortfalls(at_most)
 
 
 def beats_all(
@@ -91,24 +98,24 @@ def beats_all(
     one is named in at most alpha of cases: Gutmann and Maymin (1987), Hung and Fithian (2019).
     Arguments are those of `shortfalls`.
     """
-    others = np.delete(np.arange(scores.shape[1]), best)
-    lowest, _ = leads_over(scores, best, others, span, worst, clusters)[1].bounds(1 - alpha / 2)
+    rivals = np.delete(np.arange(scores.shape[1]), best)
+    lowest, _ = leads_over(scores, best, rivals, span, worst, clusters)[1].bounds(1 - alpha / 2)
     return bool((lowest > 0).all())
 
 
 def leads_over(
     scores: FloatArray,
     best: int,
-    others: IntArray,
+    rivals: IntArray,
     span: float,
     worst: float | None,
     clusters: IntArray | None,
 ) -> tuple[Units, Student]:
     """How much more one system scores than the others; and the same with pseudo-queries."""
     highest, lowest = scores.max(axis=0), scores.min(axis=0)
-    ends = np.minimum(lowest[best], lowest[others]), np.maximum(highest[best], highest[others])
+    ends = np.minimum(lowest[best], lowest[rivals]), np.maximum(highest[best], highest[rivals])
     widest = widest_apart(*ends, span, worst)
-    leads = Units.of(without_noise(scores[:, [best]] - scores[:, others]), clusters)
+    leads = Units.of(without_noise(scores[:, [best]] - scores[:, rivals]), clusters)
     return leads, pseudo_queries(leads, widest, span)
 
 
@@ -130,13 +137,13 @@ def not_beaten(
     best = int(scores.mean(axis=0).argmax())
     if beats_all(scores, best, span=span, worst=worst, clusters=clusters, alpha=alpha):
         return np.array([best])
-    kept = []
+    unbeaten = []
     for system in range(n):
         rivals = np.delete(np.arange(n), system)
         leads, assumed = leads_over(scores, system, rivals, span, worst, clusters)
         if not _is_beaten(leads, assumed, alpha):
-            kept.append(system)
-    return np.array(kept, np.int64)
+            unbeaten.append(system)
+    return np.array(unbeaten, np.int64)
 
 
 def _is_beaten(leads: Units, assumed: Student, alpha: float) -> bool:

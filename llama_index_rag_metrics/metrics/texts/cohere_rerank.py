@@ -175,11 +175,11 @@ class CohereRerankRelevancy(TextMetric):
         """The client of the service, as threads and copies of the metric share it."""
         key = self._key()
         register_secret(key)
-        asked = (key.get_secret_value(), self._endpoint(), self.timeout)
+        client_key = (key.get_secret_value(), self._endpoint(), self.timeout)
         with _opening:
-            if asked not in self._clients:
-                self._clients[asked] = _open(*asked)
-            return self._clients[asked]
+            if client_key not in self._clients:
+                self._clients[client_key] = _open(*client_key)
+            return self._clients[client_key]
 
     def _endpoint(self) -> str:
         endpoint = self.base_url or os.environ.get("CO_API_URL") or "https://api.cohere.com"

@@ -104,8 +104,8 @@ class LLMRelevancy(TextMetric):
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         llm = await in_thread(self._judge)
-        asked = [self._fetch(llm, query, text) for text in texts]
-        grades = await asyncio.gather(*asked, return_exceptions=True)
+        requests = [self._fetch(llm, query, text) for text in texts]
+        grades = await asyncio.gather(*requests, return_exceptions=True)
         scores = []
         for grade in grades:  # all are kept before a failure is raised
             if isinstance(grade, BaseException):

@@ -100,5 +100,5 @@ class RerankRelevancy(TextMetric):
     def _model(self) -> str:
         names = [self.label]
         names += [getattr(self.reranker, field, "") for field in ("model", "model_name")]
-        known = [name for name in names if name and isinstance(name, str)]
-        return [*known, type(self.reranker).__name__][0]
+        named = [name for name in names if name and isinstance(name, str)]
+        return [*named, type(self.reranker).__name__][0]
