@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from llama_index_rag_metrics.metrics.texts import TextMetric
 
-from .scores import Scores
-
 GRADED = "Graded by "
 """What each such sentence begins with."""
 
@@ -15,14 +13,6 @@ _OF_LABELS = (
     GRADED + "{model}, not by people; only retrieved passages were graded, so recall is too high"
 )
 _OF_METRIC = GRADED + "{model}, not by people: {metric} is from {low:g} to {high:g}"
-
-
-def with_graders(scores: Scores, sentences: list[str]) -> Scores:
-    """The scores, whose notes and first lines begin with these sentences."""
-    if not sentences:
-        return scores
-    notes = [*sentences, *scores.notes]
-    return scores.replace(notes=notes, label_notes=[*sentences, *scores.label_notes])
 
 
 def graders_of_labels(labels: Iterable[object]) -> list[str]:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 from unicodedata import category, normalize
@@ -22,14 +23,14 @@ from llama_index_rag_metrics.rankings.matching.normalisation import letters
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.report.excerpts import shared_start
 from llama_index_rag_metrics.report.numbers import counted, questions, score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .scores import Scores
 
-SAMPLE = 60
-"""Spellings are compared in this many questions, by lot; if one of them differs, in all."""
+SAMPLE = 40  # spellings are compared in this many questions, by lot; if one differs, in all
 
 _MOST_SHOWN = 60  # characters of a text in a sentence
 _MISSING = (
@@ -269,11 +270,7 @@ def same_text(text: str, other: str) -> bool:
 
 def parted(text: str, other: str) -> tuple[str, str]:
     """Two texts from a little before the character where they part, shortened."""
-    start = 0
-    for ours, theirs in zip(text, other, strict=False):
-        if ours != theirs:
-            break
-        start += 1
+    start = len(shared_start([text, other]))
     start = max(0, start - _MOST_SHOWN // 2)
     return _cut(text, start), _cut(other, start)
 
@@ -284,36 +281,22 @@ def _cut(text: str, start: int) -> str:
     return shorten(f"{before}{text[start : start + _MOST_SHOWN]}{after}")
 
 
-def _in_one_form(text: str) -> str:
-    return normalize("NFKC", text)
-
-
 def _without_space(text: str) -> str:
-    visible = "".join(letter for letter in text if category(letter) not in ("Cf", "Cc"))
-    return "".join(visible.split())
+    visible = (letter for letter in text if category(letter) not in ("Cf", "Cc"))
+    return "".join("".join(visible).split())
 
 
-def _whole(text: str) -> str:
-    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", text)
-
-
-def _without_zeros(text: str) -> str:
-    return re.sub(r"^0+(?=\d+$)", "", text)
-
-
+# what spellings of one id differ in, to what takes that away
 _STEPS: Mapping[str, Callable[[str], str]] = {
     "percent encoding": unquote,
     "slashes": lambda text: text.replace("\\", "/"),
-    "Unicode form": _in_one_form,
+    "Unicode form": partial(normalize, "NFKC"),
     "white space": _without_space,
-    "a final .0": _whole,
-    "leading zeros": _without_zeros,
+    "a final .0": partial(re.sub, r"^([+-]?\d+)\.0+$", r"\1"),
+    "leading zeros": partial(re.sub, r"^0+(?=\d+$)", ""),
     "case": str.casefold,
 }
-"""What spellings of one id differ in, to what takes that away."""
-
-_MARKS = ("%", "\\", " ", "\t", "\r", "\0", ".0", "\n0")
-"""What steps take away of letters without case; of other characters in no id, the line's end."""
+_NOT_PLAIN = re.compile(r"[^\x21-\x7e]|[A-Z%\\]|^0|\.0")  # what any of the steps may change
 
 
 def spelling_key(text: str, *, without: str = "") -> str:
@@ -322,19 +305,12 @@ def spelling_key(text: str, *, without: str = "") -> str:
     >>> spelling_key("Cafe\\u0301 17") == spelling_key("caf\\xe917 ")
     True
     """
-    if _is_plain(text):
+    if not _NOT_PLAIN.search(text):
         return text
     for name, step in _STEPS.items():
         if name != without:
             text = step(text)
     return text
-
-
-def _is_plain(ids: str) -> bool:
-    """Whether ids, one a line, are as every step leaves them."""
-    if not ids.isascii() or ids != ids.lower():
-        return False
-    return not any(mark in ids for mark in _MARKS) and not ids.startswith("0")
 
 
 def differing_in(label: str, other: str) -> str:
@@ -343,11 +319,10 @@ def differing_in(label: str, other: str) -> str:
     >>> differing_in("17.0", "17"), differing_in("A b", "ab")
     ('a final .0', 'white space and case')
     """
-    needed = [
-        name
-        for name in _STEPS
-        if spelling_key(label, without=name) != spelling_key(other, without=name)
-    ]
+    needed = []
+    for name in _STEPS:
+        if spelling_key(label, without=name) != spelling_key(other, without=name):
+            needed.append(name)
     return " and ".join(needed) or "spelling"
 
 
@@ -364,61 +339,43 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     was, where = "was" if len(pairs) == 1 else "were", "retrieved"
     if not any(example.other in question.ids for question in rows):
         was, where = "is" if len(pairs) == 1 else "are", f"in {stock.place}"
-    return _SPELLED.format(
-        pairs=len(pairs),
-        labels=counted(sum(len(question.labels) for question in rows), "label", "labels"),
-        was=was,
-        where=where,
-        but_for=but_for,
-        label=label,
-        other=other,
-    )
+    n_labels = sum(len(question.labels) for question in rows)
+    labels = counted(n_labels, "label", "labels")
+    fields = {"was": was, "where": where, "but_for": but_for, "label": label, "other": other}
+    return _SPELLED.format(pairs=len(pairs), labels=labels, **fields)
 
 
 def _pairs(rows: Sequence[Asked], stock: Stock) -> list[Pair]:
     """Return the labels that are there under an id of another spelling alone."""
-    pairs = _spelled_otherwise(rows, stock)
-    suspects = {pair.label for pair in pairs}
-    if not suspects:
-        return []
-    # an id that was retrieved as it is written is no other spelling of a passage
-    retrieved = {item for question in rows for item in suspects.intersection(question.ids)}
-    return [pair for pair in pairs if pair.label not in retrieved]
-
-
-def _spelled_otherwise(rows: Iterable[Asked], stock: Stock) -> list[Pair]:
     pairs: list[Pair] = []
     affix_pairs: list[Pair] = []
     n_unmatched = 0
-    in_stock: Mapping[str, str] | None = None
+    in_stock: dict[str, str] | None = None
     for question in rows:
-        retrieved = set(question.ids)
-        wanted = [label for label in question.labels if label not in retrieved]
-        wanted = [label for label in wanted if type(label) is str and label not in stock.ids]
-        if not wanted:
+        wanted = set(question.labels).difference(question.ids, stock.ids)
+        labels = [label for label in question.labels if label in wanted and type(label) is str]
+        if not labels:
             continue
-        n_unmatched += len(wanted)
-        if stock.ids and in_stock is None:
+        n_unmatched += len(labels)
+        if in_stock is None:
             in_stock = {spelling_key(item): item for item in stock.ids}
-        listed = "\n".join(map(str, question.ids))
-        by_key = {item: item for item in retrieved}
-        if not _is_plain(listed):
-            by_key = {spelling_key(item): item for item in map(str, question.ids)}
-        for label in wanted:
+        ids = [str(item) for item in question.ids]
+        retrieved = {spelling_key(item): item for item in ids}
+        for label in labels:
             key = spelling_key(label)
-            other = by_key.get(key) or (in_stock or {}).get(key)
+            other = retrieved.get(key) or in_stock.get(key)
             if other is not None:
                 pairs.append(Pair(label, other, differing_in(label, other)))
             else:
-                affix_pairs += _shortened(label, retrieved)
-                if label in listed:
-                    affix_pairs += _lengthened(label, question.ids)
-    affixes = Counter(pair.but_for for pair in affix_pairs)
-    if affixes:
-        affix, n_alike = affixes.most_common(1)[0]
+                affix_pairs += [*_shortened(label, set(ids)), *_lengthened(label, ids)]
+    affixes = Counter(pair.but_for for pair in affix_pairs).most_common(1)
+    for affix, n_alike in affixes:
         if n_alike >= 2 and 2 * n_alike >= n_unmatched - len(pairs):
             pairs += [pair for pair in affix_pairs if pair.but_for == affix]
-    return pairs
+    # an id that was retrieved as it is written is no other spelling of a passage
+    suspects = {pair.label for pair in pairs}
+    as_written = {item for question in rows for item in suspects.intersection(question.ids)}
+    return [pair for pair in pairs if pair.label not in as_written]
 
 
 def _shortened(label: str, retrieved: Collection[str]) -> Iterator[Pair]:
@@ -437,7 +394,7 @@ def _shortened(label: str, retrieved: Collection[str]) -> Iterator[Pair]:
 def _lengthened(label: str, ids: Iterable[str]) -> Iterator[Pair]:
     """Pairs of a label and a retrieved id that is the label with a prefix or a suffix."""
     for item in ids if label else ():
-        prefix, middle, suffix = str(item).partition(label)
+        prefix, middle, suffix = item.partition(label)
         if not middle or bool(prefix) == bool(suffix):
             continue
         if prefix and not _runs_on(prefix[-1], label[0]):

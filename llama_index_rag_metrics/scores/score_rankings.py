@@ -35,7 +35,7 @@ from .batches import (
     ranking_metrics,
     score_batch,
 )
-from .graders import graders_of_labels, with_graders
+from .graders import graders_of_labels
 from .label_fit import NO_STOCK, Asked, Stock, fit_notes
 from .notes import Cut, Presence, label_notes, order_notes, other_notes
 from .retrieval import Retrieval
@@ -215,14 +215,14 @@ def score_with(
         fit = fit_notes(asked_at, len(query_ids), stock, facts.missed) if by_id else []
         of_labels = label_notes(facts, asked_at, fit, by_id=by_id)
         of_order = order_notes(rankings)
+    of_labels = [*graders_of_labels(filter(None, relevance)), *of_labels]
     notes = [*of_labels, *run.notes]
     if not all(scores.n(metric) for metric in scores):
         notes += scores.counts.notes
     notes += of_order
     notes += other_notes(scored.facts, options.selection.of(judged), metrics, deepest)
     notes += [f"{metric} has no value: {error}" for metric, error in scored.errors.items()]
-    graders = graders_of_labels(labels for labels in relevance if labels is not None)
-    return with_graders(scores.replace(notes=notes, label_notes=of_labels), graders)
+    return scores.replace(notes=notes, label_notes=of_labels)
 
 
 def _presence(
