@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
@@ -31,6 +31,7 @@ Results: TypeAlias = "EvaluationResults | Scores"
 Key: TypeAlias = tuple[str, str, str]
 """A system, a metric and the baseline: what a difference is of."""
 
+_LEFT_OUT = "questions that {system} leaves out of its means ({reasons}) aren't compared: {n:,}"
 _TOO_LARGE = 1e100  # its square is infinite
 
 
@@ -129,6 +130,7 @@ def pair(
         notes.append(f"not compared, since not every system has them: {listed}")
     compared = {query_id for scores in systems.values() for query_id in scores.query_ids}
     query_ids = sorted(compared, key=str)
+    notes += _left_out(systems, compared)
     metadata: dict[str, dict[str, Any]] = {}
     for scores in reversed([*systems.values()]):  # where systems differ, the first one counts
         for query_id, row in scores.metadata.items():
@@ -140,6 +142,18 @@ def pair(
         clusters=clusters_of(clusters, query_ids, metadata),
         notes=tuple(notes),
     )
+
+
+def _left_out(systems: Mapping[str, Scores], compared: Collection[str]) -> list[str]:
+    """Return a note for each system that has no score for a question of another one."""
+    notes = []
+    for name, scores in systems.items():
+        reasons = [reason for query_id, reason in scores.excluded.items() if query_id in compared]
+        if reasons:
+            listed = ", ".join(sorted(set(reasons))).replace("_", " ")
+            fields = {"system": name, "reasons": listed, "n": len(reasons)}
+            notes.append(_LEFT_OUT.format(**fields))
+    return notes
 
 
 def scored_otherwise(systems: Mapping[str, Scores]) -> list[str]:
