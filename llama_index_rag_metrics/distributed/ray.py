@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from llama_index.core.indices.base import BaseIndex
@@ -27,6 +28,8 @@ from llama_index_rag_metrics.scores.batches import Metrics
 __all__ = ["aevaluate", "evaluate"]
 
 _ATTEMPTS = 3  # of a question whose worker is lost each time
+_LOST = "the worker was lost each of {n} times: {reason}"
+_NOBODY = "none of {n} workers is left that could build the retriever: {failure}"
 
 
 async def aevaluate(
@@ -47,17 +50,13 @@ async def aevaluate(
     worker three times has failed, and no other with it.
 
     Args:
-        build: builds a retriever, an index, a query engine that retrieves, or a function; called
-            once on every worker. It must be picklable: models are loaded, and connections opened,
-            in it.
-        dataset: as of the package's own `evaluate`.
-        metrics: names or metrics; those of texts are computed here.
+        build: builds, on every worker, a retriever, an index, a query engine that retrieves, or a
+            function. It must be picklable: models are loaded, and connections opened, in it.
+        dataset, metrics, options: as of `evaluate`; metrics of texts are computed here.
         workers: how many actors retrieve.
         concurrency: how many questions each of them is asked at once.
         num_cpus: CPUs of a worker.
-        actor_options: further options of Ray's for the workers, such as `{"num_gpus": 1}` or a
-            `runtime_env`.
-        options: those of the package's own `evaluate`, such as `journal`, `cache`, `name`.
+        actor_options: further options of Ray's for the workers, such as `{"num_gpus": 1}`.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -137,6 +136,10 @@ class _Worker:
         return run_sync(retrieved) if inspect.iscoroutine(retrieved) else retrieved
 
 
+class _Lost(Exception):
+    """A worker was lost with its question."""
+
+
 class _Pool:
     """Asks questions on workers; a lost one is replaced, and its questions are asked again."""
 
@@ -149,14 +152,6 @@ class _Pool:
         self._changed = asyncio.Condition()
         self._alone = asyncio.Lock()
         self._failure = ""
-        errors = ray.exceptions
-        self._losses = (
-            errors.RayActorError,
-            errors.ObjectLostError,
-            errors.OutOfMemoryError,
-            errors.NodeDiedError,
-            errors.WorkerCrashedError,
-        )
 
     async def start(self) -> _Built:
         """Start the workers; what the first one that is ready has built."""
@@ -169,18 +164,16 @@ class _Pool:
         raise self._nobody()
 
     async def ask(self, query: str, **beside: Any) -> Any:
-        try:
+        with suppress(_Lost):
             return await self._ask(query, beside, alone=False)
-        except self._losses as error:
-            loss: Exception = error
         async with self._alone:
-            for _ in range(_ATTEMPTS - 1):
-                try:
+            for _ in range(_ATTEMPTS - 2):
+                with suppress(_Lost):
                     return await self._ask(query, beside, alone=True)
-                except self._losses as error:
-                    loss = error
-        reason = describe_error(loss).partition("\n")[0]
-        raise RagMetricsError(f"the worker was lost each of {_ATTEMPTS} times: {reason}")
+            try:
+                return await self._ask(query, beside, alone=True)
+            except _Lost as loss:
+                raise RagMetricsError(_LOST.format(n=_ATTEMPTS, reason=loss)) from loss
 
     def close(self) -> None:
         for task in self._starting:
@@ -192,13 +185,13 @@ class _Pool:
         actor = await self._take(alone)
         try:
             return await actor.retrieve.remote(query, **beside)
-        except self._losses:
+        except self._ray.exceptions.RayTaskError as error:
+            raise (error.cause or error) from None
+        except self._ray.exceptions.RayError as error:
             if self._free.pop(actor, None) is not None:
                 self._ray.kill(actor)
                 self._start_one()
-            raise
-        except self._ray.exceptions.RayTaskError as error:
-            raise (error.cause or error) from None
+            raise _Lost(describe_error(error).partition("\n")[0]) from error
         finally:
             async with self._changed:
                 if actor in self._free:
@@ -245,7 +238,4 @@ class _Pool:
                 self._changed.notify_all()
 
     def _nobody(self) -> RagMetricsError:
-        return RagMetricsError(
-            f"none of {self._workers} workers is left that could build the retriever: "
-            f"{self._failure}"
-        )
+        return RagMetricsError(_NOBODY.format(n=self._workers, failure=self._failure))

@@ -336,7 +336,6 @@ def _arguments(workflow: Workflow) -> tuple[Sequence[str], Sequence[str]]:
 
 def _callable(function: Callable[..., Any]) -> Source:
     takes_metadata = _takes_metadata(function)
-    _check_signature(function, takes_metadata)
     is_async = inspect.iscoroutinefunction(_code_of(function))
 
     async def ask(question: Question) -> Answer:
@@ -449,40 +448,19 @@ def _asks_program(source: Any) -> bool:
     return any(isinstance(program, kind) and method in names for kind, names in _METHODS.items())
 
 
-def _check_signature(function: Callable[..., Any], takes_metadata: bool) -> None:
-    if (signature := _signature_of(function)) is None:
-        return
-    metadata: dict[str, Any] = {"metadata": {}} if takes_metadata else {}
-    try:
-        signature.bind("", **metadata)
-    except TypeError:
-        expected = "a function that can be called with the question alone"
-        remedy = (
-            "Bind its other arguments: lambda question: search(question, k). One called metadata "
-            "gets the question's."
-        )
-        kind = f"a function of {', '.join(signature.parameters)}"  # a default might be a key
-        raise InvalidInput("retriever", kind, expected, remedy) from None
-
-
 def _takes_metadata(function: Callable[..., Any]) -> bool:
     """Whether it has a parameter `metadata` that isn't bound, maybe behind a decorator's `**`."""
-    if (signature := _signature_of(function)) is None:
+    try:  # of the function itself: a decorator may supply what the one that it wraps needs
+        parameters = inspect.signature(function, follow_wrapped=False).parameters
+    except Exception:  # noqa: BLE001 - some functions have none, and others compute theirs
         return False
     if isinstance(function, partial) and "metadata" in function.keywords:
         return False
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    kinds = {parameter.kind for parameter in parameters.values()}
     inner = _unbound(function)
     if inspect.Parameter.VAR_KEYWORD in kinds and hasattr(inner, "__wrapped__"):
         return _takes_metadata(inner.__wrapped__)
-    return "metadata" in signature.parameters
-
-
-def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:  # of the function itself: a decorator may supply what the one that it wraps needs
-        return inspect.signature(function, follow_wrapped=False)
-    except Exception:  # noqa: BLE001 - some functions have none, and others compute theirs
-        return None
+    return "metadata" in parameters
 
 
 def _unbound(function: Any) -> Any:

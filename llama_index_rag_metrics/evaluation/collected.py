@@ -35,6 +35,8 @@ from llama_index_rag_metrics.scores.score_rankings import score_with
 from .ask_all import NOT_ASKED, Refusals
 from .plan import Plan
 
+_CORE = "llama_index.core.evaluation.retrieval.metrics"
+_MIXED = "{names}: by LlamaIndex's definition; the others by this package's"
 _UNPLACED = (
     "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
     "them out"
@@ -210,6 +212,9 @@ def every_query_failed(run: Run) -> EveryQueryFailed | None:
 
 def _notes(plan: Plan, collected: Collected) -> Iterator[str]:
     dataset, metrics = plan.dataset, plan.metrics
+    cores = [metric.metric_name for metric in metrics if type(metric).__module__ == _CORE]
+    if cores and len(cores) < len(metrics):
+        yield _MIXED.format(names=", ".join(cores))
     if any(isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics):
         yield from unread_labels(dataset)
     by_question = ", ".join(_names_by_question(metrics))

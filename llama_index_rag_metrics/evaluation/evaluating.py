@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
-from itertools import chain
 from typing import Any
 
 from llama_index.core import Settings
@@ -29,7 +28,6 @@ from llama_index_rag_metrics.rankings.matching.matched import (
     match_run,
 )
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
@@ -320,7 +318,7 @@ def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict
     if plan.min_score is not None:
         about["retrieved"] += f", of a score from {plan.min_score:g} on"
     about["metrics"] = ", ".join(metric.metric_name for metric in plan.metrics)
-    about["matched by"] = BY_ID if matched is None else _recognised(matched)
+    about["matched by"] = BY_ID if matched is None else matched.matcher
     if counter is not None:
         about["tokens by"] = counter.name
     if run.repeats:
@@ -329,16 +327,3 @@ def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict
     core = version("llama-index-core")
     about["versions"] = f"llama-index-rag-metrics {__version__}, llama-index-core {core}"
     return about
-
-
-def _recognised(matched: Matched) -> str:
-    """The matcher, and how many of the distinct texts or places it recognised anywhere."""
-    labelled, recognised = set[str | Span](), set[str | Span]()
-    for query_id, passages in matched.passages.items():
-        stands_for = set(chain.from_iterable(matched.stands_for.get(query_id, ())))
-        labelled.update(passages.values())
-        recognised.update(passages[item] for item in passages.keys() & stands_for)
-    if not labelled:
-        return matched.matcher
-    n = counted(len(labelled), "labelled passage", "labelled passages")
-    return f"{matched.matcher}: {len(recognised):,} of {n} came"

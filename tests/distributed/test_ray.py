@@ -186,24 +186,6 @@ def test_the_same_as_in_one_process(
     assert ours.scores.usage[fresh].fresh == theirs.scores.usage[fresh].fresh
 
 
-def test_items_matched_by_text_and_failures_left_out(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path
-) -> None:
-    factory = Factory(log, fails=frozenset({4}))
-    options: Any = {"matcher": "text", "failed": "exclude"}
-    ours = distributed.evaluate(factory, dataset, NAMES, **options)
-    assert same(ours, evaluate(factory(), dataset, NAMES, **options))
-
-
-def test_a_threshold_on_what_workers_retrieved(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path
-) -> None:
-    ours = evaluate_there(Factory(log), dataset, ["recall@5"], min_score=0.3)
-    theirs = evaluate(Factory(log)(), dataset, ["recall@5"], min_score=0.3)
-    assert same(ours, theirs)
-    assert any(len(ranking.ids) < 5 for ranking in ours.run.values())
-
-
 @pytest.mark.parametrize(("factory", "options"), [(told, {})])
 def test_two_askers_of_one_question(
     cluster: Cluster, tmp_path: Path, factory: Any, options: Any
@@ -224,14 +206,6 @@ def test_two_askers_of_one_question(
     if not options:  # what a question is told is part of it
         again = evaluate_there(factory, asked_by("acme", "acme"), NAMES, **journal)
         assert [again.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "acme 0"]
-
-
-def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: Path) -> None:
-    dataset = RetrievalDataset({"q": "what is 2"}, {"q": ["6", "3"]})
-    with pytest.warns(UserWarning, match="use match_on='doc'"):
-        evaluate_there(Factory(log), dataset, "mrr")
-    ours = evaluate_there(Factory(log), dataset, "mrr", match_on="doc")
-    assert ours.scores.means["mrr"] == 1.0
 
 
 def test_a_node_that_is_lost_at_work(
@@ -354,22 +328,6 @@ def test_a_journal_goes_on_here_and_there(
     theirs = evaluate(good(), dataset, NAMES, journal=second)
     assert sorted(good.asked) == sorted([*range(0, N, 2)] * 2)
     assert same(ours, theirs)
-
-
-def test_every_question_is_asked_several_times(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
-) -> None:
-    factory, names = Factory(log), [*NAMES]
-    options: dict[str, Any] = {"repeats": 3, "journal": tmp_path / "run.jsonl"}
-    ours = distributed.evaluate(factory, dataset, names, workers=2, **options)
-    asked = Counter(int(number) for number, *_ in notes(log))
-    assert asked == dict.fromkeys(range(N), 3)
-    theirs = evaluate(Factory(tmp_path / "here.log")(), dataset, names, repeats=3)
-    assert same(ours, theirs)
-    assert [run.means for run in ours.repeats] == [run.means for run in theirs.repeats]
-    again = evaluate_there(factory, dataset, names, **options)
-    assert len(notes(log)) == 3 * N
-    assert same(again, theirs)
 
 
 def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ from llama_index_rag_metrics import (
     sweep,
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 N, R = 200, 5
 DATASET = RetrievalDataset(
@@ -244,12 +243,6 @@ def test_what_is_wrong_with_some_runs_says_with_which() -> None:
     failed = f"run 2: retrieval failed on every question, {n} times with: ConnectionError: refused"
     assert failed in results.scores.notes
     assert results.scores.means["mrr"] == pytest.approx(2 / 3)
-
-
-@pytest.mark.parametrize("repeats", [0, 1.5, True, "5", None])
-def test_wrong_numbers(repeats: Any) -> None:
-    with pytest.raises(InvalidInput, match="repeats"):
-        evaluate(flaky, FEW, ["mrr"], repeats=repeats)
 
 
 def test_metrics_of_texts_pay_once_for_equal_passages() -> None:

@@ -18,7 +18,6 @@ from llama_index_rag_metrics import RetrievalDataset, evaluate, metric
 from llama_index_rag_metrics.rankings.relevance import Relevance
 
 TEXT = " ".join(f"Sentence number {n} tells of the moon number {n}." for n in range(60))
-WANTED = TEXT[300:420]
 DATASET = RetrievalDataset(
     {"q": "which moon?"}, {"q": Relevance(spans=[("moons", 300, 420)])}, corpus={"moons": TEXT}
 )

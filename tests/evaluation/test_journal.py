@@ -73,15 +73,6 @@ def test_a_torn_last_line_is_mended(dataset: RetrievalDataset, path: Path, cut: 
     assert len([json.loads(line) for line in path.read_text().splitlines()]) == 1 + 3
 
 
-def test_a_torn_header_starts_anew(dataset: RetrievalDataset, path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b'{"format": "llama-in')
-    retriever = Scripted(SCRIPT)
-    evaluate(retriever, dataset, ["mrr"], journal=path)
-    assert len(retriever.asked) == 3
-    assert len(path.read_text().splitlines()) == 4
-
-
 @pytest.mark.parametrize(
     "damage",
     [lambda row: row.replace(b'"retrieved_ids"', b'"retrieved_idz"'), lambda row: b"not json\n"],
@@ -102,50 +93,12 @@ def test_a_damaged_row_is_named(
     assert again.scores.means == whole.scores.means
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"query_id": 1},
-        {"retrieved_ids": "ab"},
-        {"scores": [0.5]},
-        {"retrieved_texts": [None, "b"]},
-        {"retrieved_spans": [{"source": "doc", "start": "0", "end": 3}, None]},
-        {"retrieved_spans": [{"source": "doc", "start": 0}, None]},
-        {"retrieved_spans": 5},
-        {"repeat": 0},
-    ],
-)
-def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
-    row = {
-        **{"query_id": "q", "retrieved_ids": ["a", "b"], "scores": [0.5, 0.1]},
-        **{"retrieved_texts": ["a", "b"], "latency": 0.1, "concurrency": 1, "question": "?"},
-        "retrieved_spans": [{"source": "doc", "start": 0, "end": 3}, None],
-    }
-    with Journal(path, {"a": "b"}) as journal:
-        journal.write(row)
-    with Journal(path, {"a": "b"}) as journal:
-        assert [answer.attempt for answer in journal.rows] == [Attempt("q")]
-        journal.write(row | changed)
-    with pytest.raises(FileFormatError, match="line 3"):
-        Journal(path, {"a": "b"})
-
-
 def test_another_file_is_refused_and_left_alone(dataset: RetrievalDataset, path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"my": "data"}\n')
     with pytest.raises(FileFormatError, match="line 1"):
         evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     assert path.read_text() == '{"my": "data"}\n'
-
-
-def test_a_file_of_one_line_that_is_no_journal_is_left_alone(
-    dataset: RetrievalDataset, path: Path
-) -> None:
-    path.parent.mkdir()
-    path.write_text("my precious notes, no newline")
-    with pytest.raises(FileFormatError, match="line 1"):
-        evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
-    assert path.read_text() == "my precious notes, no newline"
 
 
 def test_a_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Path) -> None:
@@ -263,11 +216,6 @@ def test_any_text_survives(path: Path) -> None:
     questions = RetrievalDataset({asking.query_id: query.query_str})
     with Journal(path, {"a": "b"}) as journal:
         assert answers_to(questions, journal.rows) == {asking: ranking}
-
-
-def test_one_run_at_a_time(path: Path) -> None:
-    with Journal(path, {"a": "b"}), pytest.raises(JournalMismatch, match="by another run"):
-        Journal(path, {"a": "b"})
 
 
 PROGRAM = r"""

@@ -11,7 +11,7 @@ import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore
 from support.retrievers import Asynchronous, Postprocessor, Scripted, node
 
 from llama_index_rag_metrics import (
@@ -29,7 +29,6 @@ from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(13)}
 DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d"] for query_id in QUERIES})
-SECONDS = 0.02
 
 
 class SlowEmbedding(BaseEmbedding):
@@ -46,18 +45,6 @@ class SlowEmbedding(BaseEmbedding):
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return self._get_query_embedding(query)
-
-
-class Blocking(Scripted):
-    """Waits until it may go on; a blocked event loop would let nobody else come."""
-
-    def __init__(self, wait: Callable[[], None]) -> None:
-        super().__init__({query: ["d"] for query in QUERIES.values()})
-        self.wait = wait
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        self.wait()
-        return super()._retrieve(query_bundle)
 
 
 def test_what_is_asynchronous_is_awaited_on_every_query() -> None:

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.report.terminal import print_report
 CALLS = {
     "q1": [
         Call(["a", "x"], query="Saturn", asked_by="search", latency=0.5, tokens=[3, 4]),
-        Call(["x", "a"], query=" saturn", asked_by="search"),
+        Call(["x", "a"], query="saturn", asked_by="search"),
         Call(["b"], query="<b>rings</b>", asked_by="lookup"),
     ],
     "q2": [Call(query="Mars", error="timeout")],

@@ -218,10 +218,6 @@ class Workflowish:
         ({"a": scripted()}, r"Evaluate one at a time; compare\(\) takes the results, by name"),
         ([scripted()], r"Evaluate one at a time; compare\(\)"),
         (DATASET, r"The retriever comes first: evaluate\(retriever, dataset\)"),
-        (
-            lambda query, k: [query] * k,
-            r"called with the question alone, got 'a function of query, k'. Bind its other",
-        ),
         (None, "expected a retriever, an index, a query engine"),
         (SearchOnce(scripted()).run, r"got 'its run method'\. Give the SearchOnce itself\."),
         (engine().query, r"got 'its query method'\. Give the RetrieverQueryEngine itself\."),

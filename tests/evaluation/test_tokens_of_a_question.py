@@ -46,7 +46,3 @@ def test_beside_the_means_and_in_comparisons() -> None:
     assert both.about["tokens by"] == "str.split"
     compared = compare({"both": both, "one": results}, "both").to_markdown()
     assert "tokens a question" in compared
-
-
-def test_nothing_is_counted_unasked() -> None:
-    assert "tokens a question" not in str(evaluate(retrieve, DATASET, ["mrr"]))

@@ -4,23 +4,14 @@ Annotations are types: those of a step that are text are beyond the oldest core.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
-from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.chat_engine.types import ChatMode
-from llama_index.core.llms import MockLLM
-from llama_index.core.objects import ObjectIndex
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from llama_index.core.tools import QueryEngineTool
+from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
-from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
-from llama_index.retrievers.bm25 import BM25Retriever
-from pydantic import BaseModel, Field
 from support.retrievers import Postprocessor
 
 from llama_index_rag_metrics import (
@@ -139,40 +130,6 @@ def test_a_question_without_metadata_has_none() -> None:
     assert seen == [{}]
 
 
-def engine() -> Any:
-    return INDEX.as_query_engine(llm=MockLLM(), similarity_top_k=5)
-
-
-class Start(StartEvent):
-    question: str
-    filters: Any = None
-
-
-def asks() -> Workflow:
-    """Reads the filters of its own start event."""
-    if not hasattr(Workflow, "start_event_class"):
-        pytest.skip("this core has no start events of one's own")
-
-    class Asks(Workflow):
-        @step
-        async def look(self, ev: Start) -> StopEvent:
-            retriever = INDEX.as_retriever(similarity_top_k=5, filters=ev.filters)
-            return StopEvent(result=len(await retriever.aretrieve(ev.question)))
-
-    return Asks()
-
-
-SOURCES: dict[str, Callable[[], Any]] = {
-    "index": lambda: INDEX,
-    "retriever": lambda: INDEX.as_retriever(similarity_top_k=5),
-    "engine": engine,
-    "chat engine": lambda: INDEX.as_chat_engine(
-        ChatMode.CONTEXT, llm=MockLLM(), similarity_top_k=5
-    ),
-    "workflow": asks,
-}
-
-
 def test_stages_of_a_function_keep_askers_apart() -> None:
     stages = evaluate_stages(of_tenant, {"keep": KEEP}, dataset(), ["recall@5"])
     assert [everyones(results) for results in stages.values()] == [OWN, OWN]
@@ -243,57 +200,3 @@ def test_a_sweeps_journal_knows_that_nothing_was_told_yet(tmp_path: Path) -> Non
         assert everyones(first.results) == {"q1": {"nobody"}, "q2": {"nobody"}}
     (second,) = ask(dataset=dataset()).finished
     assert everyones(second.results) == OWN
-
-
-def bm25() -> BM25Retriever:
-    return BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=2)  # type: ignore[arg-type]
-
-
-def agent(*tools: Any) -> Any:
-    agents = pytest.importorskip("llama_index.core.agent.workflow", reason="no such agents")
-    return agents.FunctionAgent(tools=list(tools), llm=MockLLM())
-
-
-def look_up(text: str) -> str:
-    """Look something up."""
-    return text
-
-
-class Plain(Workflow):
-    @step
-    async def look(self, ev: StartEvent) -> StopEvent:
-        return StopEvent(result=str(ev.query))
-
-
-def found_tools() -> Any:
-    tool = QueryEngineTool.from_defaults(engine(), name="docs", description="docs")
-    index = ObjectIndex.from_objects(
-        [tool], index_cls=VectorStoreIndex, embed_model=MockEmbedding(embed_dim=3)
-    )
-    agents = pytest.importorskip("llama_index.core.agent.workflow", reason="no such agents")
-    return agents.FunctionAgent(tool_retriever=index.as_retriever(), llm=MockLLM())
-
-
-class Nested(BaseRetriever):
-    """Holds its retrievers deeper than in a list."""
-
-    def __init__(self, *further: BaseRetriever) -> None:
-        super().__init__()
-        self.by_kind = {"all": [(INDEX.as_retriever(similarity_top_k=5), *further)]}
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        retrievers = self.by_kind["all"][0]
-        return [node for each in retrievers for node in each.retrieve(query_bundle)]
-
-
-def nested() -> Nested:
-    return Nested(bm25())
-
-
-@dataclass
-class User:
-    key: str = field(repr=False)
-
-
-class Account(BaseModel):
-    key: str = Field(exclude=True, repr=False)
