@@ -300,7 +300,7 @@ def _report(comparison: Comparison) -> m.Report:
     method = _METHODS[len(systems) > 2].format(
         confidence=percent(comparison.confidence), metric=primary, systems=f"{len(systems):,}"
     )
-    tables = [_table(comparison, metric) for metric in metrics]
+    tables = [_table(comparison, primary), *_other_means(comparison)]
     short = short_names(comparison.names)
     others = results_report.listed([short[name] for name in comparison.others])
     baseline = results_report.listed([short[comparison.baseline]])
@@ -340,12 +340,38 @@ def _best_first(comparison: Comparison) -> list[str]:
     return sorted(means, key=lambda name: (math.isnan(means[name]), means[name]))
 
 
+def _other_means(comparison: Comparison) -> list[m.Table]:
+    """Return one table of the metrics that don't decide: of each the mean and the difference."""
+    metrics = comparison.metric_names[1:]
+    head = [name for metric in metrics for name in (metric, "difference")]
+    prefix, labels = without_prefix(comparison.names)
+    rows = []
+    for name, label in zip(comparison.names, labels, strict=True):
+        cells = []
+        for metric in metrics:
+            mean, digits = comparison.means[name, metric], _digits(comparison, metric)
+            value = None if math.isnan(mean.mean) else mean.mean
+            cell = m.Cell.of(value, "score")
+            cells.append(cell._replace(low=mean.low, high=mean.high, digits=digits))
+            difference = m.Cell(None, tone="quiet")
+            if name != comparison.baseline and comparison[name, metric].n:
+                difference, *_ = _difference_cells(comparison[name, metric], digits)
+            cells.append(difference)
+        rows.append(m.Row(label, cells))
+    first = f"{prefix}…" if prefix else "system"
+    return [m.Table("On other metrics", head, [rows], first, "detail")] if metrics else []
+
+
+def _digits(comparison: Comparison, metric: str) -> int:
+    return max(digits_for(row.n, row) for row in comparison if row.metric == metric)
+
+
 def _table(comparison: Comparison, metric: str) -> m.Table:
     prefix, short = without_prefix(comparison.names)
     labels = dict(zip(comparison.names, short, strict=True))
     if comparison.baseline != "baseline":
         labels[comparison.baseline] += " (baseline)"
-    digits = max(digits_for(row.n, row) for row in comparison if row.metric == metric)
+    digits = _digits(comparison, metric)
     lines = []
     for name in _best_first(comparison):
         mean = comparison.means[name, metric]
@@ -365,7 +391,6 @@ def _table(comparison: Comparison, metric: str) -> m.Table:
         ["mean", ends, "difference", ends, "better / same / worse"],
         [lines],
         first=f"{prefix}…" if prefix else "system",
-        place="summary" if metric == comparison.primary else "detail",
     )
 
 
