@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls, item_columns
@@ -31,7 +31,6 @@ _REMARKS = {
     "question of their trace they are for",
     "reranked": "rerankings that failed, hold no documents or aren't of one retrieval, so the "
     "order before them counts",
-    "uncertain": "rerankings that fit several retrievals, of which the last counts as theirs",
     "again": "questions asked several times; the last time counts",
     "nameless": "documents without an id, known by a digest of their text (labels find them by "
     "match_on= and a key of their metadata, or by a matcher)",
@@ -45,19 +44,11 @@ _NO_SOURCE = (
 )
 
 
-class HasQueries(Protocol):
-    @property
-    def queries(self) -> Mapping[str, str]: ...
-
-
-Questions: TypeAlias = "Mapping[str, str] | HasQueries"
-
-
 def read_traces(
     source: Any,
     *,
     question_id: str | None = None,
-    questions: Questions | None = None,
+    questions: Any = None,
     match_on: str = NODE_ID,
     name: str = "",
 ) -> Run:
@@ -65,9 +56,7 @@ def read_traces(
 
     Every outermost retrieval span is a call; a reranking that follows replaces its documents. The
     calls of a question, in the order in which they began, are its session: `run[query_id].calls`.
-    If every question has one retrieval, in its own words, the rankings are plain ones. Spans are
-    recognised by the attributes of OpenInference, of OpenTelemetry's `gen_ai.retrieval` and of
-    MLflow, and by the events of `llama-index-observability-otel`.
+    If every question has one retrieval, in its own words, the rankings are plain ones.
 
     Args:
         source: a path to OTLP/JSON, to what ConsoleSpanExporter prints, to MLflow's traces as JSON
@@ -89,7 +78,6 @@ def read_traces(
 
     Raises:
         FileFormatError: a line or a span can't be read, or the source holds no traces.
-        FileNotFoundError: there is no such file.
         InvalidInput: an argument can't be used, or no retrieval is of a known question.
 
     Examples:
@@ -111,21 +99,20 @@ def read_traces(
     texts: Any = {} if questions is None else getattr(questions, "queries", questions)
     if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
         raise InvalidInput("questions", questions, "a dataset, or a mapping of query id to text")
-    sessions = Sessions(match_on, question_id, texts)
+    reader = _Reader(match_on, question_id, texts)
     with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
         for span in spans_in(source):
-            sessions.add(span)
-        by_query = sessions.finish()
-    queries = {key: texts.get(key) or session.text for key, session in by_query.items()}
+            reader.add(span)
+        sessions = reader.finish()
+    queries = {}
+    for query_id, session in sessions.items():
+        if text := texts.get(query_id) or session.text:
+            queries[query_id] = text
     if isinstance(source, (str, os.PathLike)):
         name = name or name_of(Path(source))
-    run = Run(
-        _rankings(by_query),
-        name=name,
-        queries={query_id: text for query_id, text in queries.items() if text},
-        metadata=_metadata(getattr(questions, "metadata", {}), by_query),
-        notes=sessions.notes(),
-    )
+    metadata = _metadata(getattr(questions, "metadata", {}), sessions)
+    notes = reader.notes()
+    run = Run(_rankings(sessions), name=name, queries=queries, metadata=metadata, notes=notes)
     run.is_log = True
     return run
 
@@ -154,10 +141,10 @@ class _Session:
 
 def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
     """Rankings by query id; without calls if every question has exactly one retrieval."""
-    is_plain = all(
-        len(session.calls) == 1 and session.calls[0].query in ("", session.text or "")
-        for session in sessions.values()
-    )
+    is_plain = True
+    for session in sessions.values():
+        asked = [call.query for call in session.calls]
+        is_plain &= asked in ([""], [session.text or ""])
     rankings = {}
     for query_id, session in sessions.items():
         calls = session.calls
@@ -182,6 +169,15 @@ def _metadata(
     return rows
 
 
+class _Owner(NamedTuple):
+    """A question that a span is for, and the time of asking that it belongs to."""
+
+    query_id: str
+    key: tuple[str, str]
+    question: str | None
+    asked_at: float
+
+
 class _Trace:
     """The spans of a trace by id, and the conversation that it names."""
 
@@ -193,39 +189,37 @@ class _Trace:
     def of_kind(self, *kinds: str) -> list[TraceSpan]:
         return [span for span in self.spans.values() if span.kind in kinds]
 
-    def around(self, span: TraceSpan) -> dict[str, TraceSpan | None]:
-        """All that a span is part of, up to the root; a circle ends it."""
-        outer: dict[str, TraceSpan | None] = {}
-        parent_id = span.parent_id
-        while parent_id is not None and parent_id not in (*outer, span.span_id):
-            parent = outer[parent_id] = self.spans.get(parent_id)
-            parent_id = None if parent is None else parent.parent_id
-        return outer
-
-    def above(self, span: TraceSpan) -> list[TraceSpan]:
-        """The span and those that it is part of."""
-        return [span, *(outer for outer in self.around(span).values() if outer is not None)]
-
-    def is_inside(self, span: TraceSpan, outer_ids: Container[str]) -> bool:
-        return any(outer_id in outer_ids for outer_id in self.around(span))
-
     @property
     def question(self) -> str | None:
         """The question of the outermost span."""
         roots = [span.question for span in self.spans.values() if not span.parent_id]
         return next((question for question in roots if question is not None), None)
 
+    def link(self) -> None:
+        """Tell every span what it is part of, from the inside out; a circle ends it."""
+        for span in self.spans.values():
+            outer = self.spans.get(span.parent_id or "")
+            while outer is not None and outer is not span and outer not in span.outer:
+                span.outer.append(outer)
+                outer = self.spans.get(outer.parent_id or "")
 
-class _Owner(NamedTuple):
-    """A question that a span is for, and the time of asking that it belongs to."""
+    def ask_agents(self) -> None:
+        """Give an agent without a question the only known one inside it."""
+        agents = set(self.of_kind("agent"))
+        for span in self.spans.values():
+            if span.name.endswith(".setup_agent"):
+                agents.update(span.outer[:1])
+        questions: dict[TraceSpan, set[str]] = {}
+        for span in self.spans.values():
+            for agent in agents.intersection([span, *span.outer]):
+                if span.asked is not None:
+                    questions.setdefault(agent, set()).add(span.asked)
+        for agent, texts in questions.items():
+            if len(texts) == 1 and not agent.question:
+                agent.asked = texts.pop()
 
-    query_id: str
-    key: tuple[str, str]
-    question: str | None
-    asked_at: float
 
-
-class Sessions:
+class _Reader:
     """Collects spans into traces, and traces into the sessions of questions.
 
     Args:
@@ -257,9 +251,9 @@ class Sessions:
         self._n_retrievals += span.kind == "retrieval"
         if self._question_id is not None:
             span.question_id = self._named(span, self._question_id)
-        if trace.conversation is None and self._question_id not in _CONVERSATIONS:
-            names = filter(None, (_tag(span, name) for name in _CONVERSATIONS))
-            trace.conversation = next(map(str, names), None)
+        for name in _CONVERSATIONS:
+            if trace.conversation is None and self._question_id not in _CONVERSATIONS:
+                trace.conversation = str(_tag(span, name) or "") or None
         if span.question is not None and comparable(span.question) in self._by_text:
             span.asked = comparable(span.question)
         self._example = self._example or span.question or ""
@@ -314,7 +308,8 @@ class Sessions:
     def finish(self) -> dict[str, _Session]:
         """Query id to the last session of each question whose retrievals are all known."""
         for trace in self._traces.values():
-            _ask_agents(trace)
+            trace.link()
+            trace.ask_agents()
             self._add_trace(trace)
         sessions = {}
         for query_id, times in self._times.items():
@@ -366,14 +361,11 @@ class Sessions:
 
     def _silent(self, trace: _Trace) -> Iterator[TraceSpan]:
         """The spans of questions that were asked, for which perhaps nothing was retrieved."""
-        if self._question_id is not None:
-            yield from (span for span in trace.spans.values() if span.question_id is not None)
-            return
-        asked_ids = {span.span_id for span in trace.spans.values() if span.asked is not None}
-        for span in trace.of_kind("answer", "agent"):
+        for span in trace.spans.values():
             # a step alone, such as a synthesizer's, is no time of asking the question
-            is_program = span.asked is not None and not span.name.endswith("synthesize")
-            if is_program and not trace.is_inside(span, asked_ids):
+            is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
+            is_outermost = span.asked and not any(outer.asked for outer in span.outer)
+            if span.question_id or (not self._question_id and is_program and is_outermost):
                 yield span
 
     def _session(self, owner: _Owner, trace: _Trace) -> _Session:
@@ -385,20 +377,22 @@ class Sessions:
 
     def _owners(self, trace: _Trace, span: TraceSpan) -> list[_Owner]:
         """The questions that a span is for: by an attribute, by their text, or by the trace."""
-        spans = trace.above(span)
+        spans = [span, *span.outer]
         if self._question_id is not None:
-            named = [(str(outer.question_id), outer) for outer in spans if outer.question_id]
-            # all that has the attribute is of one session, in however many traces
-            return [
-                _Owner(key, ("", ""), trace.question, outer.started) for key, outer in named[:1]
-            ]
-        if self._texts:
-            tops = [(outer.asked, outer) for outer in spans if outer.asked is not None]
-            text, top = tops[-1] if tops else ("", span)
-            key = trace.trace_id, top.span_id
-            query_ids = self._by_text.get(text, [])
-            return [_Owner(query_id, key, text, top.started) for query_id in query_ids]
-        return [_Owner(trace.trace_id, (trace.trace_id, ""), trace.question, 0.0)]
+            for outer in spans:
+                if outer.question_id:
+                    # all that has the attribute is of one session, in however many traces
+                    key, started = outer.question_id, outer.started
+                    return [_Owner(key, ("", ""), trace.question, started)]
+            return []
+        if not self._texts:
+            return [_Owner(trace.trace_id, (trace.trace_id, ""), trace.question, 0.0)]
+        for outer in reversed(spans):
+            if outer.asked is not None:
+                time, asked_at = (trace.trace_id, outer.span_id), outer.started
+                query_ids = self._by_text[outer.asked]
+                return [_Owner(query_id, time, outer.asked, asked_at) for query_id in query_ids]
+        return []
 
 
 def _tag(span: TraceSpan, name: str) -> Any:
@@ -407,83 +401,64 @@ def _tag(span: TraceSpan, name: str) -> Any:
     return span.attributes.get(f"llamaindex.{name}") if value is None else value
 
 
-def _ask_agents(trace: _Trace) -> None:
-    """Give an agent without a question the only known one inside it."""
-    agents = {span.span_id for span in trace.of_kind("agent")}
-    setups = [span for span in trace.spans.values() if span.name.endswith(".setup_agent")]
-    agents |= {span.parent_id for span in setups if span.parent_id in trace.spans}
-    questions: dict[str, set[str]] = {}
-    for span in trace.spans.values():
-        for outer in trace.above(span):
-            if span.asked is not None and outer.span_id in agents:
-                questions.setdefault(outer.span_id, set()).add(span.asked)
-    for agent, texts in questions.items():
-        if len(texts) == 1 and not trace.spans[agent].question:
-            trace.spans[agent].asked = texts.pop()
-
-
 def _calls(trace: _Trace, remarks: Counter[str]) -> Iterator[tuple[TraceSpan, Call | None]]:
     """The outermost retrievals and their calls, None where what they returned isn't known."""
     retrievals = trace.of_kind("retrieval")
-    answered_ids = {span.span_id for span in retrievals if span.is_answered}
-    outermost = [span for span in retrievals if not trace.is_inside(span, answered_ids)]
-    answered = [span for span in outermost if span.is_answered]
-    covering = {outer for span in answered for outer in trace.around(span)}
-    reranked = _reranked(trace, answered, answered_ids, remarks)
+    answered = {span for span in retrievals if span.is_answered}
+    outermost = [span for span in retrievals if answered.isdisjoint(span.outer)]
+    covering = {outer for span in answered for outer in span.outer}
+    rerankings = [span for span in trace.of_kind("reranking") if answered.isdisjoint(span.outer)]
+    known = [span for span in outermost if span.is_answered]
+    reranked = _reranked(rerankings, known, remarks)
     for span in outermost:
         if span.is_answered:
-            yield span, _call(trace, span, reranked.get(span.span_id, []))
-        elif span.span_id not in covering:
+            yield span, _call(span, reranked.get(span, []))
+        elif span not in covering:
             remarks["hidden"] += 1
             yield span, None
 
 
 def _reranked(
-    trace: _Trace, answered: Sequence[TraceSpan], retrieval_ids: set[str], remarks: Counter[str]
-) -> dict[str, list[TraceSpan]]:
-    """Retrieval to its rerankings: subsets of its documents, after it, in the nearest span."""
-    reranked: dict[str, list[TraceSpan]] = {}
-    steps = [
-        span for span in trace.of_kind("reranking") if not trace.is_inside(span, retrieval_ids)
-    ]
-    step_ids = {span.span_id for span in steps}
-    with_documents = {span.span_id for span in steps if span.retrieved is not None}
-    around_them = {outer for span in steps if span.retrieved for outer in trace.around(span)}
-    for span in sorted(steps, key=lambda step: step.started):
-        around = trace.around(span).keys()
+    rerankings: Collection[TraceSpan], retrievals: Sequence[TraceSpan], remarks: Counter[str]
+) -> dict[TraceSpan, list[TraceSpan]]:
+    """The rerankings of each retrieval, in the order in which they began."""
+    reranked: dict[TraceSpan, list[TraceSpan]] = {}
+    with_documents = {span for span in rerankings if span.retrieved is not None}
+    around_them = {outer for span in with_documents for outer in span.outer}
+    for span in sorted(rerankings, key=lambda step: step.started):
+        retrieval = _retrieval_of(span, retrievals)
         if span.retrieved is None:
             # a postprocessor calls others: of these, one with documents is enough
-            remarks["reranked"] += span.span_id not in around_them and around.isdisjoint(step_ids)
-        elif around.isdisjoint(with_documents):  # else the caller got what the outer one made of it
-            fitting = _fitting(span, span.retrieved, answered)
-            common = [len(trace.around(other).keys() & around) for other in fitting]
-            pairs = zip(fitting, common, strict=True)
-            nearest = [other for other, n_common in pairs if n_common == max(common)]
-            if not nearest:
-                remarks["reranked"] += 1
-                continue
-            last = max(nearest, key=lambda other: other.started)
-            rivals = [other for other in nearest if other is not last]
-            remarks["uncertain"] += any(rival.span_id not in reranked for rival in rivals)
-            reranked.setdefault(last.span_id, []).append(span)
+            is_alone = span not in around_them and set(rerankings).isdisjoint(span.outer)
+            remarks["reranked"] += is_alone
+        elif not with_documents.isdisjoint(span.outer):
+            continue  # the caller got what the outer one made of it
+        elif retrieval is None:
+            remarks["reranked"] += 1
+        else:
+            reranked.setdefault(retrieval, []).append(span)
     return reranked
 
 
-def _fitting(
-    reranking: TraceSpan, order: Ranking, answered: Sequence[TraceSpan]
-) -> list[TraceSpan]:
-    before = [span for span in answered if span.retrieved and span.started <= reranking.started]
-    return [span for span in before if span.retrieved and set(order.ids) <= {*span.retrieved.ids}]
+def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> TraceSpan | None:
+    """The last retrieval before a reranking that holds its documents, in the nearest span."""
+    ids = set(reranking.retrieved.ids) if reranking.retrieved else set()
+    fitting = []
+    for span in retrievals:
+        is_before = span.started <= reranking.started
+        if is_before and span.retrieved and ids.issubset(span.retrieved.ids):
+            fitting.append((len({*span.outer} & {*reranking.outer}), span.started, span))
+    return max(fitting, key=lambda fit: fit[:2])[2] if fitting else None
 
 
-def _call(trace: _Trace, span: TraceSpan, rerankings: Sequence[TraceSpan]) -> Call:
+def _call(span: TraceSpan, rerankings: Sequence[TraceSpan]) -> Call:
     steps = [span, *rerankings]
     retrieved = steps[-1].retrieved or Ranking()
     if span.retrieved and span.retrieved.texts and retrieved.texts is None:
         texts = dict(zip(span.retrieved.ids, span.retrieved.texts, strict=True))
         retrieved = replace(retrieved, texts=[texts.get(item, "") for item in retrieved.ids])
     seconds = [step.seconds for step in steps if step.seconds is not None]
-    tools = [outer.tool for outer in trace.above(span)[1:] if outer.kind == "tool"]
+    tools = [outer.tool for outer in span.outer if outer.kind == "tool"]
     return Call(
         **item_columns(Ranking() if span.error is not None else retrieved),
         latency=sum(seconds) if len(seconds) == len(steps) else None,

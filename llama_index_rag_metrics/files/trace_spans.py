@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -72,6 +72,7 @@ class TraceSpan:
         question_id: the question that an attribute names.
         asked: the known question that the span has, as `comparable` makes it.
         retrieved: the documents by the ids that count.
+        outer: the spans that it is part of, from the inside out.
     """
 
     trace_id: str
@@ -92,6 +93,7 @@ class TraceSpan:
     question_id: str | None = None
     asked: str | None = None
     retrieved: Ranking | None = None
+    outer: list[TraceSpan] = field(default_factory=list)
 
     @property
     def started(self) -> float:

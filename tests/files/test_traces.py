@@ -178,25 +178,16 @@ class TestRerankings:
             "before them counts: 1",
         )
 
-    @pytest.mark.parametrize("is_told", [False, True])
-    def test_one_that_fits_two_retrievals_is_of_the_last_and_noted(
-        self, path: Path, is_told: bool
-    ) -> None:
-        """It is told where the first retrieval has a reranking of its own, before the second."""
-        order = {"kind": "RERANKER"}
-        own = [retrieval("k1", "x", ["b", "a"], "root", begin=1, **order)] * is_told
+    def test_one_that_fits_two_retrievals_is_of_the_last(self, path: Path) -> None:
         write_lines(
             path,
-            request(retrieval("r1", "x", ["a", "b"], "root", begin=0), *own),
+            request(retrieval("r1", "x", ["a", "b"], "root", begin=0)),
             request(retrieval("r2", "y", ["a", "b", "c"], "root", begin=2)),
-            request(retrieval("k2", "y", ["b"], "root", begin=3, **order)),
+            request(retrieval("k2", "y", ["b"], "root", begin=3, kind="RERANKER")),
             request(span("root", **AGENT)),
         )
-        run = read_traces(path)
-        first = ["b", "a"] if is_told else ["a", "b"]
-        assert [list(call.ids) for call in calls_of(run["t1"])] == [first, ["b"]]
-        said = "rerankings that fit several retrievals, of which the last counts as theirs: 1"
-        assert run.notes == (() if is_told else (said,))
+        calls = calls_of(read_traces(path)["t1"])
+        assert [list(call.ids) for call in calls] == [["a", "b"], ["b"]]
 
     def test_one_that_failed_or_holds_no_documents_is_counted(self, path: Path) -> None:
         kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
