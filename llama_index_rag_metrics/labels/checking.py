@@ -17,7 +17,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import (
     MatchOn,
     names_of,
 )
-from llama_index_rag_metrics.rankings.matching.normalisation import letters
+from llama_index_rag_metrics.rankings.matching.likeness import letters
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import difference, excerpt
 from llama_index_rag_metrics.report.numbers import counted, questions, whole_percent

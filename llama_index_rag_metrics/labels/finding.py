@@ -16,9 +16,8 @@ from llama_index.core.schema import BaseNode
 
 from llama_index_rag_metrics.evaluation.passages import Passages
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.rankings.matching.containment import gram_hashes
+from llama_index_rag_metrics.rankings.matching.likeness import compatible, gram_hashes, letters
 from llama_index_rag_metrics.rankings.matching.matched import Expected
-from llama_index_rag_metrics.rankings.matching.normalisation import compatible, letters
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import NodePlaces, Span
 from llama_index_rag_metrics.report.numbers import whole_percent

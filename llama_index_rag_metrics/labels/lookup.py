@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.rankings.matching.containment import gram_hashes
-from llama_index_rag_metrics.rankings.matching.normalisation import letters
+from llama_index_rag_metrics.rankings.matching.likeness import gram_hashes, letters
 
 GRAM = 8  # letters in a run: long enough that unrelated texts share few, short enough for Chinese
 _WINDOW = 5

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
-from llama_index_rag_metrics.rankings.matching.containment import likeness
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
+from llama_index_rag_metrics.rankings.matching.likeness import letters, likeness
 from llama_index_rag_metrics.rankings.matching.matched import Matched
-from llama_index_rag_metrics.rankings.matching.normalisation import letters
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.span import Span

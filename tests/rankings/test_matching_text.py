@@ -21,9 +21,14 @@ from llama_index_rag_metrics import (
     Run,
     match_run,
 )
-from llama_index_rag_metrics.rankings.matching.containment import CONTAINED, likeness
+from llama_index_rag_metrics.rankings.matching.likeness import (
+    CONTAINED,
+    letters,
+    likeness,
+    remembered,
+    words,
+)
 from llama_index_rag_metrics.rankings.matching.matched import Expected, as_matcher
-from llama_index_rag_metrics.rankings.matching.normalisation import letters, remembered, words
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 

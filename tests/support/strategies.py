@@ -63,7 +63,8 @@ class Chosen:
 
     @property
     def metric(self) -> RankingMetric:
-        built = METRICS[self.name].build(self.parameters)
+        entry = METRICS[self.name]
+        built = entry.metric_class(**{**entry.preset, **self.parameters})
         assert isinstance(built, RankingMetric)
         return built
 

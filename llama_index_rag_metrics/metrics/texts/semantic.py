@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, field_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.matching.normalisation import words
+from llama_index_rag_metrics.rankings.matching.likeness import words
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed

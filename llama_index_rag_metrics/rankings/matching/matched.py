@@ -17,7 +17,7 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
-from .containment import CONTAINED, likeness
+from .likeness import CONTAINED, likeness
 
 MatchFunction: TypeAlias = Callable[[Sequence[str], Sequence[str]], npt.ArrayLike]
 """Of expected and retrieved texts a matrix of truth values: a row for each retrieved text, a column

@@ -21,7 +21,7 @@ from llama_index_rag_metrics import (
     metric,
 )
 from llama_index_rag_metrics.metrics.texts.semantic import _similarity
-from llama_index_rag_metrics.rankings.matching.normalisation import words
+from llama_index_rag_metrics.rankings.matching.likeness import words
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 VECTORS = {

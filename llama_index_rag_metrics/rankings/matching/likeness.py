@@ -1,0 +1,230 @@
+"""Likeness of texts: the share of one that is in the other, whatever its case and spacing."""
+
+from __future__ import annotations
+
+import re
+import string
+import threading
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Callable, Sequence, Sized
+from functools import wraps
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+
+Kept = TypeVar("Kept", bound=Sized)
+Grams: TypeAlias = npt.NDArray[np.uint64]
+
+CONTAINED = 0.8
+"""From this likeness on, a retrieved text is the passage."""
+
+_GRAM = 5
+"""Characters in a gram: enough for chance not to matter, in scripts without spaces too."""
+
+_SHORTEST_PART = 15
+"""Letters that a retrieved text needs to count as a part of a longer passage."""
+
+_LONGEST = 16
+_FACTORS = np.random.default_rng(5).integers(2**63, 2**64, _LONGEST, np.uint64) | np.uint64(1)
+"""A gram's hash is the sum of its characters times these, modulo 2^64: 50,000 different grams hold
+two of the same hash about once in 10^10 times."""
+
+_DROPPED = frozenset(("Cc", "Cf", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp"))
+"""Unicode's categories of control and format characters, punctuation and spaces. Marks (Mn, Mc) are
+no punctuation: they are the vowels and tones of Thai and Hindi."""
+
+_SPACELESS = re.compile(
+    "(["
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u0f00-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"  # Tibetan, Myanmar, Khmer
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"  # Hangul
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af"  # Han
+    "\u3040-\u30ff\u31f0-\u31ff"  # Hiragana, Katakana
+    "]+)"
+)
+
+_RAISED = re.compile("([\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u215f\u2189]+)")
+"""Superscripts, subscripts and fractions, in whose place NFKC puts digits of the line."""
+
+
+def likeness(expected: Sequence[str], retrieved: Sequence[str]) -> FloatArray:
+    """(retrieved, expected) the share of either text that is in the other, the larger one.
+
+    The share of the expected passage's distinct 5-grams of normalised characters that the retrieved
+    text has; or the share of the retrieved text's grams that the passage has. A text of fewer than
+    five letters is looked for as it is, a word as a word.
+
+    >>> passage = "Enceladus has geysers of water."
+    >>> likeness([passage], [f"Saturn has moons. {passage} Io has volcanoes.", "Nothing."])
+    array([[1.],
+           [0.]])
+    """
+    passages, parts = list(map(_grams, expected)), list(map(_grams, retrieved))
+    is_part = np.array([len(letters(text)) >= _SHORTEST_PART for text in retrieved], np.bool_)
+    shared = _count_shared(passages, parts)
+    of_passage = shared / np.maximum(list(map(len, passages)), 1)
+    of_part = shared / np.maximum(list(map(len, parts)), 1)[:, np.newaxis]
+    shares = np.maximum(of_passage, np.where(is_part[:, np.newaxis], of_part, 0))
+    for column, passage in enumerate(expected):
+        if not len(passages[column]):
+            shares[:, column] = [_holds(text, passage) for text in retrieved]
+    return np.asarray(shares, np.float64)
+
+
+def gram_hashes(text: str, length: int) -> Grams:
+    """(grams,) the hash of every run of this many characters, in order; none in a shorter text."""
+    code = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+    n = max(0, len(code) - length + 1)
+    grams: Grams = code[:n] * _FACTORS[0]
+    for place in range(1, length):
+        grams += code[place : place + n] * _FACTORS[place]
+    return grams
+
+
+def remembered(limit: int) -> Callable[[Callable[[str], Kept]], Callable[[str], Kept]]:
+    """Have a function of a text remember its last answers, up to a length; threads may share it."""
+
+    def decorate(function: Callable[[str], Kept]) -> Callable[[str], Kept]:
+        answers: OrderedDict[str, Kept] = OrderedDict()
+        lock = threading.Lock()
+        weight = 0
+
+        @wraps(function)
+        def answer(text: str) -> Kept:
+            nonlocal weight
+            with lock:
+                if text in answers:
+                    answers.move_to_end(text)
+                    return answers[text]
+            value = function(text)
+            size = len(text) + len(value)
+            with lock:
+                if text not in answers and size <= limit:
+                    answers[text] = value
+                    weight += size
+                while weight > limit:
+                    oldest, dropped = answers.popitem(last=False)
+                    weight -= len(oldest) + len(dropped)
+            return value
+
+        return answer
+
+    return decorate
+
+
+@remembered(limit=2**23)
+def _grams(text: str) -> Grams:
+    """(distinct grams,) their hashes, ascending; none in a text shorter than one."""
+    ascending = np.sort(gram_hashes(letters(text), _GRAM))  # np.unique takes three times as long
+    is_last = np.append(ascending[1:] != ascending[:-1], True)[: len(ascending)]
+    return np.asarray(ascending[is_last], np.uint64)
+
+
+def _count_shared(passages: Sequence[Grams], parts: Sequence[Grams]) -> IntArray:
+    """(retrieved, expected) how many grams they share."""
+    shared = np.zeros((len(parts), len(passages)), np.int64)
+    if not parts:
+        return shared
+    grams = np.concatenate(parts)
+    row = np.repeat(np.arange(len(parts)), list(map(len, parts)))
+    order = np.argsort(grams)
+    grams = grams[order]
+    for column, passage in enumerate(passages):
+        first = np.searchsorted(grams, passage, "left")
+        last = np.searchsorted(grams, passage, "right")
+        count = last - first
+        begin = np.repeat(first - (np.cumsum(count) - count), count)
+        member = order[begin + np.arange(count.sum())]
+        shared[:, column] = np.bincount(row[member], minlength=len(parts))
+    return shared
+
+
+def _holds(text: str, short: str) -> bool:
+    """Whether a text has one of fewer than five letters: "UN" isn't in "run"."""
+    passage = letters(short)
+    if passage.isascii() and passage.isalnum():
+        return f" {' '.join(words(short))} " in f" {' '.join(words(text))} "
+    return passage != "" and passage in letters(text)
+
+
+class _Table(dict[int, str | None]):
+    """A table for `str.translate` that fills itself by a rule; None drops the character."""
+
+    def __init__(self, rule: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, code: int) -> str | None:
+        self[code] = self._rule(chr(code))
+        return self[code]
+
+
+def _in_letters(character: str) -> str | None:
+    is_dropped = unicodedata.category(character) in _DROPPED or character in string.punctuation
+    return None if is_dropped else character
+
+
+def _in_words(character: str) -> str | None:
+    category = unicodedata.category(character)
+    if category[0] in "LMN":
+        return character
+    # a soft hyphen, a joiner and their like are inside words; a space without width isn't
+    return None if category == "Cf" and character != "\u200b" else " "
+
+
+_LEFT_OUT = _Table(_in_letters)
+_SPACED = _Table(_in_words)
+
+
+@remembered(limit=2**24)
+def letters(text: str) -> str:
+    """The text without case, width, ligatures, spaces and punctuation.
+
+    Superscripts, subscripts and fractions stay. A text of nothing but punctuation keeps it.
+
+    >>> letters("Ｔhe  Café—\\u00ab1 ½\\u00bb")
+    'thecafé1½'
+    """
+    folded = compatible(text).casefold()
+    normal = compatible(folded.translate(_LEFT_OUT))
+    return normal or "".join(folded.split())
+
+
+@remembered(limit=2**21)
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text, in order, without case, width, punctuation and symbols.
+
+    Scripts without spaces are cut into pairs of characters, as Lucene's CJKAnalyzer does; a
+    character that stands alone stays alone.
+
+    >>> words("The KILN's 2 keys, 窯の温度は１２４０°")
+    ('the', 'kiln', 's', '2', 'keys', '窯の', 'の温', '温度', '度は', '1240')
+    """
+    parts: list[str] = []
+    for word in compatible(text).casefold().translate(_SPACED).split():
+        if word.isascii():
+            parts.append(word)
+            continue
+        if not any(map(str.isalnum, word)):  # a mark that was on a symbol
+            continue
+        for number, run in enumerate(_SPACELESS.split(word)):
+            if number % 2:
+                parts += [run[n : n + 2] for n in range(len(run) - 1)] or [run]
+            elif run:
+                parts.append(run)
+    return tuple(parts)
+
+
+def compatible(text: str) -> str:
+    """The text in NFKC, in which 10² doesn't become 102, nor 1½ eleven halves.
+
+    >>> compatible("of\\ufb01cial: 10² Ｋ")
+    'official: 10² K'
+    """
+    parts = _RAISED.split(text)
+    parts[::2] = [unicodedata.normalize("NFKC", part) for part in parts[::2]]
+    return "".join(parts)
