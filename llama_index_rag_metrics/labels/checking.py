@@ -255,18 +255,13 @@ def _report(findings: LabelFindings, n_listed: int) -> m.Report:
     listings = []
     for kind, (_, meaning, _) in KINDS.items():
         listings.append(m.Listing.of(meaning.capitalize(), remarks[kind], n_listed))
-    outcome = m.Cell("warnings", "outcome", "open")
-    if findings.errors:
-        outcome = m.Cell("errors", "outcome", "alarm")
-    elif not findings.findings:
-        outcome = m.Cell("fine", "outcome", "best")
-    head = ("found", "of", "level", "what to do")
+    head = ("found", "of", "what to do")
     table = m.Table("", head, [[_row(kind, findings) for kind in KINDS]], first="")
     n_labels = counted(findings.n_labels, "label", "labels")
     return m.Report(
         title=f"Labels of {findings.name}" if findings.name else "Labels",
         lead=f"{questions(len(findings.questions))}, {n_labels}",
-        outcome=outcome,
+        outcome=_outcome(findings),
         decision=[_decision(findings)],
         sections=[m.Section("Labels", [table])],
         listings=listings,
@@ -293,16 +288,20 @@ def _decision(findings: LabelFindings) -> m.Statement:
     return m.Statement(f"{match}.", "best")
 
 
+def _outcome(findings: LabelFindings) -> m.Cell:
+    if findings.errors:
+        return m.Cell("errors", "outcome", "alarm")
+    if findings.findings:
+        return m.Cell("warnings", "outcome", "open")
+    return m.Cell("fine", "outcome", "best")
+
+
 def _row(kind: Kind, findings: LabelFindings) -> m.Row:
     level, meaning, advice = KINDS[kind]
     n, n_checked = findings.counts[kind]
-    checked = m.Cell(n_checked, "count", "quiet")
-    if not n:
-        nothing = m.Cell("", tone="quiet")
-        return m.Row(meaning, [m.Cell(0, "count", "quiet"), checked, nothing, nothing])
     tone: m.Tone = "alarm" if level == "error" else "open"
-    cells = [m.Cell(n, "count", tone), checked, m.Cell(level, tone=tone)]
-    return m.Row(meaning, [*cells, m.Cell(advice, tone="quiet")])
+    counts = [m.Cell(n, "count", tone if n else "quiet"), m.Cell(n_checked, "count", "quiet")]
+    return m.Row(meaning, [*counts, m.Cell(advice if n else "", tone="quiet")])
 
 
 def _remarks(finding: Finding) -> list[str]:

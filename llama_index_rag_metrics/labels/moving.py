@@ -28,7 +28,6 @@ _MEANINGS: Mapping[Fate, str] = {
     "lost": "text not found, label dropped",
 }
 _TONES: Mapping[Fate, m.Tone] = {"changed": "open", "lost": "alarm"}
-_FOUND_BY: tuple[By, ...] = ("id", "place", "text")
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 500
 
 
@@ -205,46 +204,44 @@ def _relabelled(old: Relevance, moves: Sequence[Move]) -> Relevance:
 
 def _notes(moves: Sequence[Move]) -> list[str]:
     fates = Counter(move.fate for move in moves)
-    lost_questions = {move.query_id for move in moves if move.fate == "lost"}
+    n_questions = len({move.query_id for move in moves if move.fate == "lost"})
     labels = counted(len(moves), "label", "labels")
     notes = []
-    if lost_questions:
-        n_questions = questions(len(lost_questions))
-        notes.append(f"{fates['lost']:,} of {labels} lost, of {n_questions}: no text found")
+    if fates["lost"]:
+        notes.append(f"{fates['lost']:,} of {labels} lost, of {questions(n_questions)}")
     if fates["changed"]:
         notes.append(f"{fates['changed']:,} of {labels} moved to a text that was edited since")
     return notes
 
 
 def _report(moved: MovedLabels, n_listed: int) -> m.Report:
-    moves, lost_labels = moved.moves, moved.of("lost")
     remarks: defaultdict[Fate, list[tuple[str, str, list[str]]]] = defaultdict(list)
-    for move in moves:
+    for move in moved.moves:
         lines = [str(move)]
         if move.fate == "lost" and move.old_text:
             lines.append(f"before: “{excerpt(move.old_text)}”")
         entry = move.query_id, moved.dataset.queries[move.query_id], lines
         remarks[move.fate].append(entry)
-    head = ("labels", *(f"by {by}" for by in _FOUND_BY), "text left")
-    rows = [_row(fate, moved.of(fate), len(moves)) for fate in _MEANINGS]
+    rows = []
+    for fate, n in moved.counts.items():
+        tone = _TONES.get(fate, "normal") if n else "quiet"
+        share = m.Cell((n, len(moved.moves)), "share", tone)
+        rows.append(m.Row(f"{fate}: {_MEANINGS[fate]}", [share]))
     listings = [
         m.Listing.of("Lost", remarks["lost"], n_listed),
         m.Listing.of("Changed", remarks["changed"], n_listed),
         m.Listing.of("Split", remarks["split"], n_listed, on_request=True),
     ]
     nodes = counted(len(moved.dataset.corpus), "node", "nodes")
-    outcome = m.Cell("all labels are there", "outcome", "best")
-    if lost_labels:
-        outcome = m.Cell("labels are lost", "outcome", "alarm")
+    name = f" of {moved.dataset.name}" if moved.dataset.name else ""
     return m.Report(
-        title=f"Labels moved of {moved.dataset.name}" if moved.dataset.name else "Labels moved",
-        lead=f"{counted(len(moves), 'label', 'labels')}, {nodes}",
-        outcome=outcome,
-        decision=[_decision(moved, lost_labels)],
-        sections=[m.Section("Labels", [m.Table("", head, [rows], first="label")])],
+        title=f"Labels moved{name}",
+        lead=f"{counted(len(moved.moves), 'label', 'labels')}, {nodes}",
+        decision=[_decision(moved)],
+        sections=[m.Section("Labels", [m.Table("", ("labels",), [rows], first="label")])],
         listings=listings,
         notes=list(moved.notes),
-        records=_records(moves),
+        records=_records(moved.moves),
     )
 
 
@@ -258,27 +255,16 @@ def _records(moves: Sequence[Move]) -> m.Records:
     return m.Records(columns)
 
 
-def _decision(moved: MovedLabels, lost_labels: Sequence[Move]) -> m.Statement:
-    n_changed = moved.counts["changed"]
-    if lost_labels:
-        n_lost = counted(len(lost_labels), "label is", "labels are")
-        text = f"{n_lost} lost: label these questions anew."
-        return m.Statement(text, "alarm", evidence=f"Lost: {len(lost_labels):,}")
+def _decision(moved: MovedLabels) -> m.Statement:
+    n_lost, n_changed = moved.counts["lost"], moved.counts["changed"]
+    if n_lost:
+        labels = counted(n_lost, "label is", "labels are")
+        text = f"{labels} lost: label these questions anew."
+        return m.Statement(text, "alarm", evidence=f"Lost: {n_lost:,}")
     if n_changed:
-        edited = counted(n_changed, "text was", "texts were")
-        text = f"Every label has a new place; {edited} edited: look at them again."
+        texts = counted(n_changed, "text was", "texts were")
+        text = f"Every label has a new place; {texts} edited: look at them again."
         return m.Statement(text, "open", evidence=f"Changed: {n_changed:,}")
     if not moved.moves:
         return m.Statement("Nothing was moved: there are no labels.", "open")
     return m.Statement("Every label has a new place.", "best", evidence="Labels")
-
-
-def _row(fate: Fate, moves: Sequence[Move], n: int) -> m.Row:
-    tone = _TONES.get(fate, "normal") if moves else "quiet"
-    found_by = Counter(move.by for move in moves)
-    text_left = None
-    if moves:
-        text_left = whole_percent(sum(move.score for move in moves) / len(moves))
-    counts = [m.Cell(found_by[by], "count", "quiet") for by in _FOUND_BY]
-    share = m.Cell((len(moves), n), "share", tone)
-    return m.Row(f"{fate}: {_MEANINGS[fate]}", [share, *counts, m.Cell(text_left, tone="quiet")])

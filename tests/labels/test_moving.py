@@ -115,7 +115,7 @@ class TestFates:
 
         assert [(move.item, move.fate) for move in moved.moves] == [("t", "lost"), ("i", "moved")]
         assert moved.dataset.relevance == {"q": ["n"]}
-        assert "1 of 2 labels lost, of 1 question:" in moved.dataset.notes[0]
+        assert "1 of 2 labels lost, of 1 question" in moved.dataset.notes[0]
         assert "'t' is lost" in str(moved)
 
 
