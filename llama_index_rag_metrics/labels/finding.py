@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -236,58 +236,43 @@ class Finder:
         if label.part is not None:
             start, end = (len(letters(text[:place])) for place in label.part)
             covers = {passage_id: cover[start:end] for passage_id, cover in covers.items()}
-        copies = [self._held(label, copy, "text") for copy in self._copies(covers)]
-        best = max(copies, key=_score, default=Found("lost", 0.0))
+        covers = {item: cover for item, cover in covers.items() if cover.any()}
+        return self._held(label, self._nearest_copy(label, covers), "text")
+
+    def _nearest_copy(self, label: Label, covers: dict[str, Cover]) -> dict[str, Cover]:
+        """The whole copies of a text, or the best; only the nearest to a label's place."""
+        shares = {item: share(cover) for item, cover in covers.items()}
+        best_share = max(shares.values(), default=0.0)
+        anchors = [item for item in covers if shares[item] >= min(WHOLE, best_share)]
         if label.place is not None:
-            good_copies = [copy for copy in copies if copy.score >= min(WHOLE, best.score)]
-            distances = [self._distance(label.place, copy) for copy in good_copies]
-            return good_copies[int(np.argmin(distances))] if good_copies else best
-        equal = [piece for copy in copies if copy.score == best.score for piece in copy.pieces]
-        return replace(best, pieces=tuple(sorted(equal, key=_share_of, reverse=True)))
-
-    def _copies(self, covers: Mapping[str, Cover]) -> list[dict[str, Cover]]:
-        """The passages with some of a text, by copy: these are farther apart than it is long."""
-        placed: list[tuple[Span, str]] = []
-        copies: list[dict[str, Cover]] = [{}]
-        for passage_id, cover in covers.items():
-            place = self._cut_from(passage_id)
-            if cover.any() and place is not None:
-                placed.append((place, passage_id))
-            elif cover.any():
-                copies[0][passage_id] = cover
-        last = Span("", 0, 1)
-        for place, passage_id in sorted(placed):
-            cover = covers[passage_id]
-            if place.source != last.source or place.start > last.end + len(cover):
-                copies.append({})
-                last = place
-            copies[-1][passage_id] = cover
-            last = max(last, place, key=lambda span: span.end)
-        return [self._around_whole(copy) for copy in copies if copy]
-
-    def _around_whole(self, covers: dict[str, Cover]) -> dict[str, Cover]:
-        """The passages with the whole text, and those that overlap them; all if none is whole."""
-        whole_ids = [item for item, cover in covers.items() if share(cover) >= WHOLE]
-        places = [place for place in map(self._cut_from, whole_ids) if place is not None]
-        selected = {}
+            anchors.sort(key=partial(self._distance, label.place))
+            anchors = anchors[:1]
+        copy = {}
         for item, cover in covers.items():
-            here = self._cut_from(item)
-            overlaps = here is not None and any(_overlap(here, place) for place in places)
-            if not whole_ids or item in whole_ids or overlaps:
-                selected[item] = cover
-        return selected
+            slack = 0 if best_share >= WHOLE else len(cover)
+            if item in anchors or any(self._is_near(item, anchor, slack) for anchor in anchors):
+                copy[item] = cover
+        return copy
+
+    def _is_near(self, item: str, anchor: str, slack: int) -> bool:
+        """Whether a passage is where another copy's best one is, or overlaps a whole one."""
+        here, there = self._cut_from(item), self._cut_from(anchor)
+        if here is None or there is None:
+            return slack > 0
+        is_beside = here.start < there.end + slack and there.start < here.end + slack
+        return here.source == there.source and is_beside
 
     def _cut_from(self, passage_id: str) -> Span | None:
         """The place of a passage in another document; None for a document."""
         place = self.passages.places.get(passage_id)
         return None if place is None or place.source == passage_id else place
 
-    def _distance(self, old: Span, found: Found) -> float:
-        """The characters between two places; infinite in different documents."""
-        places = [self.passages.places.get(piece.id) for piece in found.pieces[:1]]
-        if not places or places[0] is None or places[0].source != old.source:
+    def _distance(self, old: Span, passage_id: str) -> float:
+        """The characters from an old place; infinite in another document."""
+        here = self.passages.places.get(passage_id)
+        if here is None or here.source != old.source:
             return math.inf
-        return abs(places[0].start - old.start)
+        return abs(here.start - old.start)
 
     def _held(self, label: Label, covers: Mapping[str, Cover], by: By) -> Found:
         """What became of a label whose text these passages hold."""
@@ -364,14 +349,6 @@ def share(cover: Cover) -> float:
 def _together(covers: Iterable[Cover]) -> Cover:
     arrays = [*covers]
     return np.logical_or.reduce(arrays) if arrays else np.zeros(1, np.bool_)
-
-
-def _overlap(here: Span, there: Span) -> bool:
-    return here.source == there.source and here.start < there.end and there.start < here.end
-
-
-def _score(found: Found) -> float:
-    return found.score
 
 
 def _share_of(piece: Piece) -> float:
