@@ -24,20 +24,20 @@ _UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf
 
 def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
     """A passage's title, which is its first line if that is short; else its first characters."""
-    title, rest = titled(text, most)
-    return title or rest
+    title, body = titled(text, most)
+    return title or body
 
 
 def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
     """A passage's title, "" without one, and the beginning of what follows it."""
     # what is beyond the excerpt isn't looked at: a text may be a book
     start = (text or "")[: 4 * most].lstrip()[: 2 * most]
-    line, _, further = start.partition("\n")
-    title, rest = plain(re.sub(r"^#+\s+", "", line)), plain(further)
-    if not rest or len(title) > most or cell_len(title) < _TITLE_CELLS:
+    line, _, following = start.partition("\n")
+    title, body = plain(re.sub(r"^#+\s+", "", line)), plain(following)
+    if not body or len(title) > most or cell_len(title) < _TITLE_CELLS:
         return "", cut_line(plain(start), most)
     room = most - len(title) - 1
-    return title, cut_line(rest, room) if room >= _REST_CHARACTERS else ""
+    return title, cut_line(body, room) if room >= _REST_CHARACTERS else ""
 
 
 def beginning(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
@@ -47,15 +47,15 @@ def beginning(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
 
 def passage_line(text: str | None) -> str:
     """The beginning of a passage in one line, its title in quotes."""
-    title, rest = titled(text)
-    return f"“{title}” {rest}".rstrip() if title else rest
+    title, body = titled(text)
+    return f"“{title}” {body}".rstrip() if title else body
 
 
 def difference(old: str, new: str) -> tuple[str, str]:
     """Two texts from a few words before their first difference on."""
     old, new = plain(old), plain(new)
-    first = len(shared_start([old, new]))
-    start = old.rfind(" ", 0, max(0, first - _BEFORE_CHANGE)) + 1
+    parting = len(shared_start([old, new]))
+    start = old.rfind(" ", 0, max(0, parting - _BEFORE_CHANGE)) + 1
     mark = "…" if start else ""
     return mark + cut_line(old[start:]), mark + cut_line(new[start:])
 
@@ -67,8 +67,8 @@ def cut_line(line: str, most: int = EXCERPT_CHARACTERS) -> str:
     start = line[: most - 1]
     if _UNSPACED.match(start[-1:]):
         return f"{start}…"
-    whole = start.rpartition(" ")[0] if line[most - 1] != " " else start
-    return f"{(whole if len(whole) > most // 2 else start).rstrip()}…"
+    words = start.rpartition(" ")[0] if line[most - 1] != " " else start
+    return f"{(words if len(words) > most // 2 else start).rstrip()}…"
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
@@ -86,7 +86,7 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     if len(shared) < _LEAST_PREFIX:
         return short
     shorter = {name: f"…{name.removeprefix(shared)}" for name in long}
-    return {name: shorter.get(known, known) for name, known in short.items()}
+    return {name: shorter.get(short_name, short_name) for name, short_name in short.items()}
 
 
 def named(item: str, names: Mapping[str, str] | None) -> str:
@@ -95,10 +95,10 @@ def named(item: str, names: Mapping[str, str] | None) -> str:
 
 def shared_start(texts: Sequence[str]) -> str:
     """What all texts begin with."""
-    first, last = min(texts, default=""), max(texts, default="")
+    lowest, last = min(texts, default=""), max(texts, default="")
     length = 0
-    for one, other in zip(first, last, strict=False):
-        if one != other:
+    for letter, opposite in zip(lowest, last, strict=False):
+        if letter != opposite:
             break
         length += 1
-    return first[:length]
+    return lowest[:length]

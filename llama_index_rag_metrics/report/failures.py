@@ -39,8 +39,10 @@ def failure_lines(failures: Iterable[Failure]) -> list[FailureLine]:
         if len(named) > 1:
             text = f"{len(named):,} × {plain(error)} ({join_first(named, _NAMED_QUESTIONS)})"
         lines.append(FailureLine(plain(system), text))
-    more = len(most_first) - _LISTED
-    return [*lines, FailureLine("", f"and {more:,} other errors")] if more > 0 else lines
+    n_unlisted = len(most_first) - _LISTED
+    return (
+        [*lines, FailureLine("", f"and {n_unlisted:,} other errors")] if n_unlisted > 0 else lines
+    )
 
 
 def errors_in_words(errors: Sequence[str]) -> str:
@@ -49,9 +51,9 @@ def errors_in_words(errors: Sequence[str]) -> str:
     if not counts:
         return ""
     error, n = counts[0]
-    first = truncated(plain(error))
+    frequent = truncated(plain(error))
     if len(counts) == 1:
-        return first
-    others = len(counts) - 1
+        return frequent
+    n_others = len(counts) - 1
     times = f"{n:,} × " if n > 1 else ""
-    return f"{times}{first}, and {others:,} other error{'s' if others > 1 else ''}"
+    return f"{times}{frequent}, and {n_others:,} other error{'s' if n_others > 1 else ''}"

@@ -30,7 +30,7 @@ class WantedLine(NamedTuple):
     is_missed: bool
 
     def __str__(self) -> str:
-        text = f" “{shown}”" if (shown := excerpt(self.passage)) else ""
+        text = f" “{text_shown}”" if (text_shown := excerpt(self.passage)) else ""
         return f"{self.name}{text}{f': {self.where}' if self.where else ''}"
 
 
@@ -49,16 +49,18 @@ def wanted_lines(
     query: m.QueryAnswers, most: int | None = None, names: Mapping[str, str] | None = None
 ) -> list[WantedLine]:
     """The first relevant passages, in the order of `standings`; `names` of ids."""
-    known = short_ids_of(query) if names is None else names
+    short_names = short_ids_of(query) if names is None else names
     systems = [plain(answer.system) for answer in query.answers]
     lines = []
-    for standing in standings(query, known)[: most or most_wanted(query)]:
+    for standing in standings(query, short_names)[: most or most_wanted(query)]:
         need = query.wanted[standing.need]
-        name = " or ".join(_wanted_name(item, known) for item in need)
+        name = " or ".join(_wanted_name(item, short_names) for item in need)
         passage = next((item.text for item in need if item.text), "")
         places = standing.words(systems)
-        where = "; ".join(f"{of}: {words}" if of else words for words, of in places)
-        lines.append(WantedLine(name, passage, where, standing.is_missed))
+        whereabouts = "; ".join(
+            f"{holder}: {words}" if holder else words for words, holder in places
+        )
+        lines.append(WantedLine(name, passage, whereabouts, standing.is_missed))
     return lines
 
 
@@ -75,13 +77,13 @@ def found_line(query: m.QueryAnswers) -> str:
     parts = []
     for number, answer in enumerate(query.answers):
         places = [where_found(query, number, need) for need in query.wanted]
-        known = [bool(place.loss) for place in places if place.words]
+        is_lost = [bool(place.loss) for place in places if place.words]
         name = plain(answer.system)
         if answer.error is not None:
             parts.append(f"{name} failed: {plain(answer.error)}")
-        elif known:
-            n = f"{len(known)} relevant passage{'' if len(known) == 1 else 's'}"
-            parts.append(f"{name} found {known.count(False)} of {n}")
+        elif is_lost:
+            n = f"{len(is_lost)} relevant passage{'' if len(is_lost) == 1 else 's'}"
+            parts.append(f"{name} found {is_lost.count(False)} of {n}")
     if parts:
         return f"{'; '.join(parts)}."
     return "No ranking is known." if query.wanted else "Nothing is labelled as relevant."
@@ -98,31 +100,31 @@ def came_lines(
     query: m.QueryAnswers, answer: m.Answer, most: int, names: Mapping[str, str] | None = None
 ) -> list[Line]:
     """What came, one line an item or a call, and how many more; with `most` 1, the first alone."""
-    known = short_ids_of(query) if names is None else names
-    calls = call_lines(answer, 0 if most == 1 else most, known)
+    short_names = short_ids_of(query) if names is None else names
+    calls = call_lines(answer, 0 if most == 1 else most, short_names)
     if answer.error is None and answer.calls is not None and is_sum(answer):
         return calls or [Line("no search was made")]
     items, ranks = answer.retrieved or (), answer.all_ranks
     if not items or answer.error is not None:
-        return [*calls, *map(Line, retrieved_lines(query, answer, most, known))]
+        return [*calls, *map(Line, retrieved_lines(query, answer, most, short_names))]
     lines, last = [], -1
     for position in shown_positions(answer, most):
         if between := [rank for rank in ranks[last + 1 : position] if rank is not None]:
             ends = dict.fromkeys((between[0], between[-1]))
             lines.append(Line(f"{' to '.join(f'{rank}.' for rank in ends)} none labelled relevant"))
-        text = _item_line(answer, position, known, is_numbered=most > 1)
+        text = _item_line(answer, position, short_names, is_numbered=most > 1)
         lines.append(Line(text, items[position].is_hit))
         last = position
     n = len(items) - last - 1
-    more = [Line(f"and {n:,} more")] if n and most > 1 else []
-    return [*calls, *([Line("together:")] if calls else []), *lines, *more]
+    last_line = [Line(f"and {n:,} more")] if n and most > 1 else []
+    return [*calls, *([Line("together:")] if calls else []), *lines, *last_line]
 
 
 def shown_positions(answer: m.Answer, most: int) -> list[int]:
     """Positions of the first items, and of more than one also of the first hits beyond them."""
     items, ranks = answer.retrieved or (), answer.all_ranks
-    further = range(most, len(items) if most > 1 else 0)
-    hits = [n for n in further if items[n].is_hit and ranks[n] is not None]
+    positions = range(most, len(items) if most > 1 else 0)
+    hits = [n for n in positions if items[n].is_hit and ranks[n] is not None]
     return [*range(min(most, len(items))), *hits[:_FURTHER_HITS]]
 
 
@@ -134,9 +136,9 @@ def retrieved_lines(
         return [f"failed: {plain(answer.error)}"]
     if not answer.retrieved:
         return [] if answer.retrieved is None else ["nothing retrieved"]
-    known = short_ids_of(query) if names is None else names
+    short_names = short_ids_of(query) if names is None else names
     positions = range(min(most, len(answer.retrieved)))
-    return [_item_line(answer, n, known, is_numbered=most > 1) for n in positions]
+    return [_item_line(answer, n, short_names, is_numbered=most > 1) for n in positions]
 
 
 def _item_line(
@@ -153,15 +155,21 @@ def retrieved_name(
     item: m.ReportedItem, names: Mapping[str, str] | None = None, answer: m.Answer | None = None
 ) -> str:
     """An item with its grade, or with what it stands for or, of an `answer`, has the text of."""
-    known = named(item.id, names)
+    short_name = named(item.id, names)
     if item.stands_for:
         by = "" if item.why == "id" else f", by {item.why}"
-        wanted = [f"{named(each.id, names)} [{each.grade:g}]" for each in item.stands_for]
-        return f"{known} is {', '.join(wanted)}{by}"
+        labels = [f"{named(label.id, names)} [{label.grade:g}]" for label in item.stands_for]
+        return f"{short_name} is {', '.join(labels)}{by}"
     same_text = answer.same_text if answer else {}
-    same = [named(wanted, names) for wanted, came in same_text.items() if came.id == item.id]
+    names_of_text = [
+        named(labels, names) for labels, match in same_text.items() if match.id == item.id
+    ]
     grade = "" if item.grade is None else f" [{item.grade:g}]"
-    return known + grade + (f" (same text as {', '.join(same)})" if same else "")
+    return (
+        short_name
+        + grade
+        + (f" (same text as {', '.join(names_of_text)})" if names_of_text else "")
+    )
 
 
 def call_lines(
@@ -189,15 +197,15 @@ def call_outcome(call: m.CallAnswer) -> str:
         return "nothing retrieved"
     hits = [new for item, new in zip(call.retrieved, call.is_new, strict=True) if item.is_hit]
     words = {"relevant and new": hits.count(True), "relevant again": hits.count(False)}
-    known = ", ".join(f"{n} {word}" for word, n in words.items() if n) or "none labelled relevant"
+    counts = ", ".join(f"{n} {word}" for word, n in words.items() if n) or "none labelled relevant"
     n = len(call.retrieved)
-    return f"{n} passage{'' if n == 1 else 's'}, {known}"
+    return f"{n} passage{'' if n == 1 else 's'}, {counts}"
 
 
 def is_sum(answer: m.Answer) -> bool:
     """Whether the ranking is that of the calls one after another, and so says nothing new."""
-    came = [item.id for call in answer.calls or () for item in call.retrieved]
-    return [item.id for item in answer.retrieved or ()] == list(dict.fromkeys(came))
+    ids = [item.id for call in answer.calls or () for item in call.retrieved]
+    return [item.id for item in answer.retrieved or ()] == list(dict.fromkeys(ids))
 
 
 def short_ids_of(query: m.QueryAnswers) -> dict[str, str]:
@@ -207,7 +215,7 @@ def short_ids_of(query: m.QueryAnswers) -> dict[str, str]:
         retrieved = [*(answer.retrieved or ())]
         retrieved += [item for call in answer.calls or () for item in call.retrieved]
         ids += [item.id for item in retrieved]
-        ids += [wanted.id for item in retrieved for wanted in item.stands_for]
+        ids += [label.id for item in retrieved for label in item.stands_for]
     return short_ids(ids)
 
 

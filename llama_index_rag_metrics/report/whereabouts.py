@@ -60,7 +60,10 @@ class Standing(NamedTuple):
             if place.words:
                 systems.setdefault(place.words, []).append(name)
         n = len(self.places)
-        return [(words, "" if len(of) == n else ", ".join(of)) for words, of in systems.items()]
+        return [
+            (words, "" if len(holders) == n else ", ".join(holders))
+            for words, holders in systems.items()
+        ]
 
 
 def most_wanted(query: QueryAnswers) -> int:
@@ -74,19 +77,19 @@ def has_calls(query: QueryAnswers) -> bool:
 
 def standings(query: QueryAnswers, names: Mapping[str, str] | None = None) -> list[Standing]:
     """Where each need was met or lost, the least met first among the `most_wanted` and the rest."""
-    found = []
+    unsorted = []
     for number, need in enumerate(query.wanted):
         places = [where_found(query, system, need, names) for system in range(len(query.answers))]
-        known = [place for place in places if place.words]
-        deciding = known[-1:] if query.stages else known
-        is_missed = bool(known) and all(place.loss for place in deciding)
-        found.append(Standing(number, places, is_missed))
-    found.sort(key=lambda standing: (not standing.is_missed, standing.n_met))
-    n_missed = sum(standing.is_missed for standing in found)
-    missed, met = found[:n_missed], found[n_missed:]
-    n_first = max(_FIRST_MISSED, most_wanted(query) - len(met))
+        places_known = [place for place in places if place.words]
+        deciding = places_known[-1:] if query.stages else places_known
+        is_missed = bool(places_known) and all(place.loss for place in deciding)
+        unsorted.append(Standing(number, places, is_missed))
+    unsorted.sort(key=lambda standing: (not standing.is_missed, standing.n_met))
+    n_missed = sum(standing.is_missed for standing in unsorted)
+    missed, reached = unsorted[:n_missed], unsorted[n_missed:]
+    n_first = max(_FIRST_MISSED, most_wanted(query) - len(reached))
     n_met = max(0, most_wanted(query) - n_first)
-    return [*missed[:n_first], *met[:n_met], *missed[n_first:], *met[n_met:]]
+    return [*missed[:n_first], *reached[:n_met], *missed[n_first:], *reached[n_met:]]
 
 
 def where_found(
@@ -104,46 +107,46 @@ def where_found(
     calls = [answer.in_call[item.id] for item in need if item.id in answer.in_call]
     if calls:
         return Whereabouts(f"call {min(calls)} had it, the result doesn't", IN_CALL)
-    lost = _lost_after(query, number, need)
-    same = [answer.same_text[item.id] for item in need if item.id in answer.same_text]
-    if not same:
-        return lost
-    rank, other = min(same)
-    if lost.loss == DROPPED:
-        return lost._replace(words=f"{lost.words}, its text is at rank {rank:,}")
-    words = f"rank {rank:,}, {OTHER_ID} ({named(other, names)})"
-    return lost._replace(words=words, loss=OTHER_ID)
+    loss = _lost_after(query, number, need)
+    texts = [answer.same_text[item.id] for item in need if item.id in answer.same_text]
+    if not texts:
+        return loss
+    rank, item_id = min(texts)
+    if loss.loss == DROPPED:
+        return loss._replace(words=f"{loss.words}, its text is at rank {rank:,}")
+    words = f"rank {rank:,}, {OTHER_ID} ({named(item_id, names)})"
+    return loss._replace(words=words, loss=OTHER_ID)
 
 
 def _lost_after(query: QueryAnswers, number: int, need: Sequence[Item]) -> Whereabouts:
     """How what isn't in a ranking was lost: at the stage after the last one that had it."""
     earlier = range(number - 1, -1, -1) if query.stages else ()
     for position in earlier:
-        before = best_place(query.answers[position], need)
-        if before is not None:
+        place = best_place(query.answers[position], need)
+        if place is not None:
             previous, stage = query.answers[position].system, query.answers[position + 1].system
-            words = f"dropped by {terminal(stage)} (was {before.rank:,})"
-            return Whereabouts(words, DROPPED, stage, (previous, before.rank))
+            words = f"dropped by {terminal(stage)} (was {place.rank:,})"
+            return Whereabouts(words, DROPPED, stage, (previous, place.rank))
     absent = query.answers[number].absent
     if absent and all(item.id in absent for item in need):
         return Whereabouts(NOT_INDEXED, NOT_INDEXED, RETRIEVER)
-    first = query.answers[0 if query.stages else number]
-    return Whereabouts(f"{NEVER}{reaching(first.min_score)}", NEVER, RETRIEVER)
+    retriever = query.answers[0 if query.stages else number]
+    return Whereabouts(f"{NEVER}{reaching(retriever.min_score)}", NEVER, RETRIEVER)
 
 
 def best_place(answer: Answer, need: Sequence[Item]) -> Found | None:
     """The first place of what meets a need, wherever the metric stops reading."""
-    known = answer.found or {}
-    return min((known[item.id] for item in need if item.id in known), default=None)
+    places = answer.found or {}
+    return min((places[item.id] for item in need if item.id in places), default=None)
 
 
 def _of_rank(found: Found, cutoff: Cutoff | None, system: str) -> Whereabouts:
-    words, before = f"rank {found.rank:,}", (system, found.rank)
+    words, previous = f"rank {found.rank:,}", (system, found.rank)
     if cutoff is None:
         return Whereabouts(words)
     reached = found.rank if cutoff.unit == "items" else found.tokens
     if reached is None or reached <= cutoff.at:
         return Whereabouts(words)
     if cutoff.unit == "items":
-        return Whereabouts(f"{words}, {BELOW} {cutoff.at:,}", BELOW, CUT, before)
-    return Whereabouts(f"over the budget of {cutoff.at:,} tokens", OVER, BUDGET, before)
+        return Whereabouts(f"{words}, {BELOW} {cutoff.at:,}", BELOW, CUT, previous)
+    return Whereabouts(f"over the budget of {cutoff.at:,} tokens", OVER, BUDGET, previous)

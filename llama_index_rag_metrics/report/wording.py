@@ -83,8 +83,8 @@ class _Misses:
             return ""  # the ranking itself says so
         dropped = self._of(w.DROPPED)
         if dropped:
-            how = dropped[0][1].words.removeprefix("dropped ")
-            return self._text(_DROPPED, len(dropped), how=how)
+            manner = dropped[0][1].words.removeprefix("dropped ")
+            return self._text(_DROPPED, len(dropped), how=manner)
         sentences = [self._best(), self._deep()]
         for loss, templates in ((w.NEVER, _NEVER), (w.NOT_INDEXED, _NOT_INDEXED)):
             n = len(self._of(loss))
@@ -110,19 +110,21 @@ class _Misses:
 
     def _best(self) -> str:
         """Where the best passage is, if what was lost has lower grades."""
-        lost = [need for need, _ in self.lost]
-        worth = max(map(_grade, lost))
-        better = [need for need in self.query.wanted if need not in lost and _grade(need) > worth]
+        missing = [need for need, _ in self.lost]
+        worth = max(map(_grade, missing))
+        better = [
+            need for need in self.query.wanted if need not in missing and _grade(need) > worth
+        ]
         ranks = [place.rank for need in better if (place := w.best_place(self.answer, need))]
         return f"The highest grade is at rank {min(ranks):,}." if ranks else ""
 
     def _other_id(self) -> str:
-        same = self.answer.same_text
+        texts = self.answer.same_text
         elsewhere = self._of(w.OTHER_ID)
-        ids = [item.id for need, _ in elsewhere for item in need if item.id in same]
-        rank = min(same[name].rank for name in ids)
-        where = f"the first at rank {rank:,}" if len(elsewhere) > 1 else f"at rank {rank:,}"
-        return self._text(_OTHER_ID, len(elsewhere), rank=rank, where=where, remedy=_REMEDY)
+        ids = [item.id for need, _ in elsewhere for item in need if item.id in texts]
+        rank = min(texts[name].rank for name in ids)
+        position = f"the first at rank {rank:,}" if len(elsewhere) > 1 else f"at rank {rank:,}"
+        return self._text(_OTHER_ID, len(elsewhere), rank=rank, where=position, remedy=_REMEDY)
 
     def _deep(self) -> str:
         """Of what is in the ranking beyond where the metric stops reading."""
@@ -144,20 +146,20 @@ class _Misses:
         if calls and in_call:
             return _IN_CALL.format(**self._counts(len(in_call)))
         kind = "some" if len(calls) > 1 else "one"
-        found = self.n - len(self.lost)
+        n_found = self.n - len(self.lost)
         if not calls:
             kind = "no call"
-        elif not found:
+        elif not n_found:
             kind += ", nothing"
-        return _CALLS[kind].format(found=found, n=self.n, noun=self.noun, calls=len(calls))
+        return _CALLS[kind].format(found=n_found, n=self.n, noun=self.noun, calls=len(calls))
 
 
 def _listed_ranks(ranks: Sequence[int]) -> str:
     """Such as "ranks 11, 14 and 30"."""
     words = [f"{rank:,}" for rank in ranks[:_MOST_RANKS]]
-    more = len(ranks) - len(words)
-    if more:
-        words.append(f"{more:,} more")
+    n_unlisted = len(ranks) - len(words)
+    if n_unlisted:
+        words.append(f"{n_unlisted:,} more")
     if len(words) == 1:
         return f"rank {words[0]}"
     return f"ranks {', '.join(words[:-1])} and {words[-1]}"

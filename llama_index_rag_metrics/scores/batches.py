@@ -125,8 +125,8 @@ def score_batch(
     if options.no_relevant != "zero":
         reason[has_no_relevant & is_judged] = _NO_RELEVANT
     if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
-        first = asked_at(int((reason == _NO_RELEVANT).argmax()))
-        raise nothing_relevant(first.query_id, first.given)
+        question = asked_at(int((reason == _NO_RELEVANT).argmax()))
+        raise nothing_relevant(question.query_id, question.given)
     selected = options.selection.of(judged)
     facts = Facts.of(judged, metrics, presence, np.asarray(reason == 0, np.bool_))
     scored = ScoredBatch(reason, judged.depth, judged.n_gaining, is_failed, facts)
@@ -156,14 +156,14 @@ def score_batch(
 
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
     """Names or metrics as metrics of rankings that compare ids."""
-    chosen = []
+    accepted = []
     for metric in resolve(metrics):
         name = metric.metric_name
         if not isinstance(metric, RankingMetric):
             remedy = "A metric of texts needs the questions and the texts: use evaluate()."
             raise InvalidInput("metrics", name, "metrics of rankings", remedy, lacks="texts")
-        chosen.append(metric)
-    return chosen
+        accepted.append(metric)
+    return accepted
 
 
 def compares_ids(metrics: Iterable[RankingMetric]) -> bool:

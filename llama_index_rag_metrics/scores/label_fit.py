@@ -164,33 +164,33 @@ def absent_labels(
     relevance: Mapping[str, Relevance], run: Run, indexed: Collection[str]
 ) -> frozenset[str]:
     """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
-    known = set(indexed)
+    ids = set(indexed)
     retrieved = {item for ranking in run.values() for item in ranking.ids}
-    if not known or not retrieved <= known:
+    if not ids or not retrieved <= ids:
         return frozenset()
-    return frozenset(label for labels in relevance.values() for label in labels) - known
+    return frozenset(label for labels in relevance.values() for label in labels) - ids
 
 
 def reused_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many retrieved ids have another text than the stock's passage of that id."""
     shared: set[str] = set()
-    others: dict[str, str] = {}
+    changed: dict[str, str] = {}
     for question in rows:
         for item, text in zip(question.ids, question.texts or (), strict=False):
             stock_text = stock.texts.get(item)
-            if stock_text is None or not text or item in others:
+            if stock_text is None or not text or item in changed:
                 continue
             shared.add(item)
             if not same_text(text, stock_text):
-                others[item] = text
-    if not others:
+                changed[item] = text
+    if not changed:
         return ""
-    item, text = next(iter(others.items()))
+    item, text = next(iter(changed.items()))
     stored, retrieved = parted(stock.texts[item], text)
     return _REUSED.format(
-        reused=len(others),
+        reused=len(changed),
         retrieved=counted(len(shared), "retrieved id", "retrieved ids"),
-        have="has" if len(others) == 1 else "have",
+        have="has" if len(changed) == 1 else "have",
         passage=shorten(item),
         text=retrieved,
         stored=stored,
@@ -207,11 +207,17 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
     n_credited = 0
     unlike: dict[tuple[str, str], None] = {}
     for query_id, by_item in matched.stands_for.items():
-        wanted = matched.passages.get(query_id, {})
+        label_texts = matched.passages.get(query_id, {})
         for names, text in zip(by_item, texts_of.get(query_id, ()), strict=False):
-            labelled = [passage for passage in map(wanted.get, names) if isinstance(passage, str)]
+            labelled = [
+                passage for passage in map(label_texts.get, names) if isinstance(passage, str)
+            ]
             n_credited += len(labelled)
-            unlike |= {(each, text): None for each in labelled if not same_text(each, text)}
+            unlike |= {
+                (label_text, text): None
+                for label_text in labelled
+                if not same_text(label_text, text)
+            }
     if not unlike:
         return ""
     shares = {(label, text): float(likeness([label], [text])[0, 0]) for label, text in unlike}
@@ -239,21 +245,31 @@ def check_comparable(systems: Mapping[str, Scores], baseline: str) -> None:
         if name == baseline:
             continue
         shared = [query_id for query_id in scores.queries if query_id in theirs.queries]
-        reworded = [each for each in shared if scores.queries[each] != theirs.queries[each]]
+        reworded = [
+            question_id
+            for question_id in shared
+            if scores.queries[question_id] != theirs.queries[question_id]
+        ]
         common = [query_id for query_id in scores.query_ids if query_id in theirs.labels]
-        known = [query_id for query_id in common if query_id in scores.labels]
-        relabelled = [each for each in known if scores.labels[each] != theirs.labels[each]]
+        labelled = [query_id for query_id in common if query_id in scores.labels]
+        relabelled = [
+            question_id
+            for question_id in labelled
+            if scores.labels[question_id] != theirs.labels[question_id]
+        ]
         sentence = remedy = ""
         fields = {"name": name, "baseline": baseline}
         if reworded:
-            first = reworded[0]
-            texts = f"{shorten(theirs.queries[first])} and {shorten(scores.queries[first])}"
-            n, of = len(reworded), questions(len(shared))
-            sentence = _REWORDED.format(n=n, of=of, example=shorten(first), texts=texts, **fields)
+            example = reworded[0]
+            texts = f"{shorten(theirs.queries[example])} and {shorten(scores.queries[example])}"
+            n, total = len(reworded), questions(len(shared))
+            sentence = _REWORDED.format(
+                n=n, of=total, example=shorten(example), texts=texts, **fields
+            )
             remedy = "Evaluate both on the same dataset."
         elif relabelled:
-            n, of = len(relabelled), questions(len(common))
-            sentence = _RELABELLED.format(n=n, of=of, example=shorten(relabelled[0]), **fields)
+            n, total = len(relabelled), questions(len(common))
+            sentence = _RELABELLED.format(n=n, of=total, example=shorten(relabelled[0]), **fields)
             remedy = "Score both by the same labels."
         if sentence:
             raise InvalidInput("systems", name, sentence=sentence, remedy=remedy)
@@ -275,9 +291,9 @@ def parted(text: str, other: str) -> tuple[str, str]:
 
 
 def _cut(text: str, start: int) -> str:
-    before = "…" if start else ""
-    after = "…" if len(text) > start + _MOST_SHOWN else ""
-    return shorten(f"{before}{text[start : start + _MOST_SHOWN]}{after}")
+    start_mark = "…" if start else ""
+    end_mark = "…" if len(text) > start + _MOST_SHOWN else ""
+    return shorten(f"{start_mark}{text[start : start + _MOST_SHOWN]}{end_mark}")
 
 
 def _without_space(text: str) -> str:
@@ -332,15 +348,15 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
         return ""
     but_for, n_alike = Counter(pair.but_for for pair in pairs).most_common(1)[0]
     example = next(pair for pair in pairs if pair.but_for == but_for)
-    label, other = seen_apart(example.label, example.other)
+    label, item = seen_apart(example.label, example.other)
     if n_alike < len(pairs):
         but_for += " and the like"
-    was, where = "was" if len(pairs) == 1 else "were", "retrieved"
+    was, place = "was" if len(pairs) == 1 else "were", "retrieved"
     if not any(example.other in question.ids for question in rows):
-        was, where = "is" if len(pairs) == 1 else "are", f"in {stock.place}"
+        was, place = "is" if len(pairs) == 1 else "are", f"in {stock.place}"
     n_labels = sum(len(question.labels) for question in rows)
     labels = counted(n_labels, "label", "labels")
-    fields = {"was": was, "where": where, "but_for": but_for, "label": label, "other": other}
+    fields = {"was": was, "where": place, "but_for": but_for, "label": label, "other": item}
     return _SPELLED.format(pairs=len(pairs), labels=labels, **fields)
 
 
@@ -351,8 +367,8 @@ def _pairs(rows: Sequence[Asked], stock: Stock) -> list[Pair]:
     n_unmatched = 0
     in_stock: dict[str, str] | None = None
     for question in rows:
-        wanted = set(question.labels).difference(question.ids, stock.ids)
-        labels = [label for label in question.labels if label in wanted and type(label) is str]
+        missing = set(question.labels).difference(question.ids, stock.ids)
+        labels = [label for label in question.labels if label in missing and type(label) is str]
         if not labels:
             continue
         n_unmatched += len(labels)
@@ -362,9 +378,9 @@ def _pairs(rows: Sequence[Asked], stock: Stock) -> list[Pair]:
         retrieved = {spelling_key(item): item for item in ids}
         for label in labels:
             key = spelling_key(label)
-            other = retrieved.get(key) or in_stock.get(key)
-            if other is not None:
-                pairs.append(Pair(label, other, differing_in(label, other)))
+            match = retrieved.get(key) or in_stock.get(key)
+            if match is not None:
+                pairs.append(Pair(label, match, differing_in(label, match)))
             else:
                 affix_pairs += [*_shortened(label, set(ids)), *_lengthened(label, ids)]
     affixes = Counter(pair.but_for for pair in affix_pairs).most_common(1)
@@ -407,5 +423,5 @@ _WORD = re.compile(r"[^\W_]+")
 
 def _runs_on(character: str, following: str) -> bool:
     """Whether two characters are of one number or word, as in "11" beside "1"."""
-    both = character + following
-    return both.isdigit() or both.isalpha()
+    pair = character + following
+    return pair.isdigit() or pair.isalpha()

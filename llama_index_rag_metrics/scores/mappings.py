@@ -26,12 +26,12 @@ def name_among(name: str, names: Collection[str]) -> str:
     if name in names:
         return name
     try:
-        wanted = metric(name)
+        target = metric(name)
     except (ValueError, TypeError):
         near = get_close_matches(str(name), names) or tuple(names)
         raise UnknownMetric(name, near) from None
     for candidate in names:
-        if _stands_for(candidate, wanted):
+        if _stands_for(candidate, target):
             return candidate
     raise NotScored(name, tuple(names))
 
@@ -67,9 +67,9 @@ def rows_by(
 
 
 def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
-    known = sorted({str(key) for row in metadata.values() for key in row})
-    if known:
-        return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
+    keys = sorted({str(key) for row in metadata.values() for key in row})
+    if keys:
+        return InvalidInput(argument, key, f"a key of the questions' metadata: {keys}")
     remedy = "They have none: score with metadata=, or with --dataset DATASET."
     return InvalidInput(argument, key, "a key of the questions' metadata", remedy)
 

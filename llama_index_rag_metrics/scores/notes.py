@@ -191,11 +191,11 @@ def other_notes(
     if n_negative:
         notes.append(_NEGATIVE.format(n=n_negative))
     notes += _short_rankings(facts, judged, metrics)
-    most = int(judged.depth.max(initial=0)) if deepest is None else deepest
+    greatest_depth = int(judged.depth.max(initial=0)) if deepest is None else deepest
     cutoffs = {getattr(metric, "k", None) or 0 for metric in metrics}
-    beyond = sorted(cutoff for cutoff in cutoffs if cutoff > most)
-    if most and beyond:
-        passages = counted(most, "passage", "passages")
+    beyond = sorted(cutoff for cutoff in cutoffs if cutoff > greatest_depth)
+    if greatest_depth and beyond:
+        passages = counted(greatest_depth, "passage", "passages")
         notes.append(_SHALLOW.format(most=passages, beyond=", ".join(map(str, beyond))))
     return [note for note in notes if note]
 
@@ -213,8 +213,8 @@ def _short_rankings(
         name = metric.metric_name
         scores = metric.model_copy(update={"ideal": "all"}).score_queries(judged)
         mean = float(np.sum(scores[facts.is_scored])) / n_scored
-        other = f"{name[:-1]}, ideal=all)" if name.endswith(")") else f"{name}(ideal=all)"
-        fields = {"short": n_short, "scored": n_scored, "name": name, "other": other}
+        name_of_all = f"{name[:-1]}, ideal=all)" if name.endswith(")") else f"{name}(ideal=all)"
+        fields = {"short": n_short, "scored": n_scored, "name": name, "other": name_of_all}
         notes.append(_SHORT.format(mean=score(mean), **fields))
     return notes
 

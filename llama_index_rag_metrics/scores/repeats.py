@@ -67,13 +67,13 @@ def _mean(values: Sequence[float]) -> float:
 
 def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
     """What the parts have, with the value of the first that has one; ids without values as keys."""
-    known: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for part in parts:
         values = getattr(part, name)
         pairs = values.items() if isinstance(values, Mapping) else dict.fromkeys(values).items()
         for key, value in pairs:
-            known.setdefault(key, value)
-    return known
+            merged.setdefault(key, value)
+    return merged
 
 
 def _usage(parts: Sequence[Scores]) -> dict[str, Usage]:
@@ -97,9 +97,9 @@ def _notes_of_runs(parts: Sequence[Scores]) -> Iterator[str]:
 def _notes(parts: Sequence[Scores], n_asked: Mapping[str, int]) -> Iterator[str]:
     n_failed = sum(len(part.failed) for part in parts)
     if n_failed:
-        some = {query_id for part in parts for query_id in part.failed}
+        question_ids = {query_id for part in parts for query_id in part.failed}
         n_answers = sum(n_asked.values())
-        yield f"{n_failed:,} of {n_answers:,} answers failed, of {questions(len(some))}"
+        yield f"{n_failed:,} of {n_answers:,} answers failed, of {questions(len(question_ids))}"
     n_fewer = sum(times < len(parts) for times in n_asked.values())
     if n_fewer:
         have = "has" if n_fewer == 1 else "have"
@@ -108,7 +108,7 @@ def _notes(parts: Sequence[Scores], n_asked: Mapping[str, int]) -> Iterator[str]
             "the mean of those: a run that isn't there doesn't count as 0"
         )
     digests = [part.rankings for part in parts]
-    if digests[0] and all(each == digests[0] for each in digests):
+    if digests[0] and all(of_run == digests[0] for of_run in digests):
         yield (
             f"all {len(parts)} runs returned the same: they show no spread. If that is a surprise, "
             "an LLM's answers are cached, or its temperature is 0"

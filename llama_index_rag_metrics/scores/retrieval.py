@@ -42,15 +42,20 @@ class Retrieval:
     @cached_property
     def relevance(self) -> Mapping[str, Relevance]:
         """Query id to its labels."""
-        given = self.given.items()
-        return {query_id: Relevance(labels) for query_id, labels in given if labels is not None}
+        labels_given = self.given.items()
+        return {
+            query_id: Relevance(labels) for query_id, labels in labels_given if labels is not None
+        }
 
     def ranking_digests(self) -> dict[str, str]:
         """Query id to the digest of its ranking, which may be empty; nothing without a run."""
         if not self.run:
             return {}
         rankings = {query_id: ranking.ids for query_id, ranking in self.run.items()}
-        return {each: ranking_digest(rankings.get(each, ())) for each in {**self.given, **rankings}}
+        return {
+            question_id: ranking_digest(rankings.get(question_id, ()))
+            for question_id in {**self.given, **rankings}
+        }
 
     def label_digests(self) -> dict[str, str]:
         return {query_id: label_digest(labels) for query_id, labels in self.relevance.items()}
@@ -103,7 +108,7 @@ class Retrieval:
         matched = {}
         if "matched" in plain:
             stored = plain["matched"]
-            one = Matched(
+            match = Matched(
                 stored["matcher"],
                 _read_run(stored["run"]),
                 _read_labels(stored["labels"]),
@@ -111,7 +116,7 @@ class Retrieval:
                 {key: _read_passages(passages) for key, passages in stored["passages"].items()},
                 stored["errors"],
             )
-            matched = dict.fromkeys(stored["metrics"], one)
+            matched = dict.fromkeys(stored["metrics"], match)
         texts = plain["texts"]
         absent = frozenset(plain["absent"])
         return cls(run, _read_labels(plain["labels"]), matched, texts.get, absent)

@@ -99,7 +99,7 @@ def score_rankings(
         >>> score_rankings({"q1": {"a": 2, "b": 1}}, {"q1": ["b", "a"]}, "ndcg@10")["ndcg@10"]
         array([0.8597187])
     """
-    chosen = ranking_metrics(metrics)
+    resolved = ranking_metrics(metrics)
     selection = Selection(max_retrieved, judged_only, min_score)
     options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only), tokenizer)
     stock = NO_STOCK
@@ -118,21 +118,23 @@ def score_rankings(
     cut_notes: list[str] = []
     if min_score is not None:
         retrieved, cut_notes = _cut(retrieved, min_score)
-    score = partial(score_with, chosen, queries=queries, metadata=metadata, name=name, stock=stock)
+    score = partial(
+        score_with, resolved, queries=queries, metadata=metadata, name=name, stock=stock
+    )
     labels = expected
     if run.is_log and isinstance(expected, Mapping) and expected.keys() & run.keys():
         labels = {query_id: expected[query_id] for query_id in expected if query_id in run}
     if isinstance(retrieved, Run) and retrieved.repeats and isinstance(labels, Mapping):
         parts = _each_run(labels, retrieved, options)
         of_each = [score(*part) for part in parts]
-        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in chosen])
+        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in resolved])
         scores = scores.replace(name=name or retrieved.name)
     else:
         scores = score(labels, retrieved, options)
     if labels is not expected and isinstance(expected, Mapping):
         scores = _with_not_asked(scores, expected)
-    known = [each for each in (min_score, run.min_score) if each is not None]
-    selection = replace(selection, min_score=max(known, default=None))
+    thresholds = [threshold for threshold in (min_score, run.min_score) if threshold is not None]
+    selection = replace(selection, min_score=max(thresholds, default=None))
     return scores.replace(notes=[*cut_notes, *scores.notes], selection=selection)
 
 
@@ -142,11 +144,13 @@ def _each_run(
     """The labels, run and options of each time that questions were asked."""
     # a query that was asked less often than others isn't one that nothing was retrieved for
     never = expected.keys() - run.keys()
-    for number, each in enumerate(run.repeats):
-        asked = {*each, *never}
-        labels = {query_id: judged for query_id, judged in expected.items() if query_id in asked}
+    for number, run_of_time in enumerate(run.repeats):
+        ids_of_run = {*run_of_time, *never}
+        labels = {
+            query_id: judged for query_id, judged in expected.items() if query_id in ids_of_run
+        }
         # few questions may be left of the last runs
-        yield labels, each, replace(options, checks_ids=not number)
+        yield labels, run_of_time, replace(options, checks_ids=not number)
 
 
 def _cut(retrieved: Retrieved, min_score: float) -> tuple[Retrieved, list[str]]:
@@ -156,9 +160,9 @@ def _cut(retrieved: Retrieved, min_score: float) -> tuple[Retrieved, list[str]]:
         by_row, notes = _cut(Run(rows), min_score)
         return list(by_row.values()) if isinstance(by_row, Mapping) else by_row, notes
     run = retrieved if isinstance(retrieved, Run) else Run(retrieved)
-    left = run.reaching(min_score)
-    pairs = zip(run.every_ranking, left.every_ranking, strict=True)
-    return left, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
+    remaining = run.reaching(min_score)
+    pairs = zip(run.every_ranking, remaining.every_ranking, strict=True)
+    return remaining, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
 
 
 def _with_not_asked(scores: Scores, expected: Mapping[str, RelevanceLike | None]) -> Scores:
@@ -269,11 +273,11 @@ def _collected(
     )
     if not scored.own:
         return scores
-    own = {}
+    columns = {}
     for metric, has_value in scored.own.items():
         values = zip(query_ids, scored.columns[metric].tolist(), strict=True)
-        own[metric] = dict(compress(values, has_value))
-    return scores.join(own, order=list(scored.columns))
+        columns[metric] = dict(compress(values, has_value))
+    return scores.join(columns, order=list(scored.columns))
 
 
 def align(
@@ -286,15 +290,15 @@ def align(
         relevance = [expected.get(query_id) for query_id in query_ids]
         return query_ids, relevance, [retrieved.get(query_id, ()) for query_id in query_ids]
     if isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
-        wanted = f"the same shape as expected, which is a {type(expected).__name__}"
+        expectation = f"the same shape as expected, which is a {type(expected).__name__}"
         remedy = "Give both as mappings from query id, or both as sequences in the same order."
-        raise InvalidInput("retrieved", type(retrieved).__name__, wanted, remedy)
+        raise InvalidInput("retrieved", type(retrieved).__name__, expectation, remedy)
     relevance, rankings = list(expected), list(retrieved)
     if len(relevance) != len(rankings):
         has_texts = any(isinstance(item, str) for item in (*relevance, *rankings))
         remedy = "Even for one question, give lists of lists: [[id, …]]." if has_texts else ""
-        wanted = f"as many rankings as expected has, {len(relevance)}"
-        raise InvalidInput("retrieved", len(rankings), wanted, remedy)
+        expectation = f"as many rankings as expected has, {len(relevance)}"
+        raise InvalidInput("retrieved", len(rankings), expectation, remedy)
     _check_labels(expected, retrieved)
     return list(map(str, range(len(relevance)))), relevance, rankings
 
@@ -314,8 +318,8 @@ def _check_labels(expected: object, retrieved: object) -> None:
             "Give mappings, paired by query id: expected.to_dict(), retrieved.to_dict(); or, where "
             "both have the same order, lists: expected.tolist(), retrieved.tolist()."
         )
-        wanted = f"rows labelled like those of expected, {shorten(ours.tolist())}"
-        raise InvalidInput("retrieved", theirs.tolist(), wanted, remedy)
+        expectation = f"rows labelled like those of expected, {shorten(ours.tolist())}"
+        raise InvalidInput("retrieved", theirs.tolist(), expectation, remedy)
 
 
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:
@@ -326,5 +330,5 @@ def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, obj
     if all(lonely) and not id_kinds(lonely[0]) & id_kinds(lonely[1]):
         names = ({type(query_id).__name__ for query_id in side} for side in lonely)
         theirs, ours = (" or ".join(sorted(of_side)) for of_side in names)
-        wanted = f"query ids of the same type as those of expected, which are {theirs}"
-        raise InvalidInput("retrieved", ours, wanted, "Convert one side, e.g. with str().")
+        expectation = f"query ids of the same type as those of expected, which are {theirs}"
+        raise InvalidInput("retrieved", ours, expectation, "Convert one side, e.g. with str().")

@@ -110,14 +110,22 @@ def score_table(
         >>> score_table(table, ["mrr", "recall@1"]).select(["mrr", "recall@1"]).to_pylist()
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
-    chosen = ranking_metrics(metrics)
-    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep, validate=validate)
+    ranking_metrics_of_table = ranking_metrics(metrics)
+    scored = _score(
+        table,
+        ranking_metrics_of_table,
+        ScoringOptions(no_relevant, failed),
+        keep,
+        validate=validate,
+    )
     import polars as pl
 
-    if any(metric.needs_relevance for metric in chosen):
-        for note in _label_notes(table, scored, by_id=compares_ids(chosen)):
+    if any(metric.needs_relevance for metric in ranking_metrics_of_table):
+        for note in _label_notes(table, scored, by_id=compares_ids(ranking_metrics_of_table)):
             warn_caller(LabelWarning(note))
-    result: Table = _like(table, pl.concat(frame for frame, _ in scored), chosen, keep)
+    result: Table = _like(
+        table, pl.concat(frame for frame, _ in scored), ranking_metrics_of_table, keep
+    )
     return result
 
 
@@ -160,15 +168,19 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
-    further = [field for need in needs_of(metrics) for field in FIELDS[need]]
+    columns_needed = [field for need in needs_of(metrics) for field in FIELDS[need]]
     if REPEAT in names and REPEAT not in keep:
         times = to_polars(table[[REPEAT]] if _is_pandas(table) else table.select([REPEAT]))[REPEAT]
         if times.dtype.is_numeric() and (times > 1).any():
             expected = "a table in which each question was asked once: tables don't hold repeats"
             raise InvalidInput("table", REPEAT, expected, _READS_ALL)
     if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
-        own = [column for column in dict.fromkeys((*_COLUMNS, *further, *keep)) if column in names]
-        columns = _columnar(table[own] if _is_pandas(table) else table.select(own))
+        names_read = [
+            column
+            for column in dict.fromkeys((*_COLUMNS, *columns_needed, *keep))
+            if column in names
+        ]
+        columns = _columnar(table[names_read] if _is_pandas(table) else table.select(names_read))
     else:  # which `judge_table` says
         columns = _columnar(table)
 
@@ -205,8 +217,8 @@ def _score_part(
     columns: dict[str, Any] = {QUERY_ID: frame[QUERY_ID]} if QUERY_ID in frame.columns else {}
     for metric, column in scored.columns.items():
         series, has_value = pl.Series(metric, column), scored.has_value(metric)
-        whole = bool(has_value.all())
-        columns[metric] = series if whole else series.set(pl.Series(~has_value), None)
+        is_complete = bool(has_value.all())
+        columns[metric] = series if is_complete else series.set(pl.Series(~has_value), None)
     columns |= {
         EXCLUDED: pl.Series(REASONS, dtype=pl.String).gather(scored.reason),
         N_RETRIEVED: scored.depth,
@@ -238,10 +250,10 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
 
     fields = {metric.metric_name: pa.float64() for metric in ranking_metrics(metrics)}
     check_columns(keep, table.names, list(fields))
-    own = (QUERY_ID, ERROR, *keep)
+    names_kept = (QUERY_ID, ERROR, *keep)
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
     order = dict.fromkeys((QUERY_ID, *fields, ERROR, *keep))
-    fields |= {column: table.field(column).type for column in own if column in table.names}
+    fields |= {column: table.field(column).type for column in names_kept if column in table.names}
     return pa.schema({column: fields[column] for column in order if column in fields})
 
 
@@ -251,8 +263,8 @@ def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence
         raise InvalidInput("keep", wanted, "a list of columns", f"Write one as [{wanted!r}].")
     for column in wanted:
         if column not in there:
-            known = ", ".join(map(str, there))
-            raise InvalidInput("keep", column, f"columns of the table: {known}")
+            names = ", ".join(map(str, there))
+            raise InvalidInput("keep", column, f"columns of the table: {names}")
         if column in (*metrics, EXCLUDED, N_RETRIEVED, N_RELEVANT):
             remedy = "Give it another name in the table."
             raise InvalidInput("keep", column, "a name that no column of the scores has", remedy)

@@ -169,18 +169,18 @@ class Scores(Reportable):
             if reason not in get_args(Reason):
                 expected = f"one of {get_args(Reason)}"
                 raise InvalidInput(f"excluded[{query_id!r}]", reason, expected)
-        own: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
+        values: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
         for part in (*_BY_QUERY, "usage"):
-            own[part] = MappingProxyType(dict(getattr(self, part)))
+            values[part] = MappingProxyType(dict(getattr(self, part)))
         failed = {query_id: describe_error(error) for query_id, error in self.failed.items()}
         metadata = {}
         for query_id, row in self.metadata.items():
             metadata[query_id] = MappingProxyType(dict(without_secrets(row)))
         details = {metric: MappingProxyType(dict(rows)) for metric, rows in self.details.items()}
-        own["failed"], own["metadata"] = MappingProxyType(failed), MappingProxyType(metadata)
-        own["details"] = MappingProxyType(details)
-        own["columns"] = MappingProxyType(self._read_columns())
-        vars(self).update(own)  # past the __setattr__ of what can't be changed
+        values["failed"], values["metadata"] = MappingProxyType(failed), MappingProxyType(metadata)
+        values["details"] = MappingProxyType(details)
+        values["columns"] = MappingProxyType(self._read_columns())
+        vars(self).update(values)  # past the __setattr__ of what can't be changed
 
     def _read_columns(self) -> ByMetric[FloatArray]:
         columns: ByMetric[FloatArray] = ByMetric()
@@ -283,7 +283,10 @@ class Scores(Reportable):
         digests = [run.rankings for run in self.repeats]
         if digests:
             ids = dict.fromkeys(query_id for of_run in digests for query_id in of_run)
-            return {each: ranking_digest([run.get(each, "") for run in digests]) for each in ids}
+            return {
+                question_id: ranking_digest([run.get(question_id, "") for run in digests])
+                for question_id in ids
+            }
         return {} if self.retrieval is None else self.retrieval.ranking_digests()
 
     @cached_property
@@ -376,17 +379,17 @@ class Scores(Reportable):
 
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with their own counts."""
-        wanted = set(query_ids)
-        positions = [n for n, query_id in enumerate(self.query_ids) if query_id in wanted]
+        chosen_ids = set(query_ids)
+        positions = [n for n, query_id in enumerate(self.query_ids) if query_id in chosen_ids]
         return self.replace(
             query_ids=[self.query_ids[position] for position in positions],
             columns={metric: column[positions] for metric, column in self.columns.items()},
-            empty=[query_id for query_id in self.empty if query_id in wanted],
-            no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
-            details={metric: of_queries(wanted, rows) for metric, rows in self.details.items()},
-            retrieval=self.retrieval and self.retrieval.select(wanted),
-            repeats=[run.select(wanted) for run in self.repeats],
-            **{part: of_queries(wanted, getattr(self, part)) for part in _BY_QUERY},
+            empty=[query_id for query_id in self.empty if query_id in chosen_ids],
+            no_relevant=[query_id for query_id in self.no_relevant if query_id in chosen_ids],
+            details={metric: of_queries(chosen_ids, rows) for metric, rows in self.details.items()},
+            retrieval=self.retrieval and self.retrieval.select(chosen_ids),
+            repeats=[run.select(chosen_ids) for run in self.repeats],
+            **{part: of_queries(chosen_ids, getattr(self, part)) for part in _BY_QUERY},
         )
 
     def join(self, columns: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> Scores:
@@ -399,8 +402,8 @@ class Scores(Reportable):
         scored = dict.fromkeys(self.query_ids)
         for by_query in columns.values():
             scored |= dict.fromkeys(by_query)
-        known = dict.fromkeys((*self.queries, *scored))
-        query_ids = [query_id for query_id in known if query_id in scored]
+        order_of_queries = dict.fromkeys((*self.queries, *scored))
+        query_ids = [query_id for query_id in order_of_queries if query_id in scored]
         by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
         joined = {}
         for metric in order:
@@ -463,15 +466,15 @@ class Scores(Reportable):
         Raises:
             InvalidInput: this isn't JSON that `to_json` wrote.
         """
-        shown = str(source)
-        is_text = isinstance(source, str) and shown.lstrip().startswith("{")
-        text = shown if is_text else Path(source).read_text(encoding="utf-8")
+        source_text = str(source)
+        is_text = isinstance(source, str) and source_text.lstrip().startswith("{")
+        text = source_text if is_text else Path(source).read_text(encoding="utf-8")
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:
-            raise InvalidInput("source", shown, f"JSON ({error})") from error
+            raise InvalidInput("source", source_text, f"JSON ({error})") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise InvalidInput("source", shown, "JSON written by Scores.to_json")
+            raise InvalidInput("source", source_text, "JSON written by Scores.to_json")
         return cls._of_plain(data)
 
     @classmethod

@@ -42,28 +42,28 @@ def query_answers(
         brief: whether to leave out what came: where each wanted passage was found or lost is all.
     """
     view = LabelView.of(metric)
-    seen = [_Seen.of(system, query_id, metric, view) for system in systems]
-    wanted = next((each.wanted for each in seen if each.wanted), [])
-    text_of = _texts_known(systems, seen)
-    wanted = [[item._replace(text=text_of(item)) for item in need] for need in wanted]
+    sights = [_Seen.of(system, query_id, metric, view) for system in systems]
+    needs = next((sight.wanted for sight in sights if sight.wanted), [])
+    text_of = _texts_known(systems, sights)
+    needs = [[item._replace(text=text_of(item)) for item in need] for need in needs]
     values = [
         None if system.invalid(metric) else column.get(query_id)
         for system, column in zip(systems, scores or [{}] * len(systems), strict=True)
     ]
     digits = digits_apart(values, max(map(len, scores), default=0))
     answers = []
-    for system, of_system, value in zip(systems, seen, values, strict=True):
+    for system, of_system, value in zip(systems, sights, values, strict=True):
         cell = m.Cell.of(value, "score")._replace(digits=digits)
-        answers.append(of_system.answer(system, cell, wanted, brief))
+        answers.append(of_system.answer(system, cell, needs, brief))
     remarks: list[str] = []
     if not brief:
         is_labelled = any(system.judged_by(metric).relevance.get(query_id) for system in systems)
         remarks += _conversation(query_id, systems)
-        if is_labelled and not wanted:
+        if is_labelled and not needs:
             remarks.append(_TOO_STRICT.format(least=view.least, metric=metric))
         remarks += _runs(query_id, systems, metric, answers)
     text = query_text(query_id, systems)
-    return m.QueryAnswers(query_id, text, wanted, answers, remarks, view.cutoff, stages)
+    return m.QueryAnswers(query_id, text, needs, answers, remarks, view.cutoff, stages)
 
 
 def placed_answers(
@@ -90,8 +90,8 @@ def _runs(
         if not runs:
             continue
         values = [run.by_query(metric).get(query_id, math.nan) for run in runs]
-        shown = ", ".join(score(value, digits=2) for value in values)
-        sentence = _OF_RUNS.format(metric=metric, scores=shown)
+        listed = ", ".join(score(value, digits=2) for value in values)
+        sentence = _OF_RUNS.format(metric=metric, scores=listed)
         if answer.retrieved is not None:
             sentence += "; the first is shown"
         yield f"{system.name}: {sentence}" if len(systems) > 1 else sentence
@@ -120,25 +120,25 @@ class _Seen(NamedTuple):
         matched, ranking = system.judged_by(metric), system.run.get(query_id)
         judged = matched.relevance.get(query_id) or Relevance()
         passages = {**(judged.spans or {}), **matched.passages.get(query_id, {})}
-        wanted = view.wanted(judged, passages)
+        needs = view.wanted(judged, passages)
         items = {
             name: m.Item(name, grade, passages.get(name)) for name, grade in judged.grades.items()
         }
         if ranking is None:
             error = system.scores.failed.get(query_id)
-            return cls(view, wanted, items, is_known=False, error=error)
-        known: dict[Hashable, Sequence[str]] | None = None
+            return cls(view, needs, items, is_known=False, error=error)
+        labels_by_item: dict[Hashable, Sequence[str]] | None = None
         if matched.matcher == BY_ID:
             labels = view.labels_of(ranking, judged, None)
         else:
             labels = list(matched.stands_for.get(query_id) or repeat((), len(ranking.ids)))
-            known = dict(zip(ranking.ids, labels, strict=True))
+            labels_by_item = dict(zip(ranking.ids, labels, strict=True))
         parts = [_Part(ranking, labels, _texts(ranking, system))]
         for call in ranking.calls or ():
-            of_call = view.labels_of(call, judged, known)
+            of_call = view.labels_of(call, judged, labels_by_item)
             parts.append(_Part(call, of_call, _texts(call, system)))
         is_known = ranking.error is None and query_id not in matched.errors
-        return cls(view, wanted, items, parts, is_known, ranking.error)
+        return cls(view, needs, items, parts, is_known, ranking.error)
 
     def answer(
         self, system: System, cell: m.Cell, wanted: Sequence[Sequence[m.Item]], brief: bool
@@ -173,15 +173,15 @@ class _Seen(NamedTuple):
     ) -> m.Answer:
         """The answer, with where it has what is wanted: by rank, in a call, under another id."""
         items = {item.id: item for need in wanted for item in need if item.grade}
-        lost = [item for name, item in items.items() if name not in places]
-        lost_ids = {item.id for item in lost}
+        missing = [item for name, item in items.items() if name not in places]
+        lost_ids = {item.id for item in missing}
         in_call: dict[str, int] = {}
         for number, call in enumerate(self.parts[1:], 1):
             for names in call.labels:
                 for name in lost_ids.intersection(names):
                     in_call.setdefault(name, number)
         # after a new ingestion, texts are under other ids
-        missed = {item.id: item.text for item in lost if not item.passage}
+        missed = {item.id: item.text for item in missing if not item.passage}
         ranking = self.parts[0]
         return answer._replace(
             found={name: places[name] for name in items if name in places},
@@ -201,15 +201,15 @@ class _Seen(NamedTuple):
         return reported
 
     def _calls(self) -> Iterator[m.CallAnswer]:
-        seen: set[str] = set()
+        labels_before: set[str] = set()
         for part in self.parts[1:]:
             call = part.items
             assert isinstance(call, Call)
             is_new = []
             for item, names in zip(call.ids, part.labels, strict=True):
                 brought = set(names) or {f"{item} itself"}
-                is_new.append(not brought <= seen)
-                seen |= brought
+                is_new.append(not brought <= labels_before)
+                labels_before |= brought
             items = self._reported(part)
             yield m.CallAnswer(call.query, call.asked_by, items, is_new, call.error, call.latency)
 
@@ -228,18 +228,18 @@ def _texts_known(
 ) -> Callable[[m.Item], str | None]:
     """A function from a wanted item to its text, from a corpus or from whoever retrieved it."""
     corpora = [system.retrieval.text_of for system in systems if system.retrieval.text_of]
-    came: dict[str, str] = {}
+    retrieved: dict[str, str] = {}
     for part in (part for of_system in seen for part in of_system.parts):
         for names, text in zip(part.labels, part.texts, strict=True):
             for name in names if text else ():
-                came.setdefault(name, text or "")
+                retrieved.setdefault(name, text or "")
 
     def text_of(item: m.Item) -> str | None:
         if item.text:
             return item.text
         places = (item.id,) if item.passage is None else (item.passage, item.id)
-        known = (corpus(place) for place in places for corpus in corpora)
-        return next(filter(None, known), came.get(item.id))
+        texts = (corpus(place) for place in places for corpus in corpora)
+        return next(filter(None, texts), retrieved.get(item.id))
 
     return text_of
 
@@ -248,18 +248,18 @@ def same_texts(
     missed: Mapping[str, str | None], came: Iterable[tuple[str, str | None]]
 ) -> dict[str, m.SameText]:
     """Of missed labels with known texts, the first item that came with the same text."""
-    known = {name: text.strip() for name, text in missed.items() if text}
-    same: dict[str, m.SameText] = {}
-    if not known:
-        return same
+    texts_missed = {name: text.strip() for name, text in missed.items() if text}
+    matches: dict[str, m.SameText] = {}
+    if not texts_missed:
+        return matches
     texts: dict[str, str] = {}
     for item, text in came:
         texts.setdefault(item, (text or "").strip())
     for rank, (item, text) in enumerate(texts.items(), 1):
-        for name, wanted in known.items():
-            if name not in same and _is_same(wanted, text):
-                same[name] = m.SameText(rank, item)
-    return same
+        for name, expected in texts_missed.items():
+            if name not in matches and _is_same(expected, text):
+                matches[name] = m.SameText(rank, item)
+    return matches
 
 
 def _is_same(wanted: str, came: str) -> bool:

@@ -44,13 +44,15 @@ def first_lines(
 ) -> list[Statement]:
     """What a report begins with, `lost` being on the metric; of several systems, what failed."""
     names = [metric, *metrics_of(systems)] if metric else metrics_of(systems)
-    known = (name for name in names if any(system.mean(name) is not None for system in systems))
-    shown = next(known, None)
+    names_measured = (
+        name for name in names if any(system.mean(name) is not None for system in systems)
+    )
+    measured = next(names_measured, None)
     if len(systems) > 1:
-        return failing(systems, shown)
-    if lost is None or shown != metric:
-        lost = losses(systems, shown) if shown else []
-    return [*_of_one(systems[0], shown, lost), *_repeats(systems[0], metric)]
+        return failing(systems, measured)
+    if lost is None or measured != metric:
+        lost = losses(systems, measured) if measured else []
+    return [*_of_one(systems[0], measured, lost), *_repeats(systems[0], metric)]
 
 
 def with_failures(
@@ -64,7 +66,7 @@ def with_failures(
 
 def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     """What failed of each of several systems; first those without a valid score."""
-    invalid, some = [], []
+    invalid, incomplete = [], []
     unmeasured: dict[str, list[str]] = {}
     of_labels: dict[str, list[str]] = {}
     for system in systems:
@@ -79,16 +81,16 @@ def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
             continue
         text = "; ".join(_unanswered(system.scores, metric or ""))
         if text:
-            some.append(Statement(f"{system.name}: {text}.", "open", evidence="questions"))
+            incomplete.append(Statement(f"{system.name}: {text}.", "open", evidence="questions"))
     nothing = []
     for text, names in unmeasured.items():
         of_whom = text.replace(NOTHING, f"{NOTHING} of {', '.join(names)}", 1)
         nothing.append(Statement(of_whom, "alarm", evidence="questions"))
     misfits = []
     for note, names in of_labels.items():
-        whose = "" if len(names) == len(systems) else f"{', '.join(names)}: "
-        misfits.append(Statement(f"{whose}{note}.", "alarm"))
-    return [*invalid, *nothing, *misfits, *some]
+        holders = "" if len(names) == len(systems) else f"{', '.join(names)}: "
+        misfits.append(Statement(f"{holders}{note}.", "alarm"))
+    return [*invalid, *nothing, *misfits, *incomplete]
 
 
 def nothing_measured(counts: Counts, errors: Sequence[str]) -> str:
@@ -183,16 +185,16 @@ def _of_one(system: System, metric: str | None, lost: Sequence[Losses]) -> Itera
 def _lost(system: System, metric: str, lost: Losses) -> str:
     """How many questions got no relevant passage, where it was lost, and what could find it."""
     cutoff = LabelView.of(metric).cutoff
-    where = ""
+    depth = ""
     if cutoff is not None:
-        where = f" in the first {cutoff.at:,}{'' if cutoff.unit == 'items' else ' tokens'}"
+        depth = f" in the first {cutoff.at:,}{'' if cutoff.unit == 'items' else ' tokens'}"
     text = str(lost)
     if lost.without:
         get = "gets" if lost.without == 1 else "get"
-        some = f"{lost.without:,} of {questions(lost.questions)}"
-        text = f"{some} {get} no relevant passage{where or ' at all'}; {text}"
+        count = f"{lost.without:,} of {questions(lost.questions)}"
+        text = f"{count} {get} no relevant passage{depth or ' at all'}; {text}"
     elif lost.by_loss and lost.questions == system.scores.n(metric) > 1:
-        text = f"every question gets a relevant passage{where}; {text}"
+        text = f"every question gets a relevant passage{depth}; {text}"
     text = text[0].upper() + text[1:]
     below = lost.by_loss.get(BELOW)
     if below:
@@ -218,12 +220,12 @@ def _uncertain(
     width = mean.high - mean.low
     if width <= _WIDEST:
         return
-    asked = questions(mean.n)
-    enough = two_digits_up((conversations or mean.n) * (width / _NARROW) ** 2)
+    sample = questions(mean.n)
+    needed = two_digits_up((conversations or mean.n) * (width / _NARROW) ** 2)
     if conversations:
-        asked, enough = f"{asked} of {conversations:,} conversations", f"{enough} conversations"
+        sample, needed = f"{sample} of {conversations:,} conversations", f"{needed} conversations"
     yield _TOO_FEW.format(
-        asked=asked, width=score(width, digits=2), enough=enough, narrow=score(_NARROW, digits=2)
+        asked=sample, width=score(width, digits=2), enough=needed, narrow=score(_NARROW, digits=2)
     )
 
 
@@ -237,9 +239,9 @@ def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
         yield from _failed(scores, metric)
     empty = len({*scores.empty} - {*scores.unanswerable})
     if empty:
-        asked = scores.counts.queries - len(scores.unanswerable)
+        n_questions = scores.counts.queries - len(scores.unanswerable)
         of_runs = " in any run" if scores.repeats else ""
-        yield f"nothing was returned for {empty:,} of {asked:,}{of_runs}"
+        yield f"nothing was returned for {empty:,} of {n_questions:,}{of_runs}"
 
 
 def _failed(scores: Scores, metric: str) -> Iterator[str]:
@@ -255,7 +257,7 @@ def _failed(scores: Scores, metric: str) -> Iterator[str]:
         count = f"{len(counting):,} of them {count}"
     is_zero = not any(by_query[query_id] for query_id in counting)
     yield f"{start} and {count} as {'0' if is_zero else 'empty rankings'}"
-    others = [value for query_id, value in by_query.items() if query_id not in scores.failed]
-    if others:
-        mean = intervals.exact_mean(np.array(others))
-        yield f"without them {metric} is {carried(mean, len(others))}"
+    answered = [value for query_id, value in by_query.items() if query_id not in scores.failed]
+    if answered:
+        mean = intervals.exact_mean(np.array(answered))
+        yield f"without them {metric} is {carried(mean, len(answered))}"

@@ -92,11 +92,11 @@ class LabelView(NamedTuple):
             ranks.append(rank if len(places) >= rank else None)
         if not self.by_place:
             return ranks, places
-        found: dict[str, Found] = {}
+        places_of_labels: dict[str, Found] = {}
         for item, names in zip(items.ids, labels, strict=True):
             for name in names:
-                found.setdefault(name, places[item])
-        return ranks, found
+                places_of_labels.setdefault(name, places[item])
+        return ranks, places_of_labels
 
 
 def _overlapping(span: Span | None, labels: Mapping[str, Span]) -> list[str]:
@@ -104,8 +104,10 @@ def _overlapping(span: Span | None, labels: Mapping[str, Span]) -> list[str]:
         return []
     return [
         name
-        for name, wanted in labels.items()
-        if span.source == wanted.source and span.start < wanted.end and wanted.start < span.end
+        for name, expected in labels.items()
+        if span.source == expected.source
+        and span.start < expected.end
+        and expected.start < span.end
     ]
 
 
@@ -140,13 +142,13 @@ class System(NamedTuple):
 
     def judged_by(self, metric: str) -> Matched:
         """Labels and rankings as a metric sees them: by id, or as its matcher has them."""
-        known = self.retrieval
-        by_id = Matched(BY_ID, known.run, known.relevance, {}, {}, {})
-        return known.matched.get(metric, by_id)
+        retrieval = self.retrieval
+        by_id = Matched(BY_ID, retrieval.run, retrieval.relevance, {}, {}, {})
+        return retrieval.matched.get(metric, by_id)
 
     def mean(self, metric: str) -> float | None:
-        known = self.scores.is_measured and metric in self.scores and self.scores.n(metric)
-        return self.scores.means[metric] if known else None
+        is_measured = self.scores.is_measured and metric in self.scores and self.scores.n(metric)
+        return self.scores.means[metric] if is_measured else None
 
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""
@@ -162,8 +164,8 @@ class System(NamedTuple):
 
     def by_query(self, metric: str) -> dict[str, float]:
         """Query id to score; empty where nothing was measured by the metric."""
-        known = self.scores.is_measured and metric in self.scores
-        return self.scores.by_query(metric) if known else {}
+        is_measured = self.scores.is_measured and metric in self.scores
+        return self.scores.by_query(metric) if is_measured else {}
 
 
 def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
@@ -171,10 +173,10 @@ def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
     repeats = []
     for number, of_run in enumerate(scores.repeats):
         matched = {}
-        for metric, several in retrieval.matched.items():
-            matched[metric] = several.repeats[number] if several.repeats else several
-        own = replace(retrieval, run=retrieval.run.repeats[number], matched=matched)
-        repeats.append(of_run.replace(retrieval=own))
+        for metric, matched_runs in retrieval.matched.items():
+            matched[metric] = matched_runs.repeats[number] if matched_runs.repeats else matched_runs
+        of_run_retrieval = replace(retrieval, run=retrieval.run.repeats[number], matched=matched)
+        repeats.append(of_run.replace(retrieval=of_run_retrieval))
     return scores.replace(retrieval=retrieval, repeats=repeats)
 
 

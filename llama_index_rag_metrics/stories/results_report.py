@@ -58,39 +58,39 @@ def systems_report(
     if names != ["score"]:
         title = f"Retrieval of {listed([*short_names(names).values()])}"
     metrics = metrics_of(systems)
-    chosen = metric or m.headline(metrics)
+    primary = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
-    lost = losses(systems, chosen, stages=stages) if chosen else []
-    said = first_lines(systems, chosen, lost) if decision is None else decision
-    is_valid = not all(system.invalid(chosen) for system in systems)
+    losses_known = losses(systems, primary, stages=stages) if primary else []
+    statements = first_lines(systems, primary, losses_known) if decision is None else decision
+    is_valid = not all(system.invalid(primary) for system in systems)
     listings, drawn = [], {}
-    if chosen:
-        stories = hardest(systems, chosen, worst if is_valid else min(worst, 1), stages=stages)
+    if primary:
+        stories = hardest(systems, primary, worst if is_valid else min(worst, 1), stages=stages)
         remark = "on average" if len(systems) > 1 else ""
-        lead = in_first_run(systems, losses_line(lost)) if stories and is_valid else ""
+        lead = in_first_run(systems, losses_line(losses_known)) if stories and is_valid else ""
         stories = [*_with_facets(systems, stories)]
-        title_of = listing_title(chosen)
+        title_of = listing_title(primary)
         listings = [m.Listing(title_of, stories, remark, on_request=True, lead=lead)]
     if is_valid:
         drawn = dict(figures or {})
         drawn["means"] = lambda name: means_figure(
             systems, [name] if name else metrics, interval_of
         )
-    slices = [rows.slice_table(systems, key, chosen) for key in slice_by]
-    beside = with_runs(systems)
+    slices = [rows.slice_table(systems, key, primary) for key in slice_by]
+    runs = with_runs(systems)
     return m.Report(
         title=title,
         lead=how_many([system.scores.counts for system in systems]),
-        decision=said,
+        decision=statements,
         about=about(systems),
         sections=[summary_section(systems, metrics, interval_of), m.Section(SLICES, slices)],
         listings=listings,
         failures=failures(systems),
-        notes=unsaid(remarks(systems), said),
+        notes=unsaid(remarks(systems), statements),
         glossary=glossary(metrics),
         metrics=metrics,
         figures=drawn,
-        queries=partial(queries_of, beside, [chosen] if chosen else [], stages=stages),
+        queries=partial(queries_of, runs, [primary] if primary else [], stages=stages),
         records=_records(systems),
     )
 
@@ -107,16 +107,18 @@ def means_figure(
     series = []
     for number, system in enumerate(systems):
         intervals = {name: interval_of(number, name) for name in metrics}
-        known = {name: interval for name, interval in intervals.items() if interval is not None}
+        intervals_known = {
+            name: interval for name, interval in intervals.items() if interval is not None
+        }
         means, low, high = (
-            [getattr(interval, end) for interval in known.values()]
+            [getattr(interval, end) for interval in intervals_known.values()]
             for end in ("mean", "low", "high")
         )
         remarks = []
-        for name, interval in known.items():
+        for name, interval in intervals_known.items():
             cell = m.Cell(interval.mean, "score", low=interval.low, high=interval.high)
             remarks.append(f"{name}: {shown(cell)}")
-        points = Series(system.name, number, means, list(known), low, high, remarks)
+        points = Series(system.name, number, means, list(intervals_known), low, high, remarks)
         series.append(replace(points, is_baseline=compared and not number))
     return Figure("points", Axis("mean"), Axis(), series)
 
@@ -129,14 +131,17 @@ def queries_of(
     stages: bool = False,
 ) -> m.Queries:
     """Every question on the first metric; of `compared` systems the first is the baseline."""
-    known: dict[str, None] = {}
+    query_ids_known: dict[str, None] = {}
     for system in systems:
         scores = system.scores
         for query_ids in (scores.queries, system.run, scores.query_ids, scores.excluded):
-            known |= dict.fromkeys(query_ids)
+            query_ids_known |= dict.fromkeys(query_ids)
     metric = next(iter(metrics), "")
     columns = [system.valid_by_query(metric) for system in systems]
-    stories = (query_answers(each, systems, metric, columns, stages=stages) for each in known)
+    stories = (
+        query_answers(query_id, systems, metric, columns, stages=stages)
+        for query_id in query_ids_known
+    )
     names = [system.name for system in systems]
     is_lower_better = bool(metric) and lower_is_better(metric)
     return m.Queries(metric, names, _with_facets(systems, stories), compared, is_lower_better)
@@ -157,27 +162,27 @@ def _with_facets(
         for name, (metric, details) in missed.items():
             names = details.get(story.query_id, {}).get("missed")
             if names:
-                quoted = join_first([f"'{terminal(each)}'" for each in names], _SHOWN_FACETS)
+                quoted = join_first([f"'{terminal(facet)}'" for facet in names], _SHOWN_FACETS)
                 remarks.append(f"{name}: {quoted} not found, on {metric}")
         yield story._replace(remarks=remarks)
 
 
 def how_many(counts: Sequence[Counts]) -> str:
     """How many questions are scored, at most, and why the others aren't."""
-    most = max(counts, key=attrgetter("scored"))
-    return "; ".join([f"{questions(most.scored)} scored", *most.left_out])
+    counts_of_most = max(counts, key=attrgetter("scored"))
+    return "; ".join([f"{questions(counts_of_most.scored)} scored", *counts_of_most.left_out])
 
 
 def summary_section(
     systems: Sequence[System], metrics: Sequence[str], interval_of: rows.Intervals
 ) -> m.Section:
     """Means with their intervals, a row a system; then how many questions there are, and costs."""
-    apart = [metric for metric in metrics if is_of_unanswerable(metric)]
-    others = [metric for metric in metrics if metric not in apart] or metrics
-    tables = [rows.means_table(systems, others, interval_of)]
-    if apart and others != apart:
+    of_unanswerable = [metric for metric in metrics if is_of_unanswerable(metric)]
+    metrics_shown = [metric for metric in metrics if metric not in of_unanswerable] or metrics
+    tables = [rows.means_table(systems, metrics_shown, interval_of)]
+    if of_unanswerable and metrics_shown != of_unanswerable:
         n = max(len(system.scores.unanswerable) for system in systems)
-        table = rows.means_table(systems, apart, interval_of)
+        table = rows.means_table(systems, of_unanswerable, interval_of)
         tables.append(replace(table, title=f"Without an answer: {questions(n)}"))
     notes = []
     for number, system in enumerate(systems):
@@ -206,7 +211,7 @@ def own_intervals(systems: Sequence[System]) -> rows.Intervals:
 def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
     """Each note once, after the names that it holds for."""
     holders = _holders((note, holder) for note, holder in notes if note)
-    return [f"{listed(where)}: {terminal(note)}" for note, where in holders.items()]
+    return [f"{listed(names)}: {terminal(note)}" for note, names in holders.items()]
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
@@ -223,8 +228,8 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What was evaluated and how; a value that isn't everybody's after the systems' names."""
     lines = []
     for label in dict.fromkeys(label for system in systems for label in system.about):
-        known = [system for system in systems if label in system.about]
-        values = _holders((system.about[label], system.name) for system in known)
+        having = [system for system in systems if label in system.about]
+        values = _holders((system.about[label], system.name) for system in having)
         lines.append((label, "; ".join(_of_some(values, len(systems), listed))))
     return lines
 
@@ -245,14 +250,14 @@ def remarks(
     pairs = []
     for system in systems:
         scores = system.scores
-        said = scores.counts.notes if is_unmeasured(scores) else ()
-        notes = [note for note in scores.notes if note not in said]
+        repeated = scores.counts.notes if is_unmeasured(scores) else ()
+        notes = [note for note in scores.notes if note not in repeated]
         pairs += [(terminal(note), system.name) for note in (*notes, *_own_denominators(scores))]
     return [*_of_some(_holders(pairs), len(systems), listed)]
 
 
 def unsaid(notes: Sequence[str], decision: Sequence[m.Statement]) -> list[str]:
-    return [note for note in notes if not any(note in each.text for each in decision)]
+    return [note for note in notes if not any(note in statement.text for statement in decision)]
 
 
 def glossary(metrics: Iterable[str]) -> list[m.Term]:

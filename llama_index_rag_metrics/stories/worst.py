@@ -53,8 +53,8 @@ class Losses(NamedTuple):
         parts: list[str] = []
         for loss, n in self.by_loss.items():
             above = w.reaching(self.min_score) if loss == w.NEVER else ""
-            of = "" if parts else f" of {passages}"
-            parts.append(f"{n:,}{of} {_verb(loss, n)} {loss}{above}")
+            whole_count = "" if parts else f" of {passages}"
+            parts.append(f"{n:,}{whole_count} {_verb(loss, n)} {loss}{above}")
         return ", ".join(parts)
 
 
@@ -76,24 +76,24 @@ def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> l
         for number, (column, tally) in enumerate(zip(columns, tallies, strict=True)):
             if query_id in column:
                 _count(story, number, tally)
-    known = []
+    counts = []
     for system, tally in zip(systems, tallies, strict=True):
         if tally["wanted"]:
             by_loss = {loss: tally[loss] for loss in w.LOSSES if tally[loss]}
             amounts = tally["questions"], tally["without"], system.run.min_score
-            known.append(Losses(terminal(system.name), tally["wanted"], by_loss, *amounts))
-    return known
+            counts.append(Losses(terminal(system.name), tally["wanted"], by_loss, *amounts))
+    return counts
 
 
 def _count(story: m.QueryAnswers, number: int, tally: Counter[str]) -> None:
     """Add what one system lost of one question."""
     places = [w.where_found(story, number, need) for need in story.wanted]
-    lost = [place.loss for place in places if place.words and place.loss != w.UNMET]
-    if lost:
-        tally["wanted"] += len(lost)
+    ways = [place.loss for place in places if place.words and place.loss != w.UNMET]
+    if ways:
+        tally["wanted"] += len(ways)
         tally["questions"] += 1
-        tally["without"] += all(lost)
-        tally.update(filter(None, lost))
+        tally["without"] += all(ways)
+        tally.update(filter(None, ways))
 
 
 def losses_line(known: Sequence[Losses]) -> str:
@@ -108,8 +108,10 @@ def losses_line(known: Sequence[Losses]) -> str:
 
 def remedy(n: int) -> list[m.Statement]:
     """What to do about relevant passages that came under other ids, if there are any."""
-    came = f"{counted(n, 'relevant passage', 'relevant passages')} came {w.OTHER_ID}. {w.REMEDY}"
-    return [m.Statement(came, "open", command=w.MOVE)] if n else []
+    sentence = (
+        f"{counted(n, 'relevant passage', 'relevant passages')} came {w.OTHER_ID}. {w.REMEDY}"
+    )
+    return [m.Statement(sentence, "open", command=w.MOVE)] if n else []
 
 
 class HardQuestions(Reportable, list[tuple[str, float]]):
@@ -137,9 +139,9 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
             decision = [m.Statement(f"{invalid}.", "alarm")]
             listing = m.Listing(_QUESTIONS, self.stories[:1], more=self._n_lowest - 1, most=_ITEMS)
         elif not system.scores.repeats:  # then rankings are those of the first run, scores of all
-            lost = losses([system], metric)
-            decision += remedy(sum(each.by_loss.get(w.OTHER_ID, 0) for each in lost))
-            lead = losses_line(lost)
+            counts = losses([system], metric)
+            decision += remedy(sum(of_system.by_loss.get(w.OTHER_ID, 0) for of_system in counts))
+            lead = losses_line(counts)
             listing = m.Listing(_QUESTIONS, self.stories, most=_ITEMS, lead=lead)
         columns: dict[str, Sequence[Any]] = {
             "query_id": [query_id for query_id, _ in self],
@@ -165,11 +167,11 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
             kind = "every"
         elif len(self) == 1:
             kind = "one"
-        first, last = (score(self[end][1], digits=digits_of(1)) for end in (0, -1))
+        low, last = (score(self[end][1], digits=digits_of(1)) for end in (0, -1))
         sentence = _DECISIONS[kind].format(
             all=questions(n),
             lowest="All" if n_lowest == n else f"{n_lowest:,} of",
-            ends=first if first == last else f"{first} to {last}",
+            ends=low if low == last else f"{low} to {last}",
             metric=self.metric,
             shown=len(self),
             order=listing_title(self.metric).partition(" ")[0].lower(),
@@ -196,11 +198,11 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
         systems = systems[0].repeats
     columns = [system.by_query(metric) for system in systems]
     story = query_answers(query_id, systems, metric, columns)
-    found = found_line(story)
+    sentence = found_line(story)
     if any(system.scores.repeats for system in systems):
-        found = f"In the first run: {found}"
+        sentence = f"In the first run: {sentence}"
     n_elsewhere = sum(len(answer.same_text) for answer in story.answers)
-    decision = [m.Statement(found), *remedy(n_elsewhere)]
+    decision = [m.Statement(sentence), *remedy(n_elsewhere)]
     listing = m.Listing(metric, [story], most=depth)
     return m.Report(f"Question {query_id}", decision=decision, listings=[listing])
 
@@ -212,11 +214,15 @@ def hardest(
     if not any(metric in system.scores for system in systems):
         raise UnknownMetric(metric, systems[0].scores.metric_names)
     columns = [system.by_query(metric) for system in systems]
-    known: dict[str, list[float]] = defaultdict(list)
+    values_of: dict[str, list[float]] = defaultdict(list)
     for column in columns:
         for query_id, value in column.items():
-            known[query_id].append(value)
+            values_of[query_id].append(value)
     sign = -1 if lower_is_better(metric) else 1
-    means = {query_id: sign * math.fsum(values) / len(values) for query_id, values in known.items()}
+    means = {
+        query_id: sign * math.fsum(values) / len(values) for query_id, values in values_of.items()
+    }
     ids = sorted(means, key=means.__getitem__)[:n]
-    return [query_answers(each, systems, metric, columns, stages=stages) for each in ids]
+    return [
+        query_answers(question_id, systems, metric, columns, stages=stages) for question_id in ids
+    ]
