@@ -9,27 +9,15 @@ import os
 import re
 import shutil
 import tempfile
-from io import BytesIO
 from pathlib import Path
 
-from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import sync_playwright
 
 HERE = Path(__file__).parent
 README = HERE.parent.parent / "README.md"
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 QUESTION = "May my 3D model keep going"
-WIDTH, MARGIN = 1000, 10
-
-
-def shown(tab: Page, first: str, most: int) -> Image.Image:
-    """The page from an element's top on, as wide as it is."""
-    tab.evaluate("scrollTo(0, 0)")
-    box = tab.locator(first).first.bounding_box()
-    assert box is not None
-    part = {"x": 0.0, "y": box["y"] - MARGIN, "width": WIDTH, "height": min(box["height"], most)}
-    part["height"] += 2 * MARGIN
-    return Image.open(BytesIO(tab.screenshot(clip=part, full_page=True)))  # type: ignore[arg-type]
+WIDTH, MOST = 1100, 1300
 
 
 def main() -> None:
@@ -39,19 +27,17 @@ def main() -> None:
         os.chdir(folder)
         exec(code, {})
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": WIDTH, "height": 1200})
+        tab = browser.new_page(viewport={"width": WIDTH, "height": 900})
         tab.goto(Path(folder, "report.html").as_uri())
-        tab.wait_for_selector("#plots[data-ready]")
-        tab.fill("#search", QUESTION)
-        tab.locator("button.unfold", has_text=QUESTION).click()
-        tab.locator(".sides").wait_for()
-        parts = [shown(tab, "section", 400), shown(tab, "#queries", 620)]
+        tab.locator("input[type=search]").fill(QUESTION)
+        tab.locator("details.q:visible > summary").click()
+        end = tab.evaluate(
+            "document.getElementById('rag-questions').getBoundingClientRect().bottom"
+        )
+        clip = {"x": 0.0, "y": 0.0, "width": float(WIDTH), "height": min(end + 10, MOST)}
+        tab.screenshot(path=HERE / "report.png", clip=clip, full_page=True)  # type: ignore[arg-type]
         os.chdir(HERE)
         browser.close()
-    whole = Image.new("RGB", (WIDTH, sum(part.height for part in parts)))
-    whole.paste(parts[0], (0, 0))
-    whole.paste(parts[1], (0, parts[0].height))
-    whole.save(HERE / "report.png", optimize=True)
 
 
 if __name__ == "__main__":
