@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from support.golden import check_golden
 from support.reported import comparison
 
 from llama_index_rag_metrics import (
@@ -39,36 +40,8 @@ def large(**options: Any) -> Comparison:
     return compare(systems, "a", metrics=["ndcg@10", "mrr"], **options)
 
 
-GOLDEN = """\
- b_1 & 100 % and c against a  120 questions compared on 2 metrics
- b_1 & 100 % is the best of 3 on ndcg@10.
- b_1 & 100 % is better than a on ndcg@10: +0.100 (0.083 to 0.115 with 95 % confidence, 120
- questions).
- c and a differ by less than 0.014 on ndcg@10 (with 95 % confidence, 120 questions).
-
-On ndcg@10
- system          mean    95 % interval   difference      95 % interval   better / same / worse
- ─────────────────────────────────────────────────────────────────────────────────────────────
- b_1 & 100 %    0.602   0.558 to 0.643       +0.100   +0.083 to +0.115             111 / 0 / 9
- a (baseline)   0.501   0.456 to 0.546            –                  –                       –
- c              0.500   0.457 to 0.544       −0.001   −0.014 to +0.012             60 / 0 / 60
-
-On other metrics
- system                           mrr   difference
- ─────────────────────────────────────────────────
- a             0.478 (0.436 to 0.520)            –
- b_1 & 100 %   0.574 (0.531 to 0.616)       +0.097
- c             0.480 (0.440 to 0.521)       +0.003
- 95 % confidence intervals decide; those on ndcg@10 hold for all 3 systems at once, and those on
- other metrics together.
-
-Notes
- ! a note
-"""
-
-
 def test_the_terminal_shows_verdicts_tables_and_notes() -> None:
-    assert to_text(large().report(), width=100) == GOLDEN.rstrip()
+    check_golden("decisions/comparison_report.txt", [to_text(large().report(), width=100)])
 
 
 def test_facts_go_with_the_names_of_the_systems_that_they_hold_for() -> None:

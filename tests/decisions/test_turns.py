@@ -1,13 +1,15 @@
-"""Turns of a conversation aren't independent: they are one cluster."""
+"""Questions that belong together are taken as a whole: turns of a conversation, or clusters."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 from support.intervals import width
 
 from llama_index_rag_metrics import RetrievalDataset, Scores, check_rules, compare, evaluate, sweep
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 N, TURNS = 24, 4
@@ -140,3 +142,35 @@ def test_a_sweep_decides_by_conversation() -> None:
         assert (found.winner and found.winner.name) == winner
         pair = found.compare("lost=3")["lost=0", "recall@1"]
         assert (pair.outcome == "better") == (winner is not None)
+
+
+DOCUMENTS = {f"q{number}": {"document": number // 3} for number in range(120)}
+
+
+def test_copied_questions_are_no_evidence() -> None:
+    # three copies of each of 40 questions
+    rng = np.random.default_rng(6)
+    base, changed = rng.random(40), rng.random(40) + 0.2
+    pair = {
+        name: Scores([*DOCUMENTS], {"m": np.repeat(column, 3)}, metadata=DOCUMENTS)
+        for name, column in (("a", base), ("b", changed))
+    }
+    # variances of the mean differ by a factor of 3, standard errors by 1.73
+    naive = compare(pair, "a")["b", "m"]
+    clustered = compare(pair, "a", clusters="document")
+    honest = clustered["b", "m"]
+    assert clustered.clusters == "document"
+    assert "120 questions in 40 clusters" in clustered.notes[-1]
+    assert naive.detectable is not None
+    assert honest.detectable is not None
+    assert naive.detectable < honest.detectable / 1.7
+    assert width(honest) > 1.6 * width(naive)
+
+
+def test_every_question_needs_a_cluster() -> None:
+    systems = {name: Scores([*DOCUMENTS], {"m": [0.5] * 120}) for name in "ab"}
+    with pytest.raises(InvalidInput, match="a key of the questions' metadata"):
+        compare(systems, "a", clusters="document")
+    systems["a"] = systems["a"].replace(metadata={"q0": {"document": 1}})
+    with pytest.raises(InvalidInput, match="none for q1, q10, q100, q101, q102 and 114 more"):
+        compare(systems, "a", clusters="document")
