@@ -66,16 +66,15 @@ class _Abandoned(Exception):
 class Cache:
     """Keeps what was paid for.
 
-    A file that fails warns once, and the run goes on with what memory holds. Several processes may
-    share a file, on a local disk; what two of them ask for at the same moment, both pay for. The
-    file is closed whenever nobody uses the cache.
+    A file that fails warns once, and the run goes on in memory. Several processes may share a file,
+    on a local disk; what two of them ask for at the same moment, both pay for. The file is closed
+    whenever nobody uses the cache.
 
     Args:
         path: a file of SQLite, made where there is none; None keeps values in memory only.
 
     Attributes:
-        fresh: how many values were asked for.
-        cached: how many were there already, or under way.
+        fresh: how many values were asked for; `cached` ones were there already, or under way.
 
     Examples:
         >>> cache = Cache()
@@ -129,12 +128,9 @@ class Cache:
     ) -> Fetched:
         """The values of some keys, asking only for those that nobody has asked for.
 
-        Args:
-            keys: what `cache_key` made.
-            ask: gives the values, which are JSON, of the keys at these positions, in order. Its
-                error is raised for all who wait for these values; earlier batches stay.
-            batch_size: how many values to ask for at once; None: all.
-            is_valid: whether a value from the file can be one; others are asked for again.
+        `ask` gives the values, which are JSON, of the keys at some positions, `batch_size` at once.
+        Its error is raised for all who wait for these values; earlier batches stay. A value from
+        the file that isn't valid is asked for again.
         """
         positions: dict[str, int] = {}
         for position, key in enumerate(keys):

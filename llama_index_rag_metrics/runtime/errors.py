@@ -158,8 +158,8 @@ class RetrievalFailed(RagMetricsError):
 class QueryTimeout(RagMetricsError, TimeoutError):
     """Something took longer than `timeout` allows."""
 
-    def __init__(self, seconds: float, remark: str = "") -> None:
-        super().__init__(f"not finished within {seconds:g} s (timeout={seconds:g}){remark}")
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"not finished within {seconds:g} s (timeout={seconds:g})")
 
 
 class StrayError(RagMetricsError):

@@ -182,7 +182,7 @@ def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
     return f"{masked[:most]}… (cut: {len(text):,} characters)"
 
 
-def describe_error(error: BaseException | str, most: int = MOST_CHARACTERS) -> str:
+def describe_error(error: BaseException | str) -> str:
     """The class and the message of an error, or its description, masked, then cut."""
     if isinstance(error, BaseException):
         error = getattr(error, "stray", error)
@@ -191,7 +191,7 @@ def describe_error(error: BaseException | str, most: int = MOST_CHARACTERS) -> s
         except BaseException as broken:  # noqa: BLE001 - whatever an exception's own __str__ does
             message = f"(its message can't be read: {type(broken).__name__})"
         error = f"{type(error).__name__}: {message}".removesuffix(": ")
-    return mask_and_cut(error, most)
+    return mask_and_cut(error)
 
 
 def _secrets() -> set[str]:

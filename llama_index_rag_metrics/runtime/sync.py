@@ -134,7 +134,7 @@ def _is_cancelled() -> bool:
     return task is not None and bool(getattr(task, "cancelling", int)())
 
 
-_idle: list[SimpleQueue[Callable[[], Callable[[], None]]]] = []
+_idle: list[SimpleQueue[Callable[[], None]]] = []
 """The queues of threads that wait for a call; a thread that hangs is never among them again."""
 
 if hasattr(os, "register_at_fork"):  # a child has no threads of its parent
@@ -145,39 +145,33 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a blocking function in a daemon thread, which nobody waits for if it hangs."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     outcome: asyncio.Future[T] = loop.create_future()
-
-    def settle(method: Callable[[Any], None], value: Any) -> None:
-        if not outcome.done():
-            method(value)
-
-    def call() -> Callable[[], None]:
-        settled: tuple[Callable[[Any], None], Any]
-        try:
-            settled = outcome.set_result, context.run(function, *arguments)
-        except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
-            settled = outcome.set_exception, as_exception(error)
-
-        def deliver() -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(settle, *settled)
-
-        return deliver
-
     try:
         calls = _idle.pop()
     except IndexError:
         calls = SimpleQueue()
         threading.Thread(target=_serve, args=(calls,), name="rag-metrics", daemon=True).start()
+
+    def settle(method: Callable[[Any], None], value: Any) -> None:
+        if not outcome.done():
+            method(value)
+
+    def call() -> None:
+        settled: tuple[Callable[[Any], None], Any]
+        try:
+            settled = outcome.set_result, context.run(function, *arguments)
+        except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
+            settled = outcome.set_exception, as_exception(error)
+        _idle.append(calls)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, *settled)
+
     calls.put(call)
     return await outcome
 
 
-def _serve(calls: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:
+def _serve(calls: SimpleQueue[Callable[[], None]]) -> None:
     while True:
-        deliver = calls.get()()
-        _idle.append(calls)
-        deliver()
-        del deliver
+        calls.get()()
 
 
 def as_exception(error: BaseException) -> Exception:

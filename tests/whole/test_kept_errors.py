@@ -175,7 +175,6 @@ def test_a_value_that_an_error_quotes_is_masked_before_it_is_cut() -> None:
 KEPT_ELSEWHERE = {
     "masking.py": "describes them",
     "metrics/texts/cohere_rerank.py": "masks its own key, too",
-    "runtime/llms.py": "masks what an LLM said",
 }
 
 
