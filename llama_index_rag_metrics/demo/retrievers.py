@@ -51,10 +51,9 @@ class LSA(_MatchingOnly):
 
 
 def bm25(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:
-    """A keyword retriever: BM25, which ranks by the words that question and passage share.
+    """LlamaIndex's BM25Retriever, also for Chinese, Japanese, Korean and Thai.
 
-    It is LlamaIndex's BM25Retriever with tokens that work in Chinese, Japanese, Korean and Thai,
-    too, and without the results that share no word with the question.
+    Without the results that share no word with the question.
     """
     try:
         from llama_index.retrievers.bm25 import BM25Retriever
@@ -87,19 +86,14 @@ def hybrid(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriev
 class LSAEmbedding(BaseEmbedding):
     """tf-idf of words and of character n-grams, reduced to the main directions of a corpus.
 
-    Latent semantic analysis (Deerwester et al., 1990), a stand-in for a neural embedding that needs
-    no download. Character n-grams serve languages that don't set words apart by spaces, and
-    inflected forms.
+    Latent semantic analysis (Deerwester et al., 1990), a stand-in for a neural embedding.
     """
 
     _pipeline: Any = PrivateAttr()
 
     @classmethod
     def fit(cls, texts: Sequence[str]) -> LSAEmbedding:
-        """Learn the embedding from a corpus; from the same corpus always the same one.
-
-        It has a quarter as many dimensions as there are texts, at least 16 and at most 200.
-        """
+        """Learn the embedding from a corpus; from the same corpus always the same one."""
         try:
             from sklearn.decomposition import TruncatedSVD
             from sklearn.feature_extraction.text import TfidfVectorizer

@@ -11,13 +11,13 @@ from llama_index_rag_metrics.runtime.masking import truncated
 
 CONVERSATION, HISTORY = "conversation", "history"
 
-_ROLE, _CONTENT = ("role", "speaker", "type"), ("content", "text")
-"""LlamaIndex's, OpenAI's and DeepEval's; other tools'; ragas'."""
+_ROLE, _CONTENT = ("role", "type"), ("content",)
+"""LlamaIndex's, OpenAI's and DeepEval's names; ragas'."""
 
 _ROLES = {
-    **{role: role for role in ("user", "assistant", "system", "tool")},
-    **dict.fromkeys(("agent", "ai", "chatbot", "model"), "assistant"),
-    **{"human": "user", "developer": "system", "function": "tool"},
+    **{"user": "user", "human": "user", "system": "system", "developer": "system"},
+    **dict.fromkeys(("assistant", "ai", "chatbot", "model"), "assistant"),
+    **{"tool": "tool", "function": "tool"},
 }
 _SHOWN = 2
 """Messages of a history that a sentence repeats."""

@@ -59,13 +59,12 @@ class RetrievalDataset:
         relevance: query id to what is relevant: ids, {id: grade}, groups of ids or a `Relevance`. A
             query that is absent, or None, is unjudged; one with nothing relevant has an empty one.
         corpus: document id to text, without its title. May be empty.
-        metadata: query id to {key: value}, for slices, and for those who retrieve. Of a question in
-            a conversation, `conversation` is its id and `history` what was said before:
-            [{"role": …, "content": …}, …].
+        metadata: query id to {key: value}, for slices, and for those who retrieve: `conversation`
+            is the id of one, `history` what was said before, [{"role": …, "content": …}, …].
         expected_texts: query id to the texts that answer it, where relevance isn't known by id.
         titles: document id to title; what is indexed is the title, then the text.
         document_metadata: document id to {key: value}.
-        name: what to call the dataset; two datasets may be equal under different names.
+        name: what to call the dataset.
         notes: what a user of the dataset should know, such as how it came about.
 
     Raises:
@@ -73,14 +72,12 @@ class RetrievalDataset:
 
     Examples:
         >>> dataset = RetrievalDataset(
-        ...     queries={"q1": "Which moon has geysers?", "q2": "Who was the first on it?"},
-        ...     relevance={"q1": {"d1": 2, "d2": 1}},
-        ...     corpus={"d1": "Enceladus has geysers.", "d2": "Triton may have geysers."},
+        ...     {"q1": "Which moon has geysers?", "q2": "Who was the first on it?"},
+        ...     {"q1": {"d1": 2, "d2": 1}},
+        ...     {"d1": "Enceladus has geysers.", "d2": "Triton may have geysers."},
         ... )
         >>> dataset
         <RetrievalDataset: 2 questions, 1 of them labelled (2 labels), 2 passages>
-        >>> dataset.relevance["q1"]
-        Relevance({'d1': 2.0, 'd2': 1.0})
         >>> dataset.check()
         ["1 of 2 questions have no labels: 'q2'"]
     """
@@ -136,12 +133,11 @@ class RetrievalDataset:
         """Read a dataset from a file, a folder, or an object of another tool.
 
         Args:
-            source: a path: a BEIR folder; JSON of `save`, of LlamaIndex's
-                `EmbeddingQAFinetuneDataset` or `LabelledRagDataset`, or of ragas; JSONL, CSV, TSV
-                or Parquet with a question a row; each also packed as .gz, .bz2 or .xz. Or an
-                object: those datasets of LlamaIndex, a dict or a list of such a shape, a data
-                frame, what has `to_pandas()`, a dataset of ir_datasets. A question without an id
-                has a digest of its text as its id; fields without a meaning become its metadata.
+            source: a path: a BEIR folder; JSON of `save`, of LlamaIndex's datasets or of ragas;
+                JSONL, CSV, TSV or Parquet with a question a row; each also packed as .gz, .bz2 or
+                .xz. Or an object: a dataset of LlamaIndex or ir_datasets, a dict or a list of such
+                a shape, a data frame, what has `to_pandas()`. A question without an id has a digest
+                of its text as its id; fields without a meaning become its metadata.
             corpus: the documents, where they are elsewhere: {document id: text}, a data frame, or
                 a file like BEIR's corpus.jsonl.
             columns: what fields are called here: {"question": "input", "labels": "gold_ids"}.
@@ -213,19 +209,13 @@ class RetrievalDataset:
         return self.relevance
 
     def to_documents(self) -> list[Document]:
-        """The corpus as LlamaIndex documents with the same ids.
-
-        What is indexed is the title and the text; metadata is carried along, not embedded.
-        """
+        """The corpus as LlamaIndex documents with the same ids; metadata isn't embedded."""
         from llama_index.core.schema import Document
 
         return [Document(**fields) for fields in self._node_fields()]
 
     def to_nodes(self) -> list[TextNode]:
-        """The corpus as LlamaIndex nodes with the same ids, one per document, not split further.
-
-        What is indexed is the title and the text; metadata is carried along, not embedded.
-        """
+        """The corpus as LlamaIndex nodes with the same ids, one per document, not split further."""
         from llama_index.core.schema import TextNode
 
         return [TextNode(**fields) for fields in self._node_fields()]
@@ -246,10 +236,7 @@ class RetrievalDataset:
         return "\n".join(filter(None, lines))
 
     def check(self) -> list[str]:
-        """What to look at before trusting the scores, one sentence each; empty if all is well.
-
-        For example: expected ids that the corpus lacks, unjudged questions, documents without text.
-        """
+        """What to look at before trusting the scores, one sentence each; empty if all is well."""
         queries, corpus = self.queries, self.corpus
         expected = {item: labels for labels in self.relevance.values() for item in labels}
         places = {item: (labels.spans or {}).get(item) for item, labels in expected.items()}

@@ -51,10 +51,10 @@ def read_dialect(span: TraceSpan) -> None:
 
 def openinference(span: TraceSpan) -> bool:
     """What `openinference-instrumentation-…` and Phoenix record."""
-    kind = span.text("openinference.span.kind")
+    kind = span.attributes.get("openinference.span.kind")
     if kind is None:
         return False
-    span.kind = _kind(kind, span)
+    span.kind = _kind(str(kind), span)
     value, output = (span.attributes.get(f"{side}.value") for side in ("input", "output"))
     if span.attributes.get("input.mime_type") == "application/json":
         value = json_or_none(value)
@@ -116,10 +116,10 @@ def _printed(nodes: Any) -> list[Document] | None:
 
 def mlflow(span: TraceSpan) -> bool:
     """MLflow's spans; the outputs of those of type RETRIEVER are documents with `page_content`."""
-    kind = span.text("mlflow.spanType")  # a text, or the JSON of one
+    kind = span.attributes.get("mlflow.spanType")  # a text, or the JSON of one
     if kind is None:
         return False
-    span.kind = _kind(kind.strip('"'), span)
+    span.kind = _kind(str(kind).strip('"'), span)
     span.question = _question(json_or_none(span.attributes.get("mlflow.spanInputs")))
     if span.kind == "tool":
         span.tool = str(span.json("name") or "")
@@ -146,13 +146,13 @@ def _mlflow_document(output: Any, location: Location) -> Document:
 
 def gen_ai(span: TraceSpan) -> bool:
     """OpenTelemetry's conventions: retrieval spans have a JSON list of {"id", "score"}."""
-    operation = span.text("gen_ai.operation.name")
+    operation = span.attributes.get("gen_ai.operation.name")
     if operation is None:
         return False
     kinds: Mapping[str, Kind] = {"retrieval": "retrieval", "execute_tool": "tool"}
-    span.kind = kinds.get(operation, "other")
-    span.question = span.text("gen_ai.retrieval.query.text")
-    span.tool = span.text("gen_ai.tool.name") or ""
+    span.kind = kinds.get(str(operation), "other")
+    span.question = _question(span.attributes.get("gen_ai.retrieval.query.text"))
+    span.tool = str(span.attributes.get("gen_ai.tool.name") or "")
     documents = span.json("gen_ai.retrieval.documents")
     if documents is not None:
         span.documents = [Document(*map(document.get, _FIELDS)) for document in documents]

@@ -110,12 +110,6 @@ class TraceSpan:
         """Whether it is known what the caller got: documents, or an error."""
         return self.retrieved is not None or self.error is not None
 
-    def text(self, key: str) -> str | None:
-        value = self.attributes.get(key)
-        if value is None or isinstance(value, str):
-            return value
-        raise self.location.wrong(f"a text as {key}", value)
-
     def json(self, key: str) -> Any:
         """The value of an attribute that is JSON, or that is no text at all."""
         return parsed(self.attributes.get(key), key, self.location)

@@ -33,11 +33,7 @@ class Turn:
         [ChatMessage(**message) for message in PLAIN],
         [ChatMessage(**PLAIN[0]), ChatMessage(role=MessageRole.MODEL, content="Enceladus.")],
         [Turn(**message) for message in PLAIN],
-        # other tools' names, then ragas'
-        [
-            {"speaker": "user", "text": PLAIN[0]["content"]},
-            {"speaker": "agent", "text": "Enceladus."},
-        ],
+        # ragas' names
         [
             {"type": "human", "content": PLAIN[0]["content"]},
             {"type": "ai", "content": "Enceladus."},

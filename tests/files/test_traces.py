@@ -461,7 +461,7 @@ class TestDialects:
             assert run["t1"].scores == [0.5, math.pi]
             assert run.queries == {"t1": "Who?"}
 
-    def test_a_phoenix_frame(self) -> None:
+    def test_a_phoenix_frame(self, tmp_path: Path) -> None:
         pd = pytest.importorskip("pandas", reason="a data frame")
         rows = {
             "context.span_id": ["s2", "s1"],
@@ -489,6 +489,9 @@ class TestDialects:
         assert run["q"].latency == 2.0
         assert [call.query for call in calls_of(run["q"])] == ["x"]
         assert list(read_traces(frame, match_on="n")["t"].ids) == ["1", "2"]
+        pytest.importorskip("pyarrow", reason="the extra batch")
+        frame.to_parquet(tmp_path / "spans.parquet")
+        assert read_traces(tmp_path / "spans.parquet", questions={"q": "Who?"}) == run
         with pytest.raises(FileFormatError, match="the data frame isn't traces: it has"):
             read_traces(pd.DataFrame({"a": [1]}))
 
