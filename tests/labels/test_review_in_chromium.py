@@ -214,16 +214,6 @@ class TestJudging:
         assert desk.grades() == [None] * 5
         assert desk.page.locator("#undo").is_disabled()
 
-    def test_undo_leaves_a_note(self, open_page: Opener) -> None:
-        desk = open_page().begin()
-        desk.press("3", "ArrowLeft", "n")
-        desk.page.keyboard.type("unsure")
-        desk.press("Escape")
-        desk.stored()
-        desk.press("u")
-        desk.page.wait_for_selector("#count:text('0 of 5')")
-        assert (desk.pressed, desk.page.input_value("#note")) == (None, "unsure")
-
     def test_keys_that_mean_nothing(self, open_page: Opener) -> None:
         desk = open_page().begin()
         desk.press("4", "9", "x", "Alt+2", "Control+1", "Enter")
@@ -288,19 +278,6 @@ class TestKeeping:
         desk.page.wait_for_selector(OPEN)
         assert desk.text("#count") == "2 of 5"
         assert desk.grades() == ["3", "0", None, None, None]
-
-    def test_a_closed_tab_goes_on(self, open_page: Opener) -> None:
-        first = open_page().begin("ben")
-        first.press("3", "s")
-        first.stored()
-        first.page.close()
-
-        second = open_page()
-        second.page.wait_for_selector("#start:not([hidden])")
-        assert second.page.input_value("#reviewer") == "ben"
-        second.press("Enter")
-        second.page.wait_for_selector(OPEN)
-        assert second.grades() == ["3", "s", None, None, None]
 
     def test_a_crash_of_the_page(self, open_page: Opener) -> None:
         desk = open_page().begin()
