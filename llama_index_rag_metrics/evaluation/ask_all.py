@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 
 from llama_index.core.schema import QueryBundle
 
@@ -134,8 +135,8 @@ class _Asking:
     ) -> None:
         self.ask, self.plan, self.reader = ask, plan, reader
         self.kept, self.journal = kept, journal
-        times = range(1, plan.repeats + 1)
-        self.attempts = [Attempt(query_id, n) for n in times for query_id in plan.dataset.queries]
+        pairs = product(range(1, plan.repeats + 1), plan.dataset.queries)
+        self.attempts = [Attempt(query_id, number) for number, query_id in pairs]
         self.n_kept = sum(attempt in kept for attempt in self.attempts)
         self.at_once = max(1, min(plan.workers, len(self.attempts)))
         self.rankings: dict[Attempt, Ranking] = {}

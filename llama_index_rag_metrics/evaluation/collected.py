@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import (
@@ -36,6 +37,7 @@ from .ask_all import NOT_ASKED, Refusals
 from .plan import Plan
 
 _CORE = "llama_index.core.evaluation.retrieval.metrics"
+_WITHOUT_HISTORY = "{metric}: questions have a history, which isn't taken account of"
 _MIXED = "{names}: by LlamaIndex's definition; the others by this package's"
 _UNPLACED = (
     "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
@@ -147,18 +149,20 @@ def _score_rankings(plan: Plan, collected: Collected) -> Scores:
         # what knows no items counts the queries that the others count
         labels = {**matched.relevance, **dataset.relevance}
         scores_by_id = _score(plan, by_id, labels, run)
-        columns = {metric: dict(scores.by_query(metric)) for metric in scores}
-        for column in columns.values():
+        columns = {}
+        for metric in scores:
+            columns[metric] = dict(scores.by_query(metric))
             for query_id in matched.errors:
-                column.pop(query_id, None)
-        columns.update({metric: dict(scores_by_id.by_query(metric)) for metric in scores_by_id})
+                columns[metric].pop(query_id, None)
+        for metric in scores_by_id:
+            columns[metric] = dict(scores_by_id.by_query(metric))
         details = {**scores.details, **scores_by_id.details}
         scores = scores.join(columns, order=list(columns)).replace(details=details)
     notes = [*scores.notes]
     if SPANS in needs_of(members):
-        placed = [span is not None for ranking in run.values() for span in ranking.spans or ()]
-        if n := placed.count(False):
-            notes.append(_UNPLACED.format(n=n, all=len(placed)))
+        spans = list(chain.from_iterable(ranking.spans or () for ranking in run.values()))
+        if n := spans.count(None):
+            notes.append(_UNPLACED.format(n=n, all=len(spans)))
     if matched is not None:
         notes += matched.notes
     # a matcher that failed leaves no ranking, but something was retrieved
@@ -217,9 +221,10 @@ def _notes(plan: Plan, collected: Collected) -> Iterator[str]:
         yield _MIXED.format(names=", ".join(cores))
     if any(isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics):
         yield from unread_labels(dataset)
-    by_question = ", ".join(_names_by_question(metrics))
-    if by_question and any(row.get(HISTORY) for row in dataset.metadata.values()):
-        yield f"{by_question}: questions have a history, which isn't taken account of"
+    if any(row.get(HISTORY) for row in dataset.metadata.values()):
+        for metric in plan.computed:
+            if isinstance(metric, TextMetric) and getattr(metric, "of", "query") == "query":
+                yield _WITHOUT_HISTORY.format(metric=metric.metric_name)
     if (warning := every_query_failed(collected.run)) is not None:
         yield str(warning)
     for name, errors in collected.errors.items():
@@ -231,10 +236,3 @@ def _notes(plan: Plan, collected: Collected) -> Iterator[str]:
             yield f"{name} gave NaN for some questions, which have no value"
         if n := sum(map(_is_empty, results.values())):
             yield f"{name} has no value where nothing was retrieved: {n} questions"
-
-
-def _names_by_question(metrics: Iterable[BaseRetrievalMetric]) -> Iterator[str]:
-    """The metrics that compare texts with the question."""
-    for metric in metrics:
-        if isinstance(metric, TextMetric) and getattr(metric, "of", "query") == "query":
-            yield metric.metric_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -127,7 +127,6 @@ class Evaluation:
             collected.append(once)
         label_note = await self._label_note(collected)
         self._warn(label_note, collected)
-        refused = [note for note in answers.refusals.notes if note not in answers.notes]
         results = _built(plan, collected)
         first_notes = [
             *graders_of_metrics(plan.computed),
@@ -135,9 +134,10 @@ class Evaluation:
         ]
         if label_note is not None:
             first_notes.append(label_note)
+        asking_notes = dict.fromkeys([*answers.notes, *answers.refusals.notes])
         scores = results.scores
         results.scores = scores.replace(
-            notes=[*first_notes, *scores.notes, *answers.notes, *refused, *cut.notes],
+            notes=[*first_notes, *scores.notes, *asking_notes, *cut.notes],
             label_notes=[*first_notes, *scores.label_notes],
         )
         results.about = describe(plan, results.run, self.source.name, collected[0].matched)
@@ -220,8 +220,11 @@ def _built(plan: Plan, collected: Sequence[Collected]) -> EvaluationResults:
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
     """Counts relevant passages by the ids that they came under, of the first questions of a run."""
-    with_texts = [query_id for query_id in dataset.queries if run[query_id].texts]
-    query_ids = [query_id for query_id in with_texts if _knows_texts(dataset, query_id)]
+    query_ids: list[str] = []
+    for query_id in dataset.queries:
+        with suppress(InvalidInput):  # texts that don't go with the ids
+            if run[query_id].texts and Expected.by_text(dataset, query_id).ids:
+                query_ids.append(query_id)
     query_ids = query_ids[:_MOST_QUERIES]
     if not query_ids:
         return Came()
@@ -239,21 +242,14 @@ def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
     return Came(n_relevant, n_by_id, n_under_others, len(texts))
 
 
-def _knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
-    try:
-        return bool(Expected.by_text(dataset, query_id).ids)
-    except InvalidInput:  # the texts don't go with the ids
-        return False
-
-
 def fit_of_ids(dataset: RetrievalDataset, run: Run, indexed: Collection[str]) -> list[str]:
     """Return what is wrong with the ids of labels; `indexed` are those of the index, if known."""
-    query_ids = [query_id for query_id in dataset.queries if query_id in run]
+    query_ids = list(dataset.queries)
 
     def asked_at(row: int) -> Asked:
-        query_id = query_ids[row]
-        ranking = run[query_id]
-        return Asked(query_id, dataset.relevance.get(query_id, ()), ranking.ids, ranking.texts)
+        labels = dataset.relevance.get(query_ids[row], ())
+        ranking = run[query_ids[row]]
+        return Asked(query_ids[row], labels, ranking.ids, ranking.texts)
 
     texts = {item: dataset.indexed_text(item) for item in dataset.corpus}
     stock = Stock("the corpus", dataset.corpus.keys(), texts)

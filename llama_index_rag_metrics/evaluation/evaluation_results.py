@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count, takewhile
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -180,7 +180,7 @@ def ranking_metric(name: str) -> RankingMetric | None:
 
 def cutoffs_of(systems: Iterable[System]) -> list[int]:
     """The cutoffs of a curve: dense at the top, up to the longest ranking."""
-    rankings = [ranking for system in systems for ranking in system.run.every_ranking]
+    rankings = chain.from_iterable(system.run.every_ranking for system in systems)
     deepest = max((len(ranking.ids) for ranking in rankings), default=0)
     if not deepest:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -80,7 +81,7 @@ class Answer:
         """All that was retrieved, of whatever call, each node once."""
         if self.calls is None:
             return as_nodes(self.items)
-        return each_once(node for call in self.calls for node in call.nodes or ())
+        return each_once(chain.from_iterable(call.nodes or () for call in self.calls))
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]

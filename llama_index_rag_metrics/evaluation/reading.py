@@ -67,13 +67,12 @@ class AnswerReader:
             ids = [str(item) for item in answer.items]
             self.labels.see(ids, [(NODE_ID, item) for item in ids])
             return self._ranking_of_ids(ids)
+        nodes = answer.nodes()
         if answer.calls is None:
-            nodes = as_nodes(answer.items)
             ranking = self.ranking(nodes)
         else:
             calls = [as_call(retrieval, self.ranking) for retrieval in answer.calls]
             ranking = combine_calls(calls)
-            nodes = [node for retrieval in answer.calls for node in retrieval.nodes or ()]
         if any(plain_score(node.score) != node.score for node in nodes):
             self.notes[_NAN] = None
         self.labels.see(ranking.ids, names_of(nodes))

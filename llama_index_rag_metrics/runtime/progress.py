@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 
 class Advance(Protocol):
-    """Called for every query that is done, and now and then with `done=0`."""
+    """Called for every query that is done."""
 
-    def __call__(self, *, failed: bool = False, done: int = 1) -> None: ...
+    def __call__(self, *, failed: bool = False) -> None: ...
 
 
 @contextmanager
-def progress(
-    description: str, total: int, done: int, show: bool, waiting: Callable[[], str] = str
-) -> Iterator[Advance]:
-    """Show how many queries of `total` are done, `done` of them earlier, and what is waited for."""
+def progress(description: str, total: int, done: int, show: bool) -> Iterator[Advance]:
+    """Show how many queries of `total` are done, `done` of them earlier."""
     if not show:
-        yield lambda *, failed=False, done=1: None
+        yield lambda *, failed=False: None
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a notebook without ipywidgets has a bar of text
@@ -28,11 +26,11 @@ def progress(
     n_failed = 0
     with tqdm(desc=description, total=total, initial=done) as bar:
 
-        def advance(*, failed: bool = False, done: int = 1) -> None:
+        def advance(*, failed: bool = False) -> None:
             nonlocal n_failed
             n_failed += failed
-            failures = f"{n_failed} failed" if n_failed else ""
-            bar.set_postfix_str("; ".join(filter(None, [failures, waiting()])), refresh=not done)
-            bar.update(done)
+            if failed:
+                bar.set_postfix_str(f"{n_failed} failed", refresh=False)
+            bar.update()
 
         yield advance

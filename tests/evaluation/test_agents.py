@@ -23,14 +23,7 @@ from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, st
 from llama_index.retrievers.bm25 import BM25Retriever
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
-from llama_index_rag_metrics import (
-    Relevance,
-    RetrievalDataset,
-    evaluate,
-    evaluate_stages,
-    record_retrieval,
-    sweep,
-)
+from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages, record_retrieval
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
@@ -162,25 +155,6 @@ def test_a_function_that_returns_what_an_agent_says_is_a_session() -> None:
     assert results.run.failed == {}
     for number in range(12):
         check_calls(results, number)
-
-
-def test_reports_say_by_which_call_an_agent_had_found_each_hop() -> None:
-    script = {
-        "first": [[("own", "saturn")], [("own", "venus"), ("own", "mars")]],
-        "second": [[("own", "mars")], [("own", "mars")], [("own", "pluto")]],
-    }
-    hops = {"first": ("saturn", "mars"), "second": ("mars", "titan")}
-    questions = RetrievalDataset(
-        queries={question: question for question in script},
-        relevance={
-            question: Relevance(facets={"hop 1": [start], "hop 2": [end]})
-            for question, (start, end) in hops.items()
-        },
-    )
-    results = evaluate(function_agent(script), questions, ["facet_recall", "complete"])
-    assert [call.query for call in results.calls] == [
-        query for turns in script.values() for turn in turns for _, query in turn
-    ]
 
 
 class Found(Event):
@@ -322,17 +296,6 @@ def test_a_question_that_takes_too_long_keeps_its_calls() -> None:
     assert [call.query for call in results.run["q0"].calls or ()] == ["question 0"]
 
 
-def test_a_failing_question_is_recorded_and_the_others_go_on() -> None:
-    async def ask(question: str) -> str:
-        await SPARSE.aretrieve(question)
-        if question.endswith("1"):
-            raise ConnectionError("no model")
-        return "an answer"
-
-    results = evaluate(ask, dataset(3), ["recall"])
-    assert results.run.failed == {"q1": "ConnectionError: no model"}
-
-
 def test_calls_are_journaled(tmp_path: Path) -> None:
     journal, asked = tmp_path / "run.jsonl", []
 
@@ -346,24 +309,6 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
     assert len(asked) == 4
     assert again.run == first.run
     assert again.run.calls == first.run.calls
-
-
-def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
-    def build(top_k: int) -> Any:
-        async def ask(question: str) -> str:
-            retriever = BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=top_k)  # type: ignore[arg-type]
-            for word in ("saturn", "mars"):
-                await retriever.aretrieve(word)
-            return "done"
-
-        return ask
-
-    swept = sweep(build, {"top_k": [1, 2]}, dataset(2), ["recall"])
-    for configuration in swept:
-        assert configuration.results is not None
-        assert [call.query for call in configuration.results.calls.of("q0")] == ["saturn", "mars"]
-        assert configuration.results is not None
-        assert {len(calls) for calls in configuration.results.run.calls.values()} == {2}
 
 
 def test_a_program_is_one_stage_and_a_note_says_so() -> None:

@@ -22,7 +22,6 @@ from support.scripted import ScriptedFunctions
 from llama_index_rag_metrics import (
     LLMRelevancy,
     RetrievalDataset,
-    compare,
     evaluate,
     match_run,
     record_retrieval,
@@ -281,12 +280,3 @@ def test_sweeps_and_their_journals(tmp_path: Path) -> None:
     assert built == [1, 2]
     assert [each.mean("mrr") for each in again] == [each.mean("mrr") for each in found]
     assert all(set(agent.asked.values()) == {R} for agent in agents.values())
-
-
-def test_comparisons_take_the_means_of_questions() -> None:
-    one, other = (evaluate(asked_by(Agent()), FEW, ["mrr"], repeats=repeats) for repeats in (2, 5))
-    comparison = compare({"one": one, "other": other}, "one")
-    difference = comparison["other", "mrr"]
-    assert difference.n == 20
-    expected = other.scores["mrr"].mean() - one.scores["mrr"].mean()
-    assert difference.difference == pytest.approx(expected)

@@ -8,7 +8,6 @@ import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -201,25 +200,6 @@ def test_what_is_recorded_inside_a_retriever_is_part_of_its_call() -> None:
     with capture() as session:
         Recording().retrieve("saturn")
     assert [call.query for call in session.calls] == ["saturn"]
-
-
-def test_other_handlers_stay() -> None:
-    class Mine(BaseEventHandler):
-        def handle(self, event: Any, **_: Any) -> None: ...
-
-    root, mine = get_dispatcher(), Mine()
-    with capture():
-        root.add_event_handler(mine)
-    try:
-        assert any(handler is mine for handler in root.event_handlers)
-    finally:
-        root.event_handlers.remove(mine)
-
-
-def test_a_session_is_shown_without_its_nodes() -> None:
-    with capture() as session:
-        record_retrieval("saturn", ["d3"])
-    assert repr(session) == "<Session: 1 retrieval>"
 
 
 def test_what_a_tool_does_to_its_nodes_later_is_not_recorded() -> None:

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
-from llama_index_rag_metrics import (
-    RetrievalDataset,
-    RetrieverEvaluator,
-    evaluate,
-    evaluate_stages,
-    score_rankings,
-)
+from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate
 from llama_index_rag_metrics.rankings.matching.matched import carry_costs
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
 
@@ -106,14 +100,6 @@ def test_a_bare_id_without_a_text_is_no_text_of_no_length() -> None:
         evaluate(lambda query: ["a"], DATASET, ["recall@9tokens"], tokenizer=str.split)
 
 
-def test_stages_count_too() -> None:
-    from llama_index.core.postprocessor import SimilarityPostprocessor
-
-    cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
-    stages = evaluate_stages(retrieve, {"cut": cutoff}, DATASET, ["mrr"], tokenizer=Words())
-    assert [sum((results.run["q1"].tokens or ())[:2]) for results in stages.values()] == [9, 9]
-
-
 def test_a_matcher_spends_the_budget_on_whole_chunks() -> None:
     """Three chunks: the first covers both passages, the second only repeats one, the third is new.
 
@@ -167,9 +153,3 @@ def test_exactly_the_chunks_that_fit_count(
             break
         fitting.add(item)
     assert fitting == set(expected)
-
-
-def test_counts_of_a_run_score_as_the_evaluation_did() -> None:
-    results = evaluate(retrieve, DATASET, ["ndcg@9tokens"], tokenizer=Words())
-    scores = score_rankings(results.relevance, results.run, ["ndcg@9tokens"])
-    assert scores.means == results.scores.means

@@ -35,7 +35,6 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import register_secret
-from llama_index_rag_metrics.runtime.progress import progress
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES}, {"d": "a text"})
@@ -346,18 +345,6 @@ class TestLimits:
         stuck.set()
         assert list(results.scores.failed) == ["q0", "q4", "q8"]
 
-    def test_what_is_finished_is_kept(self, tmp_path: Path) -> None:
-        def ask(query: str) -> list[str]:
-            if query not in ("0?", "1?"):
-                raise ValueError("gone")
-            return ["d"]
-
-        options: dict[str, Any] = {"workers": 1, "journal": tmp_path / "journal"}
-        results = evaluate(ask, DATASET, ["recall"], **options, run="x")
-        assert results.scores.by_query("recall")["q1"] == 1
-        again = evaluate(lambda query: ["d"], DATASET, ["recall"], **options, run="x")
-        assert again.scores.means["recall"] == 1
-
     def test_a_refused_key_ends_asking(self, recwarn: Any) -> None:
         class Refused(Exception):
             status_code = 401
@@ -420,18 +407,6 @@ def test_a_reranker_s_key_is_not_shown() -> None:
 
     metric = RerankRelevancy(reranker=Keyed(fault=None), label="keyed")
     assert KEY not in repr(metric) + str(metric) + str(metric.model_dump())
-
-
-def test_the_progress_line_names_what_is_waited_for_longest(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    with progress("asking", 3, 0, True, lambda: "q3 has been waiting for 34 s") as advance:
-        advance(failed=True)
-        advance(done=0)
-    shown = capsys.readouterr().err
-    assert "1 failed; q3 has been waiting for 34 s" in shown
-    assert "1/3" in shown
 
 
 def test_what_scores_have_is_looked_for_at_the_results() -> None:

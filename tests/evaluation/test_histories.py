@@ -16,10 +16,9 @@ from llama_index.core.llms import ChatMessage, ChatResponse, MessageRole, MockLL
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
-from support.retrievers import Postprocessor
 from support.scripted import ScriptedFunctions, Turn
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages
+from llama_index_rag_metrics import RetrievalDataset, evaluate
 from llama_index_rag_metrics.metrics.texts.semantic import BM25Similarity
 
 agents = pytest.importorskip(
@@ -187,12 +186,6 @@ def test_a_function_has_the_history_among_the_metadata() -> None:
     evaluate(search, questions, ["recall"])
     assert seen == {f"pay {number}?": said(number) for number in range(N)}
     assert questions.metadata == dataset().metadata
-
-
-def test_stages_tell_an_agent_the_history() -> None:
-    agent, llm = listening()
-    evaluate_stages(agent, [Postprocessor(function=list)], dataset(), ["recall@3"])
-    assert llm.told["pay 5?"] == [(each["role"], each["content"]) for each in said(5)]
 
 
 def test_a_note_says_that_a_retriever_is_not_told(tmp_path: Path) -> None:

@@ -81,13 +81,6 @@ def test_the_corpus_gives_the_texts_of_relevant_ids(by_corpus: RetrievalDataset)
     assert results.scores.by_query("mrr") == {"q1": 0.5, "q2": 1, "q3": 0.5}
 
 
-def test_raw_ids_stay(by_corpus: RetrievalDataset) -> None:
-    results = evaluate(Scripted(SCRIPT), by_corpus, ["recall"], matcher="text")
-    assert list(results.run["q1"].ids) == results[0].retrieved_ids == ["c1", "c2", "c3"]
-    assert results[0].expected_ids == ["io", "titan"]
-    assert results.relevance["q1"].grades == {"io": 1, "titan": 2, "rhea": 0}
-
-
 def test_texts_alone_are_matched_by_text_and_a_warning_says_so(by_text: RetrievalDataset) -> None:
     with pytest.warns(UserWarning, match="Match by text: matcher='text'"):
         evaluate(lambda query: ["d1"], by_text, ["recall"])
@@ -121,14 +114,6 @@ def test_texts_that_match_nothing_are_reported() -> None:
     assert results.scores.means["recall"] == 0
 
 
-def test_texts_that_do_not_go_with_the_ids() -> None:
-    dataset = RetrievalDataset(
-        queries={"q1": "methane?"}, relevance={"q1": ["a"]}, expected_texts={"q1": [TITAN, IO]}
-    )
-    with pytest.raises(InvalidInput, match="a text for each of the 1 expected ids"):
-        evaluate(Scripted(SCRIPT), dataset, ["recall"], matcher="text")
-
-
 def fails(expected: Sequence[str], retrieved: Sequence[str]) -> list[list[bool]]:
     """Takes all for the first, and fails on Chinese."""
     if CHINESE in expected:
@@ -155,15 +140,6 @@ def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
     assert note.startswith("no question got more than 3 passages")
 
 
-def test_a_failed_retrieval_scores_zero(by_text: RetrievalDataset) -> None:
-    script = {**SCRIPT, "水汽?": RuntimeError("gone")}
-    results = evaluate(Scripted(script), by_text, ["mrr"], matcher="text")  # type: ignore[arg-type]
-    assert results.scores.by_query("mrr") == {"q1": 0.5, "q2": 0, "q3": 0.5}
-    assert results.scores.failed == {"q2": "RuntimeError: gone"}
-    left_out = evaluate(Scripted(script), by_text, ["mrr"], matcher="text", failed="exclude")  # type: ignore[arg-type]
-    assert left_out.scores.excluded == {"q2": "failed"}
-
-
 def test_matching_an_existing_run_again(by_corpus: RetrievalDataset, tmp_path: Path) -> None:
     names = ["ndcg@3", "recall@1"]
     journal = tmp_path / "journal.jsonl"
@@ -176,20 +152,6 @@ def test_matching_an_existing_run_again(by_corpus: RetrievalDataset, tmp_path: P
         match_run(results.run, by_corpus, "id")
     bare = match_run(Run({"q1": Ranking(["c1"])}), by_corpus, "text")
     assert "expected texts of what was retrieved" in bare.errors["q1"]
-
-
-def test_a_matched_run_keeps_its_notes_and_what_could_not_be_matched_has_failed() -> None:
-    dataset = RetrievalDataset(
-        {"q1": "?", "q2": "?"}, {"q1": ["a"], "q2": ["a"]}, {"a": "Geysers."}
-    )
-    rankings = {"q1": Ranking(["n"], texts=["Geysers."]), "q2": Ranking(["n"])}
-    run = Run(rankings, name="bm25", notes=["9 spans were lost"], queries={"q1": "?"})
-    matched = match_run(run, dataset, "text")
-    scores = score_rankings(matched.relevance, matched.run, ["mrr"])
-    assert scores.by_query("mrr")["q1"] == 1
-    assert "texts of what was retrieved" in scores.failed["q2"]
-    assert (scores.name, scores.queries) == ("bm25", {"q1": "?"})
-    assert {"9 spans were lost", "passages are recognised by text, not by ids"} <= {*scores.notes}
 
 
 PASSAGES = {

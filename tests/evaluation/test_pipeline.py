@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -56,11 +55,6 @@ def test_what_is_asynchronous_is_awaited_on_every_query() -> None:
 
 async def _ids(query: str) -> list[str]:
     return ["d"]
-
-
-@pytest.mark.parametrize("source", [lambda query: _ids(query.strip()), functools.partial(_ids)])
-def test_a_callable_may_return_an_awaitable(source: Callable[[str], Any]) -> None:
-    assert evaluate(source, DATASET, ["recall"]).scores.means["recall"] == 1
 
 
 def test_an_index_is_asked_for_as_many_as_the_largest_cutoff() -> None:
@@ -224,15 +218,6 @@ class TestNothingIsLost:
     def test_a_metric_twice_is_refused(self) -> None:
         with pytest.raises(ValueError, match="each name once, got 'hit_rate@5'"):
             RetrieverEvaluator(metrics=[HitRate(k=5), HitRate(k=5)], retriever=Scripted({}))
-
-    def test_labels_of_the_corpus_fit_though_nothing_was_found(
-        self, recwarn: pytest.WarningsRecorder
-    ) -> None:
-        dataset = RetrievalDataset(
-            queries={"q": "?"}, relevance={"q": ["a"]}, corpus={"a": "one", "b": "text of b"}
-        )
-        assert evaluate(Scripted({"?": ["b"]}), dataset, ["mrr"]).scores.notes == ()
-        assert not [warning for warning in recwarn if "labels" in str(warning.message)]
 
 
 def _first(hit: NodeWithScore) -> str:

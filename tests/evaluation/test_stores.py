@@ -10,17 +10,13 @@ from uuid import UUID
 
 import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
-from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import RouterQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from llama_index.core.tools import QueryEngineTool, ToolMetadata
-from llama_index.core.vector_stores import SimpleVectorStore
 from support.retrievers import Scripted
 
-from llama_index_rag_metrics import RetrievalDataset, aevaluate, evaluate, evaluate_stages
+from llama_index_rag_metrics import RetrievalDataset, aevaluate, evaluate
 
 pytestmark = pytest.mark.servers
 
@@ -88,15 +84,6 @@ class TestQdrantWithASynchronousClient:
         [note] = [note for note in results.scores.notes if "aretrieve" in note]
         assert note.startswith(NOTE)
         assert "Async client is not initialized" in note
-
-    def test_stages_say_it_too(self, qdrant: Any) -> None:
-        from llama_index.core.postprocessor import SimilarityPostprocessor
-
-        cutoff = SimilarityPostprocessor(similarity_cutoff=0.1)
-        stages = evaluate_stages(index_in(qdrant), [cutoff], DATASET, ["recall@1"])
-        for results in stages.values():
-            assert results.scores.means["recall@1"] == 1
-            assert any(note.startswith(NOTE) for note in results.scores.notes)
 
 
 class TestQdrantWithAnAsynchronousClientAlone:
@@ -197,22 +184,6 @@ class TestOtherStores:
         }
 
 
-class First(BaseSelector):
-    """Selects the first engine."""
-
-    def _select(self, choices: Any, query: QueryBundle) -> SelectorResult:
-        return SelectorResult(selections=[SingleSelection(index=0, reason="the first")])
-
-    async def _aselect(self, choices: Any, query: QueryBundle) -> SelectorResult:
-        return self._select(choices, query)
-
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
-
-
 class TestWorksWith:
     """The README's quick start, `evaluate(index or retriever, dataset, names)`, row by row."""
 
@@ -252,30 +223,9 @@ class TestWorksWith:
         nodes = DATASET.to_nodes()
         self.quick_start(module.BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=10))
 
-    def test_fusion(self) -> None:
-        retrievers = [index_in(SimpleVectorStore()).as_retriever(similarity_top_k=10)] * 2
-        fusion = QueryFusionRetriever(
-            retrievers,
-            llm=MockLLM(),
-            num_queries=1,
-            similarity_top_k=10,
-            mode="reciprocal_rerank",  # type: ignore[arg-type]
-        )
-        self.quick_start(fusion)
-
     def test_fusion_of_stores_with_synchronous_clients(self, qdrant: Any) -> None:
         retriever = index_in(qdrant).as_retriever(similarity_top_k=10)
         fusion = QueryFusionRetriever(
             [retriever], llm=MockLLM(), num_queries=1, similarity_top_k=10, use_async=False
         )
         self.quick_start(fusion, notes=1)
-
-    def test_router_engine(self) -> None:
-        engine = index_in(SimpleVectorStore()).as_query_engine(llm=MockLLM(), similarity_top_k=10)
-        tool = QueryEngineTool(engine, ToolMetadata(name="words", description="words"))
-        self.quick_start(RouterQueryEngine(First(), [tool], llm=MockLLM()))
-
-    def test_router_engine_over_a_synchronous_client(self, qdrant: Any) -> None:
-        engine = index_in(qdrant).as_query_engine(llm=MockLLM(), similarity_top_k=10)
-        tool = QueryEngineTool(engine, ToolMetadata(name="words", description="words"))
-        self.quick_start(RouterQueryEngine(First(), [tool], llm=MockLLM()), notes=1)
