@@ -1,4 +1,4 @@
-"""Column: one value of each row of a result, for a table and for programs."""
+"""Column: one value of each row of a result, for its table."""
 
 from __future__ import annotations
 
@@ -13,33 +13,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A name and the value that a row has under it: a cell in a table, a plain value in records."""
+    """A name and the cell that a row has under it."""
 
     name: str
     value: Callable[[T], Any]
 
 
 def table_of(
-    title: str,
-    rows: Sequence[T],
-    columns: Sequence[Column[T]],
-    *,
-    label: Column[T],
-    text_columns: int = 0,
-    sortable: bool = False,
+    title: str, rows: Sequence[T], columns: Sequence[Column[T]], *, label: Column[T]
 ) -> m.Table:
     """A table whose cells are the values of the columns; `label` is what its rows are called."""
     shown = [m.Row(label.value(row), [column.value(row) for column in columns]) for row in rows]
-    return m.Table(
-        title,
-        [column.name for column in columns],
-        [shown],
-        first=label.name,
-        text_columns=text_columns,
-        sortable=sortable,
-    )
-
-
-def records_of(rows: Sequence[T], columns: Sequence[Column[T]]) -> m.Records:
-    """The same for programs, unrounded."""
-    return m.Records({column.name: [column.value(row) for row in rows] for column in columns})
+    return m.Table(title, [column.name for column in columns], [shown], first=label.name)

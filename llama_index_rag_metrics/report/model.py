@@ -51,7 +51,6 @@ class Table:
     parts: Sequence[Sequence[Row]]
     first: str = "metric"  # the heading of the column of labels
     place: TablePlace = "summary"
-    sortable: bool = False  # whether a page lets choose the column that its rows are ordered by
     remark: str = ""  # shown beside the title
     text_columns: int = 0  # how many of the first columns are texts, and set to the left
 

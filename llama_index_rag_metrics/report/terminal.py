@@ -156,14 +156,12 @@ def _fitting(
     heads: Sequence[str], texts: Sequence[Sequence[str]], room: int
 ) -> tuple[int, list[int]]:
     """The gap and the widths of columns: with heads as whole as lets all stand side by side."""
+    cells = [_widest(row[column] for row in texts) for column in range(len(heads))]
     gap, widths = 0, list[int]()
     for gap, head_width in _TIGHTER:
-        widths = []
-        for column, head in enumerate(heads):
-            cells = _widest(row[column] for row in texts)
-            widths.append(
-                max(1, min(max(cells, min(head_width, cell_len(head))), room - gap - _DIVIDER))
-            )
+        most = max(1, room - gap - _DIVIDER)
+        needed = [min(head_width, cell_len(head)) for head in heads]
+        widths = [min(most, max(1, *pair)) for pair in zip(cells, needed, strict=True)]
         if sum(widths) + (gap + _DIVIDER) * len(widths) <= room:
             break
     return gap, widths

@@ -163,7 +163,7 @@ class Sweep(Reportable, Choice):
         for rank, configuration in enumerate(self.ranked, 1):
             rows.append(Row(str(rank), self._cells(configuration)))
         title, n_texts = f"Configurations on {self.primary}", len(self._parameters)
-        return Table(title, head, [rows], "rank", sortable=True, text_columns=n_texts)
+        return Table(title, head, [rows], "rank", text_columns=n_texts)
 
     @property
     def _costs(self) -> dict[str, str]:

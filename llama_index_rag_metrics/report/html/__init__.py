@@ -1,5 +1,279 @@
-"""A report as HTML: one file that works offline, or the output of a notebook's cell."""
+"""A report as HTML: a fragment for notebooks, and a page that works offline; data is escaped.
 
-from llama_index_rag_metrics.report.html.page import fragment, html_page, write_page
+The decision comes first, then one table beside its figure, and the questions; all else is folded.
+"""
 
-__all__ = ["fragment", "html_page", "write_page"]
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from string import Template
+
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.drawing import without_prefix
+from llama_index_rag_metrics.report.escape import html as escape
+from llama_index_rag_metrics.report.escape import render
+from llama_index_rag_metrics.report.failures import failure_lines, failures_title
+from llama_index_rag_metrics.report.figure import CAPTIONS, MOST_ABREAST
+from llama_index_rag_metrics.report.numbers import interval_of, shown
+from llama_index_rag_metrics.report.svg import on_page
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+
+from .assets import asset, script_source
+from .questions import Context, question
+
+# figures that stand beside the first table; the others are folded below the questions
+_IN_SIGHT = ("differences", "tradeoff")
+_BY_METRIC = ("by_cutoff", "tradeoff")
+# how many characters all questions may take: of few, of each of many, and of as many as there are
+_SMALL_PAGE, _EACH, _LARGE_PAGE = 130_000, 1_800, 3_600_000
+_QUESTIONS = "rag-questions"
+# what the three numbers of a tally are called, and what a click on each of them filters by
+_TALLY = ("better", "same", "worse")
+_POLICY = (
+    "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def write_page(report: m.Report, path: str | Path, *, title: str | None = None) -> Path:
+    return write_text(path, html_page(report, title=title))
+
+
+def html_page(report: m.Report, *, title: str | None = None) -> str:
+    """One file with styles and script in it, and a policy that forbids it the network."""
+    script, heading = asset("page.js"), title or report.title
+    page = Template(asset("page.html")).substitute(
+        title=escape(heading),
+        policy=_POLICY.format(script=script_source(script)),
+        css=asset("base.css") + asset("page.css"),
+        script=script,
+        body="".join(_Page(report, heading, is_page=True).body()),
+    )
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def fragment(report: m.Report) -> str:
+    """The same without its questions but those worth a look, in the colours of a notebook."""
+    css = asset("base.css") + asset("page.css")
+    body = "".join(_Page(report, report.title, is_page=False).body())
+    return f'<div class="rag in-notebook"><style>{css}</style>{body}</div>'
+
+
+class _Page:
+    """A report in HTML, from top to bottom."""
+
+    def __init__(self, report: m.Report, title: str, *, is_page: bool) -> None:
+        self.report, self.title = report, title
+        self.queries = report.queries() if is_page and report.queries else None
+        self.systems: Sequence[str] = ()
+        if self.queries and self.queries.compared:
+            self.systems = self.queries.systems
+        # where a link leads; what stands first needs none
+        self.places = {section.heading: _place(section.heading) for section in report.sections[1:]}
+        self.places |= {listing.title: _place(listing.title) for listing in report.listings}
+        if self.queries:
+            self.places["questions"] = _QUESTIONS
+
+    def body(self) -> Iterator[str]:
+        report = self.report
+        yield from self._head()
+        figures = [*chain(*map(self._figures, _IN_SIGHT))]
+        for section in report.sections:
+            yield self._section(section, figures)
+            figures = []
+        yield from figures
+        if self.queries:
+            yield from _questions(self.queries)
+        for listing in report.listings:
+            if not (self.queries and listing.on_request):
+                yield from _listing(listing)
+        failures = [str(line) for line in failure_lines(report.failures)]
+        folds = [
+            _fold(failures_title(report.failures), _bullets(failures)),
+            *self._details(),
+            _fold("About this run", _definitions(report.about)),
+            _fold(f"Notes: {len(report.notes)}", _bullets(report.notes)),
+            _fold("What the metrics mean", _definitions(report.glossary)),
+        ]
+        if any(folds):
+            yield f"<section class=folds>{''.join(folds)}</section>"
+
+    def _head(self) -> Iterator[str]:
+        report = self.report
+        yield f"<header><h1>{escape(self.title)}</h1>{_sentence(report.lead)}"
+        if report.outcome is not None:
+            outcome = escape(shown(report.outcome))
+            yield f'<p><b class="badge {report.outcome.tone}">{outcome}</b></p>'
+        yield "</header>"
+        if report.decision:
+            verdicts = "".join(map(self._statement, report.decision))
+            sentences = _bullets(statement.text for statement in report.further)
+            yield f"<section>{verdicts}{_fold('The other metrics in words', sentences)}</section>"
+
+    def _statement(self, statement: m.Statement) -> str:
+        """A sentence with its badge, a link to what it rests on, and the command to run next."""
+        text, look, badge = statement.text, f" {statement.tone}", ""
+        if statement.label:
+            text, look = text.removeprefix(f"{statement.label}: "), ""
+            badge = f'<b class="badge {statement.tone}">{escape(statement.label)}</b> '
+        link = ""
+        if statement.evidence in self.places:
+            target = escape(self.places[statement.evidence])
+            link = f' <a class=evidence href="#{target}">{escape(_shown_place(statement))}</a>'
+        command = f"<pre>{escape(statement.command)}</pre>" if statement.command else ""
+        return f'<p class="verdict{look}">{badge}{escape(text)}{link}</p>{command}'
+
+    def _section(self, section: m.Section, figures: Sequence[str]) -> str:
+        """The tables of a section that everybody needs, beside the figures."""
+        parts = []
+        for table in section.tables:
+            if table.place == "summary":
+                title = "" if table.title in ("", section.heading) else table.title
+                parts.append(_subtitle(title) + _sentence(table.remark) + self._table(table))
+        if not parts:
+            return "".join(figures)
+        place = escape(_place(section.heading))
+        tables = f"<div>{''.join(parts)}{_sentence(section.text)}</div>"
+        return (
+            f'<section id="{place}"><h2>{escape(section.heading)}</h2>'
+            f"<div class=beside>{tables}{''.join(figures)}</div></section>"
+        )
+
+    def _details(self) -> Iterator[str]:
+        """The other tables and figures, each folded."""
+        for section in self.report.sections:
+            for table in section.tables:
+                if table.place == "detail":
+                    title = table.title or section.heading
+                    yield _fold(title, _sentence(table.remark), self._table(table))
+            yield _fold("Missing or approximate intervals", _bullets(section.notes))
+        for kind in self.report.figures:
+            if kind not in _IN_SIGHT:
+                yield _fold(CAPTIONS[kind], *self._figures(kind))
+
+    def _figures(self, kind: str) -> Iterator[str]:
+        """The figure of a kind: of all metrics where there is room, or of the one that decides."""
+        draw = self.report.figures.get(kind)
+        if draw is None:
+            return
+        metric = self.report.headline
+        figure = draw(metric)
+        if kind not in _BY_METRIC and figure is not None and len(figure.series) <= MOST_ABREAST:
+            figure, metric = draw(None), ""
+        if figure is not None:
+            title = ": ".join(filter(None, (CAPTIONS[kind], metric)))
+            drawing = render(on_page(figure, title))
+            yield f"<figure><figcaption>{escape(title)}</figcaption>{drawing}</figure>"
+
+    def _table(self, table: m.Table) -> str:
+        """A table; in rows of systems the counts of better and worse questions filter these."""
+        sides = ["l"] * table.text_columns + [""] * (len(table.head) - table.text_columns)
+        heads = "".join(map(_heading, (table.first, *table.head), ("l", *sides)))
+        bodies = []
+        for part in table.parts:
+            rows = "".join(self._row(row, sides) for row in part)
+            bodies.append(f"<tbody>{rows}")
+        label = escape(table.title or "Numbers")
+        return (
+            f'<div class=wide tabindex=0 role=group aria-label="Table: {label}"><table>'
+            f"<thead><tr>{heads}{''.join(bodies)}</table></div>"
+        )
+
+    def _row(self, row: m.Row, sides: Sequence[str]) -> str:
+        systems = [*without_prefix(self.systems)[1], *self.systems]
+        system = systems.index(row.label) % len(self.systems) if row.label in systems else 0
+        cells = [f"<tr><th scope=row class=l>{escape(row.label)}"]
+        for cell, side in zip(row.cells, sides, strict=True):
+            text = _cell_text(cell)
+            if cell.form == "tally" and isinstance(cell.value, tuple) and system:
+                text = _tally(cell.value, system)
+            look = f"{side} {cell.tone}".removesuffix("normal").strip()
+            attribute = f' class="{look}"' if look else ""
+            cells.append(f"<td{attribute}>{text}")
+        return "".join(cells)
+
+
+def _heading(name: str, side: str) -> str:
+    look = f" class={side}" if side else ""
+    return f"<th scope=col{look}>{escape(name)}" if name else f"<td{look}>"
+
+
+def _cell_text(cell: m.Cell) -> str:
+    text, interval = escape(shown(cell, interval=False)), interval_of(cell).strip()
+    return f"{text} <small>{escape(interval)}</small>" if interval else text
+
+
+def _tally(counts: Sequence[float], system: int) -> str:
+    links = []
+    for count, name in zip(counts, _TALLY, strict=True):
+        filters = f'href="#{_QUESTIONS}" class={name} data-show="{name} {system}"'
+        links.append(f'<a {filters} title="show them">{count:,}</a>')
+    return " / ".join(links)
+
+
+def _questions(queries: m.Queries) -> Iterator[str]:
+    """All questions, below the names of the systems whose scores each line has."""
+    stories = list(queries.stories)
+    n = max(1, len(stories))
+    room = min(max(_SMALL_PAGE, _EACH * n), _LARGE_PAGE) / n
+    context = Context(room, queries.compared, queries.lower_is_better)
+    names = "".join(f"<b>{escape(name)}</b>" for name in queries.systems)
+    if len(queries.systems) > MOST_ABREAST:
+        names = "<b>lowest to highest</b>"
+    compared = escape("|".join(queries.systems)) if queries.compared else ""
+    yield (
+        f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
+        f"<form class=controls hidden></form><p class=heads><span>{n:,} questions "
+        f"<small>{escape(queries.metric)}</small></span>{names}</p><div class=list>"
+    )
+    for story in stories:
+        yield question(story, context)
+    yield "</div></section>"
+
+
+def _listing(listing: m.Listing) -> Iterator[str]:
+    """Questions worth a look; those without rankings show their remarks unfolded."""
+    yield f'<section id="{escape(_place(listing.title))}"><h2>{escape(listing.title)}</h2>'
+    yield from map(_sentence, (listing.remark, listing.lead, listing.legend))
+    for story in listing.queries:
+        if story.answers or story.wanted:
+            yield question(story, Context())
+        else:
+            text = f"<code>{escape(story.query_id)}</code> {escape(story.text)}"
+            yield f"<div class=finding><p>{text}</p>{_bullets(story.remarks)}</div>"
+    yield f"{_sentence(listing.more_in_words)}</section>"
+
+
+def _place(heading: str) -> str:
+    """The id of a part of the page; those of questions are their own."""
+    return f"part-{heading.partition(':')[0]}".lower().replace(" ", "-")
+
+
+def _shown_place(statement: m.Statement) -> str:
+    return statement.evidence.partition(":")[0].capitalize()
+
+
+def _fold(title: str, *inner: str) -> str:
+    """Something that unfolds; "" where there is nothing in it."""
+    inside = "".join(inner)
+    return f"<details><summary>{escape(title)}</summary>{inside}</details>" if inside else ""
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(line)}" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
+    terms = "".join(f"<dt>{escape(name)}<dd>{escape(meaning)}" for name, meaning in pairs)
+    return f"<dl>{terms}</dl>" if terms else ""
+
+
+def _subtitle(text: str) -> str:
+    return f"<h3>{escape(text)}</h3>" if text else ""
+
+
+def _sentence(text: str) -> str:
+    return f"<p class=quiet>{escape(text)}</p>" if text else ""

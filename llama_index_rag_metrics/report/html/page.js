@@ -109,24 +109,6 @@ function open() {
   asked.scrollIntoView();
 }
 
-// tables that say so are ordered by the column whose heading is clicked
-for (const table of document.querySelectorAll("table.sortable")) {
-  const heads = [...table.tHead.rows[0].cells];
-  heads.forEach((head, column) => {
-    const button = make("button", { type: "button" }, ...head.childNodes);
-    head.append(button);
-    button.addEventListener("click", () => {
-      const isUp = head.getAttribute("aria-sort") !== "ascending";
-      for (const other of heads) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", isUp ? "ascending" : "descending");
-      const key = (row) => row.cells[column].dataset.sort ?? row.cells[column].textContent;
-      const compare = (one, other) => Number(key(one)) - Number(key(other)) || key(one).localeCompare(key(other), "en", { numeric: true });
-      const rows = [...table.tBodies[0].rows].sort((one, other) => (isUp ? 1 : -1) * compare(one, other));
-      table.tBodies[0].append(...rows);
-    });
-  });
-}
-
 if (place) start();
 addEventListener("hashchange", open);
 open();
