@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import operator
 import pickle
 import sys
 from dataclasses import FrozenInstanceError
@@ -116,31 +117,22 @@ class TestScores:
         assert SCORES.by_query("similarity") == {"q2": 0.5, "q3": 1.0}
         assert SCORES.per_query["q1"] == {"mrr": 1.0}
 
-    def test_means_cannot_be_changed(self) -> None:
-        means: Any = SCORES.means
-        with pytest.raises(TypeError):
-            means["mrr"] = 1
-        SCORES["mrr"][:] = 0
-        assert SCORES.means["mrr"] == 1.75 / 3
-
-    @pytest.mark.parametrize("part", ["query_ids", "empty", "name", "notes", "counts", "anything"])
-    def test_no_part_can_be_assigned_or_deleted(self, part: str) -> None:
-        with pytest.raises(FrozenInstanceError):
-            setattr(SCORES, part, ())
-        with pytest.raises(FrozenInstanceError):
-            delattr(SCORES, part)
-
-    @pytest.mark.parametrize("part", ["excluded", "failed", "queries", "metadata", "usage"])
-    def test_no_part_can_be_written_into(self, part: str) -> None:
-        with pytest.raises(TypeError):
-            getattr(SCORES, part)["q9"] = "x"
-
-    def test_rows_and_columns_cannot_be_written_into(self) -> None:
-        rows: Any = SCORES.metadata["q1"]
-        with pytest.raises(TypeError):
-            rows["lang"] = "fr"
-        with pytest.raises(ValueError, match="read-only"):
-            SCORES.column("mrr")[0] = 0.0
+    @pytest.mark.parametrize(
+        ("write", "error"),
+        [
+            (lambda scores: setattr(scores, "name", ""), FrozenInstanceError),
+            (lambda scores: delattr(scores, "notes"), FrozenInstanceError),
+            (lambda scores: scores.means.update(mrr=1), AttributeError),
+            (lambda scores: scores.failed.clear(), AttributeError),
+            (lambda scores: operator.setitem(scores.metadata["q1"], "lang", "fr"), TypeError),
+            (lambda scores: operator.setitem(scores.column("mrr"), 0, 0.0), ValueError),
+        ],
+    )
+    def test_nothing_can_be_written_into(self, write: Any, error: type[Exception]) -> None:
+        for twin in (SCORES, copy.deepcopy(SCORES), pickle.loads(pickle.dumps(SCORES))):
+            assert twin == SCORES
+            with pytest.raises(error):
+                write(twin)
 
     def test_what_it_was_made_of_may_change_without_it(self) -> None:
         column, row = np.array([1.0, 0.5]), {"lang": "en"}
@@ -159,14 +151,6 @@ class TestScores:
         assert (SCORES.counts.empty, SCORES.name) == (1, "bm25")
         assert more.replace(empty=SCORES.empty, name="bm25") == SCORES
 
-    def test_copies_are_as_frozen(self) -> None:
-        for twin in (copy.copy(SCORES), copy.deepcopy(SCORES), pickle.loads(pickle.dumps(SCORES))):
-            assert twin == SCORES
-            with pytest.raises(FrozenInstanceError):
-                twin.name = "x"  # type: ignore[misc]
-            with pytest.raises(ValueError, match="read-only"):
-                twin.column("mrr")[0] = 0.0
-
     def test_counts_stand_beside_the_means(self) -> None:
         counts = SCORES.counts
         assert (counts.queries, counts.scored) == (5, 3)
@@ -179,12 +163,6 @@ class TestScores:
         assert (counts.queries, counts.scored) == (3, 1)
         assert (counts.failed, counts.empty, counts.no_relevant, counts.unjudged) == (1, 1, 1, 1)
 
-    def test_names(self) -> None:
-        assert SCORES.metric_names == ("mrr", "similarity")
-        assert list(SCORES) == ["mrr", "similarity"]
-        assert "mrr" in SCORES
-        assert "ap" not in SCORES
-
     def test_an_unknown_metric_names_those_there_are(self) -> None:
         with pytest.raises(UnknownMetric, match="Did you mean 'mrr'"):
             SCORES["mr"]
@@ -196,10 +174,6 @@ class TestScores:
         for lookup in (SCORES.__getitem__, SCORES.by_query, SCORES.n):
             with pytest.raises(NotScored, match=words):
                 lookup("ndcg@5")
-
-    def test_worst_come_first_and_equals_as_they_came(self) -> None:
-        scores = Scores(["a", "b", "c", "d"], {"m": [0.5, 0.0, 0.5, 0.0]})
-        assert scores.worst("m", 3) == [("b", 0.0), ("d", 0.0), ("a", 0.5)]
 
     def test_select_takes_the_counts_along(self) -> None:
         part = SCORES.select(["q4", "q1"])
@@ -343,17 +317,10 @@ class TestScores:
         with pytest.raises(InvalidInput, match="source: expected JSON"):
             Scores.from_json(text)
 
-    def test_pickle(self) -> None:
-        assert pickle.loads(pickle.dumps(SCORES)) == SCORES
-
-    def test_equality_sees_the_scores(self) -> None:
-        assert Scores(["q"], {"m": [1.0]}) == Scores(["q"], {"m": np.ones(1)})
-        assert Scores(["q"], {"m": [1.0]}) != Scores(["q"], {"m": [0.5]})
-        assert Scores(["q"], {"m": [math.nan]}) == Scores(["q"], {"m": [math.nan]})
-
     @pytest.mark.parametrize(
         "part",
         [
+            {"columns": {"m": [0.5]}},
             {"name": "x"},
             {"notes": ["x"]},
             {"failed": {"q": "x"}},
@@ -367,8 +334,9 @@ class TestScores:
         ids=lambda part: next(iter(part)),
     )
     def test_equality_sees_every_part(self, part: dict[str, Any]) -> None:
-        assert Scores(["q"], {"m": [1.0]}, **part) != Scores(["q"], {"m": [1.0]})
-        assert Scores(["q"], {"m": [1.0]}, **part) == Scores(["q"], {"m": [1.0]}, **part)
+        scores = Scores(["q"], {"m": [1.0]})
+        assert scores.replace(**part) != scores
+        assert scores.replace(**part) == scores.replace(**part)
 
     def test_a_column_has_one_score_a_query(self) -> None:
         with pytest.raises(InvalidInput, match=r"scores of m: expected 2 numbers, got \(1,\)"):
