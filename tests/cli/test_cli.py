@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from support.command_line import run
 from support.evaluate_command import current_folder
 
-from llama_index_rag_metrics import METRICS, RetrievalDataset, __version__
+from llama_index_rag_metrics import METRICS, RetrievalDataset, __version__, write_qrels, write_run
 from llama_index_rag_metrics.cli.evaluate import run_evaluate
 from llama_index_rag_metrics.evaluation.plan import Plan
 
@@ -78,6 +79,25 @@ script.main()
     )
     assert ended.returncode == 130
     assert ended.stderr == "rag-metrics: interrupted: nothing was written\n"
+
+
+@pytest.mark.slow
+def test_a_reader_that_stops_reading_loses_nothing(folder: Path) -> None:
+    write_run({"q1": ["d1"], "q2": ["d2"]}, "a.run")
+    write_qrels({"q1": ["d1"], "q2": ["d1"]}, "q.txt")
+    command = [sys.executable, "-c", SCRIPT, "score", "a.run", "--qrels", "q.txt"]
+    process = subprocess.Popen(
+        [*command, "--json", "scores.json", "--html", "report.html"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate()
+    assert process.returncode == 0
+    assert b"Error" not in errors.partition(b"loaded:")[0]
+    assert json.loads(Path("scores.json").read_text("utf-8"))["a"]["means"]
+    assert Path("report.html").read_text("utf-8").rstrip().endswith("</html>")
 
 
 @pytest.mark.slow
