@@ -39,7 +39,7 @@ HALVES = np.full(400, 0.5)
 ALTERNATING = HALVES + np.tile([0.05, -0.05], 200)
 
 
-VERDICTS = [
+VERDICTS: list[tuple[Column, Column, str]] = [
     (BASE, BASE + 0.3, "mrr"),
     (BASE, BASE - 0.3, "mrr"),
     (BASE, BASE - 0.3, "returned"),

@@ -100,35 +100,31 @@ def test_the_baseline_is_stored_on_request(session: Session) -> None:
     session().assert_outcomes(passed=1)
 
 
-def test_a_failure_shows_the_rule_the_numbers_and_the_worst_queries(with_baseline: Session) -> None:
-    result = with_baseline(lost=29)
+def test_a_failure_shows_the_worst_queries_and_begins_with_the_verdict(
+    with_baseline: Session,
+) -> None:
+    result = with_baseline("-ra", lost=29)
     result.assert_outcomes(failed=1)
     # 29 of 50 lose everything: -0.58 + 1.676551 × 0.0705 = -0.4618
     result.stdout.fnmatch_lines(
         [
             "E*recall@5 >= baseline - 0.02 at 95%*fail*0.42*1.00*−0.58*−0.46*50",
-            "E*recall@5 >= 0.3*pass*0.42*",
             "E*q00  question 0",
             "E*relevant*d0 [[]1[]]: never retrieved",
             "E*now*1.00 → 0.00  1. wrong",
-            "E*2. other",
         ]
     )
     assert "gate.py" not in result.stdout.str()
+    # in CI pytest goes on with the whole report, elsewhere it cuts the line
+    (summary,) = [line for line in result.stdout.lines if line.startswith("FAILED ")]
+    verdict = "FAILED test_retrieval.py::test_retrieval - GateFailed: 1 of 2 rules failed:"
+    assert summary.startswith(verdict)
 
 
 def test_inconclusive_is_a_warning(with_baseline: Session) -> None:
     result = with_baseline(lost=2)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is 0.96 against 1.00*"])
-
-
-def test_the_last_line_begins_with_the_verdict(with_baseline: Session) -> None:
-    # in CI pytest goes on with the whole report, elsewhere it cuts the line
-    lines = with_baseline("-ra", lost=29).stdout.lines
-    summary = [line for line in lines if line.startswith("FAILED ")]
-    verdict = "FAILED test_retrieval.py::test_retrieval - GateFailed: 1 of 2 rules failed:"
-    assert [line.startswith(verdict) for line in summary] == [True]
 
 
 def test_the_option_is_relative_to_where_pytest_was_started(with_baseline: Session) -> None:

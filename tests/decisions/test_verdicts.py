@@ -203,18 +203,12 @@ class TestVerdicts:
         verdict = verdict_of([0.6, 0.9], [0.5, 0.5], "ndcg@10 >= baseline at 99.99%")
         assert (verdict.lower, verdict.upper) == pytest.approx((-1.0, 1.0), abs=1e-4)
 
-    @pytest.mark.parametrize(
-        ("rule", "outcome"),
-        [("failed <= 0", "fail"), ("failed <= 1", "pass"), ("queries >= 3", "pass")],
-    )
-    def test_of_a_count(self, rule: str, outcome: str) -> None:
+    def test_of_a_count(self) -> None:
         now = scores([0.5, 0.0, 1.0], failed={"q0001": "timeout"})
-        (verdict,) = check_rules(now, rule)
-        assert (verdict.outcome, verdict.n) == (outcome, 3)
-
-    def test_a_count_is_certain(self) -> None:
+        report = check_rules(now, ["failed <= 0", "failed <= 1", "queries >= 3"])
+        assert [verdict.outcome for verdict in report] == ["fail", "pass", "pass"]
         with pytest.raises(InvalidInput, match="a count is certain"):
-            check_rules(scores([1.0]), "failed <= 0 at 95%")
+            check_rules(now, "failed <= 0 at 95%")
 
     def test_other_tools_spellings(self) -> None:
         (verdict,) = check_rules(scores([0.5], "precision@5"), "P_5 >= 0.4")
@@ -254,11 +248,10 @@ class TestIdenticalRankings:
     def test_a_change_of_nothing_is_certain(self, rule: str, outcome: str) -> None:
         rankings = {"one": ["a", "x"], "two": ["x"]}
         (verdict,) = check_rules(self.results(rankings), rule, baseline=self.results(rankings))
-        assert (verdict.outcome, verdict.identical, verdict.lower, verdict.upper) == (
-            outcome,
-            True,
-            0.0,
-            0.0,
+        assert (verdict.outcome, verdict.identical) == (outcome, True)
+        assert (verdict.lower, verdict.upper) == (0.0, 0.0)
+        assert verdict.sentence.startswith(
+            "recall@5 is 0.50 as in the baseline: the rankings of all 2 questions are identical; "
         )
 
     def test_another_order_with_the_same_scores_is_another_ranking(self) -> None:
@@ -272,8 +265,4 @@ class TestIdenticalRankings:
         results.to_json(tmp_path / "baseline.json")
         now = Scores.from_json(results.scores.to_json())
         (verdict,) = check_rules(now, "recall@5 >= baseline", baseline=tmp_path / "baseline.json")
-        assert verdict.outcome == "pass"
-        assert verdict.sentence == (
-            "recall@5 is 0.50 as in the baseline: the rankings of all 2 questions are identical; "
-            "no loss is allowed."
-        )
+        assert (verdict.outcome, verdict.identical) == ("pass", True)
