@@ -300,6 +300,10 @@ def _report(comparison: Comparison) -> m.Report:
     method = _METHODS[len(systems) > 2].format(
         confidence=percent(comparison.confidence), metric=primary, systems=f"{len(systems):,}"
     )
+    further: list[m.Statement] = []
+    if len(comparison.others) <= _MOST_LINES:
+        for metric in metrics[1:]:
+            further += map(_statement, comparison.measured(metric))
     tables = [_table(comparison, primary), *_other_means(comparison)]
     short = short_names(comparison.names)
     others = results_report.listed([short[name] for name in comparison.others])
@@ -309,6 +313,7 @@ def _report(comparison: Comparison) -> m.Report:
         title=f"{others} against {baseline}",
         lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
         decision=decision,
+        further=further,
         about=results_report.about(systems),
         sections=[
             m.Section("Differences", tables, text=method),
