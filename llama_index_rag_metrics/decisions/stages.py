@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -231,7 +230,7 @@ async def aevaluate_stages(
     plan = Plan.of(**options)
     source = as_source(retriever, retrieval_depth(plan.metrics))
     results: dict[str, EvaluationResults] = {}
-    with closing(plan.cache):
+    with plan.cache:
         evaluation = Evaluation(source, plan)
         ask = _StageAsk(source, plan, evaluation.reader, stages)
         answers = await evaluation.answers(ask)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -69,7 +69,7 @@ async def run_evaluation(source: Source, plan: Plan) -> EvaluationResults:
     is_program = source.captures and source.context != "metadata" and not callable(source.asked)
     if is_program and plan.node_postprocessors:
         raise no_postprocessors(plan)
-    with closing(plan.cache):
+    with plan.cache:
         evaluation = Evaluation(source, plan)
         answers = await evaluation.answers(pipeline(source, plan))
         return await evaluation.results(answers)
