@@ -141,7 +141,7 @@ async def agenerate_question_context_pairs(
     refused = (UNAUTHORIZED, FORBIDDEN)
     retried = attempts(retry_limit, _FIRST_PAUSE, lambda error: http_status(error) not in refused)
     register_secrets_of(llm)
-    with progress("generating questions", len(prompts), 0, show_progress) as advance:
+    with store, progress("generating questions", len(prompts), 0, show_progress) as advance:
 
         async def attempt(node_id: str) -> None:
             complete = partial(_complete, llm, prompts[node_id])
