@@ -206,7 +206,7 @@ def _drifted(queries: Mapping[Label, Sequence[str]], finder: Finder) -> Iterator
             template = "elsewhere"
         places, percent = join_first([*map(repr, new_ids)]), whole_percent(outcome.score)
         sentence = _SENTENCES[template].format(id=label.id, where=places, percent=percent)
-        today = texts[new_ids[0]] if new_ids else ""
+        today = "".join(texts[new_id] for new_id in new_ids[:1])
         about = label.id, tuple(query_ids), new_ids, sentence, outcome.score
         yield Finding(outcome.fate, *about, label.text, today)
 
@@ -226,8 +226,10 @@ def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         if twin == query_id or not letters(question):
             continue
         disputed = {*(judged(dataset, query_id) or ())} ^ {*(judged(dataset, twin) or ())}
-        kind: Kind = "contradicting" if disputed else "repeated"
-        labels = join_first(sorted(disputed)) if disputed else ""
+        kind: Kind = "repeated"
+        labels = ""
+        if disputed:
+            kind, labels = "contradicting", join_first(sorted(disputed))
         sentence = _SENTENCES[kind].format(twin=twin, labels=labels)
         yield Finding(kind, "", (query_id, twin), tuple(sorted(disputed)), sentence)
 
@@ -237,9 +239,8 @@ def _notes(labels: Iterable[Label], passages: Passages, match_on: MatchOn) -> li
     named = [label for label in labels if label.has_id]
     check = LabelCheck((label.id for label in named), match_on)
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
-    note = check.note() if check.fits_otherwise else None
-    if note:
-        notes.append(note.removeprefix(f"{NOT_VALID}: "))
+    if check.fits_otherwise:
+        notes.append(str(check.note()).removeprefix(f"{NOT_VALID}: "))
     unknown = sum(1 for label in named if not label.texts)
     if unknown:
         notes.append(_NO_TEXT.format(unknown=unknown, named=len(named)))
@@ -276,13 +277,17 @@ def _decision(findings: LabelFindings) -> m.Statement:
         # errors come in the order of kinds
         ((kind, n),) = Counter(finding.kind for finding in findings.errors).most_common(1)
         errors = counted(n_errors, "error makes", "errors make")
-        meaning = KINDS[kind].meaning if n == n_errors else f"{n:,} of them {KINDS[kind].meaning}"
+        meaning = KINDS[kind].meaning
+        if n < n_errors:
+            meaning = f"{n:,} of them {meaning}"
         text = f"{errors} scores wrong, {meaning}: {KINDS[kind].advice}."
         evidence = f"{KINDS[kind].meaning.capitalize()}: {n:,}"
         return m.Statement(text, "alarm", evidence=evidence)
     if not n_labels:
         return m.Statement("Nothing was checked: there are no labels.", "open")
-    match = "The label still matches" if n_labels == 1 else f"All {n_labels:,} labels still match"
+    match = f"All {n_labels:,} labels still match"
+    if n_labels == 1:
+        match = "The label still matches"
     if n_all:
         return m.Statement(f"{match}; {counted(n_all, 'warning', 'warnings')}.", "open")
     return m.Statement(f"{match}.", "best")
@@ -299,9 +304,11 @@ def _outcome(findings: LabelFindings) -> m.Cell:
 def _row(kind: Kind, findings: LabelFindings) -> m.Row:
     level, meaning, advice = KINDS[kind]
     n, n_checked = findings.counts[kind]
+    checked = m.Cell(n_checked, "count", "quiet")
+    if not n:
+        return m.Row(meaning, [m.Cell(0, "count", "quiet"), checked, m.Cell("")])
     tone: m.Tone = "alarm" if level == "error" else "open"
-    counts = [m.Cell(n, "count", tone if n else "quiet"), m.Cell(n_checked, "count", "quiet")]
-    return m.Row(meaning, [*counts, m.Cell(advice if n else "", tone="quiet")])
+    return m.Row(meaning, [m.Cell(n, "count", tone), checked, m.Cell(advice, tone="quiet")])
 
 
 def _remarks(finding: Finding) -> list[str]:

@@ -183,9 +183,11 @@ def _systems(runs: Any) -> list[Run]:
         raise InvalidInput("runs", [], "at least one run")
     systems = []
     for name, source in runs.items():
-        run = source.run if isinstance(source, EvaluationResults) else source
-        if not isinstance(run, Run):
-            run = Run(run, name=name)
+        run = source
+        if isinstance(source, EvaluationResults):
+            run = source.run
+        elif not isinstance(source, Run):
+            run = Run(source, name=name)
         if run.repeats:
             expected = "one in which each question was asked once"
             remedy = "To pool them, give each of run.repeats as a run of its own."
@@ -197,22 +199,26 @@ def _systems(runs: Any) -> list[Run]:
 def _labels(source: Any) -> Mapping[str, RelevanceLike]:
     if source is None:
         return {}
-    relevance = getattr(source, "relevance", None)
-    return relevance if isinstance(relevance, Mapping) else read_qrels(source)
+    if isinstance(source, RetrievalDataset):
+        return source.relevance
+    return read_qrels(source)
 
 
 def _union(query_id: str, systems: Sequence[Run], depth: int) -> list[PoolItem]:
     """The first passages of every system for a question, each once."""
     ranks: dict[str, list[int]] = {}
     for run in systems:
-        ids = run[query_id].ids if query_id in run else []
-        for rank, item in enumerate(list(dict.fromkeys(ids))[:depth], 1):
-            ranks.setdefault(item, []).append(rank)
+        if query_id in run:
+            first_ids = list(dict.fromkeys(run[query_id].ids))[:depth]
+            for rank, item in enumerate(first_ids, 1):
+                ranks.setdefault(item, []).append(rank)
     items = []
     for item, item_ranks in ranks.items():
         best = min(item_ranks)
-        worst = 1 / max(item_ranks) if len(item_ranks) == len(systems) else 0.0
-        items.append(PoolItem(query_id, item, best, 1 / best - worst))
+        spread = 1 / best
+        if len(item_ranks) == len(systems):
+            spread -= 1 / max(item_ranks)
+        items.append(PoolItem(query_id, item, best, spread))
     return items
 
 
