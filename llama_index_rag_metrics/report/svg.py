@@ -86,9 +86,12 @@ class _Plot:
 
     def note(self, text: str) -> None:
         """A line above the plot."""
-        if text:
-            self.n_notes += 1
-            self.text(one_line(text), 2 - self.left, 7 - _LINE * self.n_notes, **_QUIET)
+        self.n_notes += 1
+        self.text(one_line(text), 2 - self.left, 7 - _LINE * self.n_notes, **_QUIET)
+
+    def note_prefix(self, prefix: str) -> None:
+        if prefix:
+            self.note(f"all names begin with {prefix}")
 
     def x_axis(self, x: _Scale) -> None:
         """Rules and numbers; of many, a narrow screen leaves out every other one."""
@@ -161,7 +164,7 @@ def _points(figure: Figure) -> _Plot:
             if metric in series.y:
                 name = names[number] if len(figure.series) > 1 else names[metrics.index(metric)]
                 _point(plot, x, name, series, list(series.y).index(metric))
-    plot.note(f"all names begin with {prefix}" if prefix else "")
+    plot.note_prefix(prefix)
     if any(series.is_baseline for series in figure.series):
         plot.note("underlined: the baseline")
     if any(any(series.hollow) for series in figure.series):
@@ -202,9 +205,9 @@ def _lines(figure: Figure) -> _Plot:
         plot.segment(points[-1][0], end, "100%", end, **thin)
         leader = element("line", x1="0", y1=_pixels(end), x2="10", y2=_pixels(place), **thin)
         plot.place("100%", 0, leader, element("text", label, x="14", y=_pixels(place + 4)))
-    plot.note(f"all names begin with {prefix}" if prefix else "")
-    n_undrawn = len(figure.series) - len(drawn)
-    plot.note(f"{n_undrawn} more aren't drawn" if n_undrawn else "")
+    plot.note_prefix(prefix)
+    if len(figure.series) > _MOST_LINES:
+        plot.note(f"the first {_MOST_LINES} of {len(figure.series)}")
     return plot
 
 

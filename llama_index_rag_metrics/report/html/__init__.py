@@ -29,6 +29,7 @@ _BY_METRIC = ("by_cutoff", "tradeoff")
 # how many characters all questions may take: of few, of each of many, and of as many as there are
 _SMALL_PAGE, _EACH, _LARGE_PAGE = 130_000, 1_800, 3_600_000
 _QUESTIONS = "rag-questions"
+_CLASS = ' class="{}"'
 # what the three numbers of a tally are called, and what a click on each of them filters by
 _TALLY = ("better", "same", "worse")
 _POLICY = (
@@ -122,7 +123,7 @@ class _Page:
         if statement.evidence in self.places:
             target = escape(self.places[statement.evidence])
             link = f' <a class=evidence href="#{target}">{escape(_shown_place(statement))}</a>'
-        command = f"<pre>{escape(statement.command)}</pre>" if statement.command else ""
+        command = _around(escape(statement.command), "<pre>{}</pre>")
         return f'<p class="verdict{look}">{badge}{escape(text)}{link}</p>{command}'
 
     def _section(self, section: m.Section, figures: Sequence[str]) -> str:
@@ -130,8 +131,9 @@ class _Page:
         parts = []
         for table in section.tables:
             if table.place == "summary":
-                title = "" if table.title in ("", section.heading) else table.title
-                parts.append(_subtitle(title) + _sentence(table.remark) + self._table(table))
+                if table.title != section.heading:
+                    parts.append(_around(escape(table.title), "<h3>{}</h3>"))
+                parts.append(_sentence(table.remark) + self._table(table))
         if not parts:
             return "".join(figures)
         place = escape(_place(section.heading))
@@ -190,19 +192,18 @@ class _Page:
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
             look = f"{side} {cell.tone}".removesuffix("normal").strip()
-            attribute = f' class="{look}"' if look else ""
-            cells.append(f"<td{attribute}>{text}")
+            cells.append(f"<td{_around(look, _CLASS)}>{text}")
         return "".join(cells)
 
 
 def _heading(name: str, side: str) -> str:
-    look = f" class={side}" if side else ""
-    return f"<th scope=col{look}>{escape(name)}" if name else f"<td{look}>"
+    tag = "th scope=col" if name else "td"
+    return f"<{tag}{_around(side, _CLASS)}>{escape(name)}"
 
 
 def _cell_text(cell: m.Cell) -> str:
-    text, interval = escape(shown(cell, interval=False)), interval_of(cell).strip()
-    return f"{text} <small>{escape(interval)}</small>" if interval else text
+    interval = _around(escape(interval_of(cell)), " <small>{}</small>")
+    return escape(shown(cell, interval=False)) + interval
 
 
 def _tally(counts: Sequence[float], system: int) -> str:
@@ -255,25 +256,25 @@ def _shown_place(statement: m.Statement) -> str:
     return statement.evidence.partition(":")[0].capitalize()
 
 
+def _around(inner: str, template: str) -> str:
+    """A template with something in it; "" where there is nothing."""
+    return template.format(inner) if inner else ""
+
+
 def _fold(title: str, *inner: str) -> str:
     """Something that unfolds; "" where there is nothing in it."""
     inside = "".join(inner)
-    return f"<details><summary>{escape(title)}</summary>{inside}</details>" if inside else ""
+    return inside and f"<details><summary>{escape(title)}</summary>{inside}</details>"
 
 
 def _bullets(lines: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(line)}" for line in lines)
-    return f"<ul>{items}</ul>" if items else ""
+    return _around("".join(f"<li>{escape(line)}" for line in lines), "<ul>{}</ul>")
 
 
 def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
     terms = "".join(f"<dt>{escape(name)}<dd>{escape(meaning)}" for name, meaning in pairs)
-    return f"<dl>{terms}</dl>" if terms else ""
-
-
-def _subtitle(text: str) -> str:
-    return f"<h3>{escape(text)}</h3>" if text else ""
+    return _around(terms, "<dl>{}</dl>")
 
 
 def _sentence(text: str) -> str:
-    return f"<p class=quiet>{escape(text)}</p>" if text else ""
+    return _around(escape(text), "<p class=quiet>{}</p>")

@@ -174,8 +174,12 @@ class _Writer:
             if call.asked_by:
                 line += f" ({escape(call.asked_by)})"
             lines.append(line)
-        title = "Searches" if self.is_alone else f"Searches of {answer.system}"
-        searches = f"<ol>{''.join(lines)}</ol>" if lines else "<p>No search was made.</p>"
+        searches = f"<ol>{''.join(lines)}</ol>"
+        if not lines:
+            searches = "<p>No search was made.</p>"
+        title = "Searches"
+        if not self.is_alone:
+            title += f" of {answer.system}"
         return f"<h4>{escape(title)}</h4>{searches}"
 
     def passages(self) -> str:
@@ -210,7 +214,7 @@ class _Writer:
             ranks = []
             for answer in self.columns:
                 place = best_place(answer, need)
-                ranks.append(NO_RANK if place is None else f"{place.rank:,}")
+                ranks.append(f"{place.rank:,}" if place else NO_RANK)
             losses = []
             for words, holders in standing.words(systems):
                 if not words.removeprefix("rank ").replace(",", "").isdecimal():
