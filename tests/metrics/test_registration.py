@@ -18,12 +18,10 @@ from support.strategies import NAMES
 from llama_index_rag_metrics import (
     METRICS,
     MRR,
-    NDCG,
     BinaryMetric,
     GainMetric,
     Relevance,
     metric,
-    metrics,
     register,
     score_rankings,
     unregister,
@@ -78,18 +76,15 @@ class TestImport:
         values = evaluate(["ndcg@10"], Relevance({"a": 3, "b": 1}), ["b", "a"])
         assert values == {"ndcg@10": pytest.approx(0.796708, abs=5e-7)}
 
-    def test_names_of_llama_index_stay_llama_indexs(self) -> None:
-        assert REGISTRY["hit_rate"] is core.HitRate
-        assert REGISTRY["mrr"] is core.MRR
-
     def test_every_usual_name_is_there(self) -> None:
         for name in set(NAMES) - {"accuracy"}:
             assert name in REGISTRY
             for k in (1, 3, 5, 10, 20, 50, 100):
                 assert (f"{name}@{k}" in REGISTRY) == ("k" in METRICS[name].parameters)
-
-    def test_a_metric_that_cannot_be_made_without_arguments_is_not_there(self) -> None:
+        # which needs the size of the corpus
         assert not [name for name in REGISTRY if name.startswith("accuracy")]
+        assert 150 < len(REGISTRY) < 300
+        assert REGISTRY["hit_rate"] is core.HitRate
 
     def test_each_entry_is_called_without_arguments_and_has_its_name(self) -> None:
         ours = [name for name in REGISTRY if "@" in name]
@@ -99,18 +94,8 @@ class TestImport:
             assert made.metric_name == name
         assert repr(REGISTRY["ndcg@10"]) == "metric('ndcg@10')"
 
-    def test_an_empty_retrieval_scores_zero_on_the_stock_evaluator(self) -> None:
-        assert evaluate(["ndcg@10", "f1"], ["a"], []) == {"ndcg@10": 0, "f1": 0}
-
 
 class TestRegister:
-    def test_twice_is_once(self) -> None:
-        before = list(REGISTRY)
-        register()
-        assert list(REGISTRY) == before
-        unregister()
-        assert not [name for name in REGISTRY if "@" in name]
-
     def test_what_is_there_is_never_replaced(self) -> None:
         REGISTRY["f1"] = core.MRR
         unregister()
@@ -137,9 +122,6 @@ class TestRegister:
             register("mrr", "ndcg@7")
         assert REGISTRY["mrr"] is core.MRR
         assert "ndcg@7" in REGISTRY
-
-    def test_importing_adds_a_few_hundred_names_at_most(self) -> None:
-        assert 150 < len(REGISTRY) < 300
 
     def test_unregister_puts_everything_back(self) -> None:
         unregister()
@@ -195,6 +177,7 @@ class FirstThree(BinaryMetric):
 
 class TestOwnMetric:
     def test_it_takes_part_in_everything(self) -> None:
+        assert score_rankings([["a"]], [["a"]], FirstThree()).means["first_three"] == 1 / 3
         register(FirstThree)
         expected, retrieved = ["a", "b"], ["a", "x", "b", "y"]
         # ranks 1 and 3 of three; with the bonus (2 + 1) / 4; at 2 only rank 1
@@ -221,10 +204,6 @@ class TestOwnMetric:
         expected = r"first_three: bonus must be less than or equal to 1, got 2\."
         with pytest.raises(InvalidInput, match=expected):
             metric("first_three(bonus=2)")
-
-    def test_before_it_is_registered_it_can_be_used_by_hand(self) -> None:
-        assert "first_three" not in METRICS
-        assert score_rankings([["a"]], [["a"]], FirstThree()).means["first_three"] == 1 / 3
 
     def test_a_name_of_any_case_reads_back(self) -> None:
         class MyGain(GainMetric):
@@ -283,15 +262,3 @@ class TestOwnMetric:
         register(Window)
         with pytest.raises(InvalidInput, match="parameters of window: expected low to be at most"):
             metric("window(low=5, high=2)")
-
-    def test_subclasses_of_ours_are_other_metrics(self) -> None:
-        class Strict(NDCG):
-            """NDCG under another name."""
-
-            name = "strict_ndcg"
-
-        register(Strict)
-        assert [metric.metric_name for metric in metrics(["ndcg@5", "strict_ndcg@5"])] == [
-            "ndcg@5",
-            "strict_ndcg@5",
-        ]
