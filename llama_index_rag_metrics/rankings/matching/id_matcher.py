@@ -19,13 +19,25 @@ MatchOn: TypeAlias = "str | Callable[[NodeWithScore], str]"
 NODE_ID = "node_id"
 REF_DOC_ID = "ref_doc_id"
 
+NOT_VALID = "Not a valid score"
+"""What a note begins with of labels that name what was retrieved otherwise than by its ids."""
+
+CAME_OTHERWISE = (
+    "{NOT_VALID}: {under_other_ids:,} of {wanted:,} relevant passages came under other ids{by_id}. "
+    "Match by text (matcher='text', --matcher text), or move the labels (rag-metrics labels move)"
+)
+MATCH_OTHERWISE = (
+    "{NOT_VALID}: {sentence}; {n:,} match {best}: use match_on={best!r} (--match-on {best})"
+)
+MATCH_NOTHING = "{sentence}{nor}: every score is 0. A label is {label}, a retrieved id {retrieved}"
+
 
 def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
     """The id of a node that labels name; a document without a ref_doc_id has its own."""
     item = _named(node, match_on)
     if not item:
         expected = "an id, a text that isn't empty"
-        raise InvalidInput(f"{describe(match_on)} of a retrieved node", item, expected)
+        raise InvalidInput(f"{_described(match_on)} of a retrieved node", item, expected)
     return item
 
 
@@ -57,12 +69,8 @@ def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
     return [item_id(node, match_on) for node in nodes]
 
 
-def describe(match_on: MatchOn) -> str:
+def _described(match_on: MatchOn) -> str:
     return getattr(match_on, "__qualname__", repr(match_on)) if callable(match_on) else match_on
-
-
-NOT_VALID = "Not a valid score"
-"""What a note begins with of labels that name what was retrieved otherwise than by its ids."""
 
 
 class Came(NamedTuple):
@@ -81,62 +89,59 @@ class LabelCheck:
         self, labels: Iterable[str], match_on: MatchOn, corpus: Collection[str] = ()
     ) -> None:
         self._labels = frozenset(labels)
-        self._fits = self._labels.union(corpus) if self._labels <= set(corpus) else self._labels
-        self._match_on = describe(match_on)
-        self._matched = self._seen = 0
+        self._fitting_ids = self._labels
+        if self._labels <= set(corpus):
+            self._fitting_ids = self._labels.union(corpus)
+        self._match_on = _described(match_on)
+        self._n_matched = self._n_retrieved = 0
         self._example = ""
-        self._fitting: defaultdict[str, set[str]] = defaultdict(set)
+        self._labels_by_kind: defaultdict[str, set[str]] = defaultdict(set)
         self._saw_all = True
 
     def see(self, ids: Iterable[str], names: Iterable[tuple[str, str]] | None = None) -> None:
         """Note the ids retrieved for one query, and the nodes' `names_of` where they are known."""
         self._saw_all &= names is not None
         for item in ids:
-            self._seen += 1
-            self._matched += item in self._fits
+            self._n_retrieved += 1
+            self._n_matched += item in self._fitting_ids
             self._example = self._example or item
-        if self._matched:
-            return
-        for kind, value in names or ():
-            if value in self._labels:
-                self._fitting[kind].add(value)
-
-    @property
-    def match_nothing(self) -> bool:
-        return bool(self._labels and self._example) and not self._matched
+        if not self._n_matched:
+            for kind, value in names or ():
+                if value in self._labels:
+                    self._labels_by_kind[kind].add(value)
 
     @property
     def are_strange(self) -> bool:
         """Whether most of what was retrieved has ids that the dataset doesn't know."""
-        return bool(self._labels) and 2 * self._matched < self._seen
+        return bool(self._labels) and 2 * self._n_matched < self._n_retrieved
 
     @property
     def fits_otherwise(self) -> bool:
-        return bool(self._fitting)
+        return bool(self._labels_by_kind)
 
     def note(self, came: Came | None = None) -> str | None:
         """What is wrong and what would fit; None where most of what came fits the labels."""
         came = came or Came()
-        best_fit = max(map(len, self._fitting.values()), default=0) if self.match_nothing else 0
-        if self.are_strange and came.under_other_ids > came.by_id and came.texts > best_fit:
+        matches_nothing = bool(self._labels and self._example) and not self._n_matched
+        best, n_fitting = "", 0
+        if matches_nothing:
+            for kind, labels in self._labels_by_kind.items():
+                if len(labels) > n_fitting:
+                    best, n_fitting = kind, len(labels)
+        if self.are_strange and came.under_other_ids > came.by_id and came.texts > n_fitting:
             by_id = f", {came.by_id:,} under their own" if came.by_id else ""
-            return (
-                f"{NOT_VALID}: {came.under_other_ids:,} of {came.wanted:,} relevant passages came "
-                f"under other ids{by_id}. Match by text (matcher='text', --matcher text), or move "
-                "the labels (rag-metrics labels move)"
-            )
-        if not self.match_nothing:
+            counts = {**came._asdict(), "by_id": by_id}
+            return CAME_OTHERWISE.format(NOT_VALID=NOT_VALID, **counts)
+        if not matches_nothing:
             return None
         sentence = f"0 of {len(self._labels):,} labels match {self._match_on}"
-        if not self._fitting:
-            nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
-            label, retrieved = seen_apart(min(self._labels), self._example)
-            return (
-                f"{sentence}{nor}: every score is 0. A label is {label}, a retrieved id {retrieved}"
+        if best:
+            return MATCH_OTHERWISE.format(
+                NOT_VALID=NOT_VALID, sentence=sentence, n=n_fitting, best=best
             )
-        best = max(self._fitting, key=lambda kind: len(self._fitting[kind]))
-        fitting = f"{len(self._fitting[best]):,} match {best}"
-        return f"{NOT_VALID}: {sentence}; {fitting}: use match_on={best!r} (--match-on {best})"
+        nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
+        label, retrieved = seen_apart(min(self._labels), self._example)
+        return MATCH_NOTHING.format(sentence=sentence, nor=nor, label=label, retrieved=retrieved)
 
 
 def seen_apart(text: str, other: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -89,7 +89,8 @@ class Expected:
         texts = dataset.expected_texts.get(query_id)
         if texts:
             return cls.of_texts(relevance, texts)
-        items = () if relevance is None else filter(dataset.corpus.__contains__, relevance.grades)
+        judged = {} if relevance is None else relevance.grades
+        items = filter(dataset.corpus.__contains__, judged)
         return cls.of(relevance, {item: dataset.indexed_text(item) for item in items})
 
     @classmethod
@@ -119,11 +120,9 @@ def as_matcher(matcher: MatcherLike | None) -> MatcherLike | None:
 
 
 def _name(matcher: MatcherLike) -> str:
-    return (
-        matcher
-        if isinstance(matcher, str)
-        else getattr(matcher, "__name__", type(matcher).__name__)
-    )
+    if isinstance(matcher, str):
+        return matcher
+    return str(getattr(matcher, "__name__", type(matcher).__name__))
 
 
 @dataclass(frozen=True)
@@ -285,7 +284,7 @@ def _stand_ins(
     for row, item in zip(covers, retrieved_ids, strict=True):
         covered = [expected_ids[position] for position in np.flatnonzero(row).tolist()]
         if not covered:
-            name = item if item not in expected else f"retrieved {item}"
+            name = f"retrieved {item}" if item in expected else item
             while name in expected:
                 name += "'"
             covered = [name]
@@ -295,33 +294,26 @@ def _stand_ins(
 
 def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
     """The ranking of expected items that retrieved items stand for; empty where unknown."""
+    bare = replace(ranking, ids=[], scores=None, tokens=None, texts=None, spans=None)
     if stands_for is None:
-        return replace(ranking, ids=[], scores=None, tokens=None, texts=None, spans=None)
+        return bare
     scores, tokens, calls = ranking.scores, ranking.tokens, ranking.calls
     if scores is not None:
-        pairs = zip(stands_for, scores, strict=True)
-        scores = [score for names, score in pairs for _ in names]
+        lengths = list(map(len, stands_for))
+        scores = [*chain.from_iterable(map(repeat, scores, lengths))]
     if tokens is not None:
         tokens = carry_costs(stands_for, ranking.ids, tokens)
     if calls is not None:
         names_of = dict(zip(ranking.ids, stands_for, strict=True))
         calls = tuple(_expand_call(call, names_of) for call in calls)
-    return replace(
-        ranking,
-        ids=list(chain.from_iterable(stands_for)),
-        scores=scores,
-        tokens=tokens,
-        texts=None,
-        spans=None,
-        calls=calls,
-    )
+    ids = [*chain.from_iterable(stands_for)]
+    return replace(bare, ids=ids, scores=scores, tokens=tokens, calls=calls)
 
 
 def _expand_call(call: Call, names_of: Mapping[str, Iterable[str]]) -> Call:
-    ids = list(chain.from_iterable(names_of.get(item, ()) for item in call.ids))
-    return Call(
-        ids, query=call.query, asked_by=call.asked_by, retriever=call.retriever, error=call.error
-    )
+    ids = [*chain.from_iterable(names_of.get(item, ()) for item in call.ids)]
+    bare = replace(call, ids=[], scores=None, tokens=None, texts=None, spans=None, latency=None)
+    return replace(bare, ids=ids)
 
 
 def carry_costs(
