@@ -157,8 +157,6 @@ _LAZY = {
 }
 """Modules that cost time to import, and the names that are taken from there when first used."""
 
-_NAMED_OTHERWISE = {"F1": "FScore()", "F1Score": "FScore()", "FBeta": "FScore(beta=2)"}
-
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 
 
@@ -166,9 +164,10 @@ if not TYPE_CHECKING:  # to a type checker, a name that there isn't would else b
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
-            hint = ""
-            if name in _NAMED_OTHERWISE:
-                hint = f". It is {_NAMED_OTHERWISE[name]} here"
+            elsewhere = import_module(f"{__name__}.metrics.metric_names").ELSEWHERE
+            hint, metric_name = "", elsewhere.get(name.lower(), name.lower())
+            if row := METRICS.get(metric_name.partition("(")[0]):
+                hint = f". {metric_name!r} is of the class {row.metric_class.__name__}"
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
         globals()[name] = value

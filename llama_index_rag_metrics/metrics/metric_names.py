@@ -34,7 +34,7 @@ ALIASES: Mapping[str, str] = {
 }
 """What trec_eval, ir_measures and ranx call them; case and dashes don't matter."""
 
-_ELSEWHERE = {
+ELSEWHERE = {
     "exponential_ndcg": "ndcg(mode=exponential)",
     "ndcg_exp": "ndcg(mode=exponential)",
     "fbeta": "f(beta=2)",
@@ -289,8 +289,8 @@ def worst_score(name: str) -> float | None:
 
 def _class_of(name: str) -> type[NamedMetric] | None:
     match = _NAME.fullmatch(name.strip())
-    row = None if match is None else _find(match["name"])
-    return None if row is None else row[0].metric_class
+    row = match and _find(match["name"])
+    return row and row[0].metric_class
 
 
 def _find(name: str) -> tuple[MetricEntry, str, str] | None:
@@ -328,8 +328,8 @@ def _nearest(name: str) -> list[str]:
     base, _, k = name[:_LONGEST_GUESSED].partition("@")
     bare = _bare(base.partition("(")[0].strip())
     near = get_close_matches(bare, METRICS, n=2, cutoff=0.5)
-    if bare in _ELSEWHERE:
-        near = [_ELSEWHERE[bare]]
+    if bare in ELSEWHERE:
+        near = [ELSEWHERE[bare]]
     if not k.isdecimal():
         return near
     takes_k = [row for row in METRICS if "k" in METRICS[row].parameters]

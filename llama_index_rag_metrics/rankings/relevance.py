@@ -175,7 +175,9 @@ class Relevance(list[str]):
 
     def __repr__(self) -> str:
         arguments = self._to_arguments()
-        parts = [repr(arguments.pop("grades"))] if "grades" in arguments else []
+        parts = []
+        if "grades" in arguments:
+            parts.append(repr(arguments.pop("grades")))
         parts += [f"{name}={value!r}" for name, value in arguments.items()]
         return f"Relevance({', '.join(parts)})"
 

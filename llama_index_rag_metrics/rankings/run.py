@@ -147,7 +147,9 @@ class Ranking(Items):
         check_min_score(min_score)
         scores: Sequence[Any] = [None] * len(self.ids) if self.scores is None else self.scores
         if not all(map(is_number, scores)):
-            argument = f"scores of question {query_id!r}" if query_id else "scores"
+            argument = "scores"
+            if query_id:
+                argument = f"scores of question {query_id!r}"
             expected = "a score of every retrieved passage, a number"
             raise InvalidInput(argument, self.scores, expected, UNSCORED)
         return self.only([float(score) >= min_score for score in scores])
@@ -354,7 +356,9 @@ class Run(Mapping[str, Ranking]):
         for query_id, ranking in self.items():
             rankings[query_id] = ranking.at_least(min_score, query_id)
         cut = self.replaced(rankings, repeats=(run.reaching(min_score) for run in self.repeats))
-        cut.min_score = min_score if self.min_score is None else max(min_score, self.min_score)
+        cut.min_score = min_score
+        if self.min_score is not None:
+            cut.min_score = max(min_score, self.min_score)
         return cut
 
     def replaced(
@@ -407,7 +411,9 @@ def slope(scores: Sequence[float | None] | FloatArray | None) -> int:
     if scores is None or not len(scores):
         return 0
     best, last = scores[0], scores[-1]
-    return 0 if best is None or last is None else int(last > best) - int(last < best)
+    if best is None or last is None:
+        return 0
+    return int(last > best) - int(last < best)
 
 
 def is_number(score: Any) -> bool:

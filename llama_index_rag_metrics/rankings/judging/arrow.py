@@ -129,7 +129,7 @@ class IdLists:
 
     def kept(self, values: Values) -> Values:
         """What belongs to the members that are left of those that were read."""
-        return np.delete(values, self.copies) if len(self.copies) else values
+        return np.delete(values, self.copies)
 
     def find(self, wanted: IdLists) -> tuple[IntArray, IntArray]:
         """The positions of the wanted members, in order, and of each one's equal in `wanted`."""
@@ -184,7 +184,9 @@ def _check_lengths(
 
 
 def _row_name(frame: pl.DataFrame, row: int) -> str:
-    return f"question {frame[QUERY_ID][row]!r}" if QUERY_ID in frame.columns else f"row {row}"
+    if QUERY_ID in frame.columns:
+        return f"question {frame[QUERY_ID][row]!r}"
+    return f"row {row}"
 
 
 def _read_grades(frame: pl.DataFrame, judged: IdLists) -> FloatArray:
@@ -228,7 +230,7 @@ def _read_tokens(frame: pl.DataFrame) -> IntArray:
 
 def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
     labels, is_grouped = frame[EXPECTED].to_list(), _is_grouped(frame)
-    ids = [[] if row is None else row for row in frame[RETRIEVED].to_list()]
+    ids = [row or [] for row in frame[RETRIEVED].to_list()]
     grades, weights = _column(frame, GRADES), _column(frame, WEIGHTS)
     tokens, spans = _column(frame, RETRIEVED_TOKENS), [None] * len(frame)
     places: list[Any] = [None] * len(frame)
@@ -244,7 +246,9 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
     relevance: list[Relevance | None] = []
     rankings: list[Ranking] = []
     for row, expected_ids in enumerate(labels):
-        counts = (tokens[row] or []) if TOKENS in needs else None
+        counts = None
+        if TOKENS in needs:
+            counts = tokens[row] or []
         rankings.append(Ranking(ids[row], tokens=counts, spans=spans[row]))
         if expected_ids is None:
             relevance.append(None)
@@ -256,13 +260,17 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
 
 
 def _column(frame: pl.DataFrame, name: str) -> list[Any]:
-    return _as_lists(frame[name]).to_list() if name in frame.columns else [None] * len(frame)
+    if name not in frame.columns:
+        return [None] * len(frame)
+    return _as_lists(frame[name]).to_list()
 
 
 def _labelled(
     ids: Sequence[str], grades: Sequence[float] | None, places: Sequence[Span | None] | None
 ) -> Relevance:
-    labels: Any = ids if grades is None else dict(zip(ids, grades, strict=True))
+    labels: Any = ids
+    if grades is not None:
+        labels = dict(zip(ids, grades, strict=True))
     if places is None:
         return Relevance(labels)
     spans = {item: span for item, span in zip(ids, places, strict=True) if span is not None}
@@ -360,7 +368,9 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
             return column
         offsets = chunk.offsets.to_numpy()
         items = _as_views(chunk.values.slice(offsets[0], offsets[-1] - offsets[0]))
-        mask = chunk.is_null() if chunk.null_count else None
+        mask = None
+        if chunk.null_count:
+            mask = chunk.is_null()
         chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
     return pa.chunked_array(chunks) if chunks else column
 

@@ -87,7 +87,9 @@ def check_tokens(counts: IntArray) -> IntArray:
 def _lacking(
     name: str, what: str, remedy: str, query: int, query_ids: Sequence[str] | None, ids: object
 ) -> InvalidInput:
-    query_id = query if query_ids is None else query_ids[query]
+    query_id: object = query
+    if query_ids is not None:
+        query_id = query_ids[query]
     expected = f"the {what} of what was retrieved"
     return InvalidInput(f"ranking of question {query_id!r}", ids, expected, remedy, lacks=name)
 

@@ -315,7 +315,9 @@ def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
 
 
 def _is_within(query: IntArray, rank: IntArray, last: IntArray | int) -> BoolArray:
-    return np.asarray(rank <= (last if isinstance(last, int) else last[query]), np.bool_)
+    if not isinstance(last, int):
+        last = last[query]
+    return np.asarray(rank <= last, np.bool_)
 
 
 def place_of(query: IntArray, rank: IntArray) -> IntArray:

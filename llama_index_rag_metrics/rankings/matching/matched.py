@@ -61,7 +61,7 @@ class Expected:
 
     @classmethod
     def of(cls, relevance: Relevance | None, passages: Mapping[str, Any]) -> Expected:
-        grades = {} if relevance is None else relevance.grades
+        grades = _grades(relevance)
         ids = sorted(filter(passages.__contains__, grades), key=lambda item: -grades[item])
         return cls(relevance, tuple(ids), tuple(passages[item] for item in ids))
 
@@ -89,8 +89,7 @@ class Expected:
         texts = dataset.expected_texts.get(query_id)
         if texts:
             return cls.of_texts(relevance, texts)
-        judged = {} if relevance is None else relevance.grades
-        items = filter(dataset.corpus.__contains__, judged)
+        items = filter(dataset.corpus.__contains__, _grades(relevance))
         return cls.of(relevance, {item: dataset.indexed_text(item) for item in items})
 
     @classmethod
@@ -98,7 +97,7 @@ class Expected:
         """The expected places of a query: those of its labels, or of the documents' metadata."""
         relevance = dataset.relevance.get(query_id)
         spans: dict[str, Span] = {}
-        for item in () if relevance is None else relevance.grades:
+        for item in _grades(relevance):
             metadata = dataset.document_metadata.get(item, {})
             source, start, end = (metadata.get(key) for key in PLACE_KEYS)
             if isinstance(source, str) and type(start) is int and type(end) is int:
@@ -106,6 +105,10 @@ class Expected:
         if relevance is not None:
             spans.update(relevance.spans or {})
         return cls.of(relevance, spans)
+
+
+def _grades(relevance: Relevance | None) -> Mapping[str, float]:
+    return {} if relevance is None else relevance.grades
 
 
 def as_matcher(matcher: MatcherLike | None) -> MatcherLike | None:
@@ -247,7 +250,9 @@ def _check_passages(expected: Iterable[Expected], matcher: MatcherLike) -> list[
 
 def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> BoolArray:
     """(retrieved, expected) whether a retrieved item covers an expected one."""
-    column = "spans" if matcher == BY_SPAN else "texts"
+    column = "texts"
+    if matcher == BY_SPAN:
+        column = "spans"
     retrieved: Sequence[Any] | None = getattr(ranking, column)
     if retrieved is None and ranking.ids:
         raise InvalidInput(column, None, f"{column} of what was retrieved")
@@ -284,7 +289,9 @@ def _stand_ins(
     for row, item in zip(covers, retrieved_ids, strict=True):
         covered = [expected_ids[position] for position in np.flatnonzero(row).tolist()]
         if not covered:
-            name = f"retrieved {item}" if item in expected else item
+            name = item
+            if item in expected:
+                name = f"retrieved {item}"
             while name in expected:
                 name += "'"
             covered = [name]
@@ -336,8 +343,10 @@ def carry_costs(
             due += cost
         paid.add(item)
         for name in stand_in:
-            costs.append(0 if name in credited else due)
-            if name not in credited:
+            if name in credited:
+                costs.append(0)
+            else:
+                costs.append(due)
                 due = 0
             credited.add(name)
     return costs
