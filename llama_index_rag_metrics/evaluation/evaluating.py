@@ -34,7 +34,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import mask, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.graders import graders_of_metrics
 from llama_index_rag_metrics.scores.label_fit import (
     Asked,
     Stock,
@@ -42,7 +41,7 @@ from llama_index_rag_metrics.scores.label_fit import (
     fit_notes,
     text_match_note,
 )
-from llama_index_rag_metrics.scores.notes import Cut
+from llama_index_rag_metrics.scores.notes import Cut, graders_of_metrics
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import Attempt, Journal, answers_to

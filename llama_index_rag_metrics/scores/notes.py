@@ -10,6 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.gains import NDCG
+from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.run import Ranking, slope
 from llama_index_rag_metrics.report.numbers import counted, score
@@ -18,6 +19,9 @@ from llama_index_rag_metrics.runtime.masking import shorten
 
 from .label_fit import Asked
 
+GRADED = "Graded by "  # what a sentence begins with where an LLM graded, not people
+_OF_LABELS = "{model}, not by people; only retrieved passages were graded, so recall is too high"
+_OF_METRIC = "{model}, not by people: {metric} is from {low:g} to {high:g}"
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _USUAL_GRADE = 1  # the min_grade that nobody chose
 _APART = (
@@ -251,6 +255,23 @@ class Cut(NamedTuple):
             n = self.n_before - self.n_left
             notes.append(_CUT_ALL.format(n=n, rankings=rankings, highest=self.highest))
         return notes
+
+
+def graders_of_labels(labels: Iterable[object]) -> list[str]:
+    """Return a sentence on each LLM that graded labels."""
+    models = {getattr(relevance, "graded_by", "") for relevance in labels} - {""}
+    return [GRADED + _OF_LABELS.format(model=model) for model in sorted(models)]
+
+
+def graders_of_metrics(metrics: Iterable[object]) -> list[str]:
+    """Return a sentence on each metric whose scores are an LLM's grades."""
+    sentences = []
+    for metric in metrics:
+        if isinstance(metric, TextMetric) and metric.graded_by:
+            low, high = metric.bounds
+            fields = {"model": metric.graded_by, "metric": metric.metric_name}
+            sentences.append(GRADED + _OF_METRIC.format(low=low, high=high, **fields))
+    return sentences
 
 
 def order_notes(rankings: Iterable[object]) -> list[str]:

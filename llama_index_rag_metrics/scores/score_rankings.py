@@ -35,9 +35,8 @@ from .batches import (
     ranking_metrics,
     score_batch,
 )
-from .graders import graders_of_labels
 from .label_fit import NO_STOCK, Asked, Stock, fit_notes
-from .notes import Cut, Presence, label_notes, order_notes, other_notes
+from .notes import Cut, Presence, graders_of_labels, label_notes, order_notes, other_notes
 from .retrieval import Retrieval
 from .scores import Reason, Scores
 
@@ -219,7 +218,7 @@ def score_with(
         fit = fit_notes(asked_at, len(query_ids), stock, facts.missed) if by_id else []
         of_labels = label_notes(facts, asked_at, fit, by_id=by_id)
         of_order = order_notes(rankings)
-    of_labels = [*graders_of_labels(filter(None, relevance)), *of_labels]
+    of_labels = [*graders_of_labels(relevance), *of_labels]
     notes = [*of_labels, *run.notes]
     if not all(scores.n(metric) for metric in scores):
         notes += scores.counts.notes

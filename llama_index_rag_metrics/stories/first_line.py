@@ -18,7 +18,7 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.report.whereabouts import BELOW, NEVER
-from llama_index_rag_metrics.scores.graders import GRADED
+from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.repeats import runs_of
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.statistics import intervals
