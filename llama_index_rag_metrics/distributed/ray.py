@@ -7,16 +7,19 @@ sends hundreds of requests at once.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
-
-from llama_index.core.indices.base import BaseIndex
+from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.evaluation import evaluator
-from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
+from llama_index_rag_metrics.evaluation.as_ask import (
+    Source,
+    as_source,
+    ask_captured,
+    retrieval_depth,
+)
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.question import Answer, Context, Question
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
@@ -86,16 +89,9 @@ async def aevaluate(
     depth = retrieval_depth(resolved)
     pool = _Pool(ray, lambda: actor_class.remote(packed, depth), workers, concurrency)
     try:
-        built = await pool.start()
-        options.setdefault("name", built.name)
-
-        async def ask(query: str) -> Any:
-            return await pool.ask(query)
-
-        async def ask_with_metadata(query: str, metadata: Mapping[str, Any]) -> Any:
-            return await pool.ask(query, metadata=dict(metadata))
-
-        source = ask_with_metadata if built.takes_metadata else ask
+        name, context = await pool.start()
+        options.setdefault("name", name)
+        source = Source(pool.ask, name, context=context)
         at_once = workers * concurrency
         return await evaluator.aevaluate(source, dataset, resolved, workers=at_once, **options)
     finally:
@@ -104,36 +100,24 @@ async def aevaluate(
 
 evaluate = synchronous(aevaluate)
 
-
-class _Built(NamedTuple):
-    """What a worker built: its name, and whether it is told the metadata of questions."""
-
-    name: str
-    takes_metadata: bool
+_Built: TypeAlias = tuple[str, Context | None]
+"""The name of what a worker built, and what that is told beside the question."""
 
 
 class _Worker:
     """Retrieves, on whatever machine Ray starts it."""
 
     def __init__(self, build: Callable[[], Any], depth: int) -> None:
-        source = build()
-        self._retrieve: Callable[..., Any] = getattr(source, "retrieve", source)
-        takes_metadata = False
-        if isinstance(source, BaseIndex):
-            self._retrieve = source.as_retriever(similarity_top_k=depth).retrieve
-        elif not callable(self._retrieve) or isinstance(source, type):
-            expected = "a retriever, an index, a query engine that retrieves, or a function"
-            raise InvalidInput("what build() returned", type(source), expected)
-        elif self._retrieve is source:
-            takes_metadata = "metadata" in inspect.signature(source).parameters
-        self._built = _Built(getattr(source, "__name__", type(source).__name__), takes_metadata)
+        self._source = as_source(build(), depth)
 
     def built(self) -> _Built:
-        return self._built
+        return self._source.name, self._source.context
 
-    def retrieve(self, query: str, **beside: Any) -> Any:
-        retrieved = self._retrieve(query, **beside)
-        return run_sync(retrieved) if inspect.iscoroutine(retrieved) else retrieved
+    def ask(self, question: Question) -> Answer:
+        answer = run_sync(ask_captured(self._source, question))
+        if answer.error is not None:
+            raise answer.error
+        return answer
 
 
 class _Lost(Exception):
@@ -163,15 +147,15 @@ class _Pool:
                 continue
         raise self._nobody()
 
-    async def ask(self, query: str, **beside: Any) -> Any:
+    async def ask(self, question: Question) -> Answer:
         with suppress(_Lost):
-            return await self._ask(query, beside, alone=False)
+            return await self._ask(question, alone=False)
         async with self._alone:
             for _ in range(_ATTEMPTS - 2):
                 with suppress(_Lost):
-                    return await self._ask(query, beside, alone=True)
+                    return await self._ask(question, alone=True)
             try:
-                return await self._ask(query, beside, alone=True)
+                return await self._ask(question, alone=True)
             except _Lost as loss:
                 raise RagMetricsError(_LOST.format(n=_ATTEMPTS, reason=loss)) from loss
 
@@ -181,10 +165,11 @@ class _Pool:
         for actor in self._free:
             self._ray.kill(actor)
 
-    async def _ask(self, query: str, beside: Mapping[str, Any], *, alone: bool) -> Any:
+    async def _ask(self, question: Question, *, alone: bool) -> Answer:
         actor = await self._take(alone)
         try:
-            return await actor.retrieve.remote(query, **beside)
+            answer: Answer = await actor.ask.remote(question)
+            return answer
         except self._ray.exceptions.RayTaskError as error:
             raise (error.cause or error) from None
         except self._ray.exceptions.RayError as error:

@@ -107,7 +107,7 @@ def pipeline(source: Source, plan: Plan) -> Ask:
 
 def no_postprocessors(plan: Plan) -> InvalidInput:
     """The error of postprocessors for what retrieves several times."""
-    kinds = [type(postprocessor).__name__ for postprocessor in plan.node_postprocessors]
+    kinds = plan.postprocessor_kinds
     remedy = "Give them to the tools or engines that retrieve."
     sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
     return InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)

@@ -24,7 +24,6 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
 
-from llama_index_rag_metrics.files.records import plain_score
 from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
 from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.report.numbers import counted
@@ -32,7 +31,7 @@ from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import describe_error
 
-from .question import Retrieval, RetrieverOutput, as_nodes, copied
+from .question import Retrieval, RetrieverOutput, as_nodes, copied, scores_and_texts
 
 TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to."""
@@ -91,12 +90,9 @@ def _node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
 
 
 def _ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
-    return Ranking(
-        [node.node.node_id for node in nodes],
-        [plain_score(node.score) for node in nodes],
-        [node.node.get_content() for node in nodes],
-        spans=[node_span(node.node) for node in nodes],
-    )
+    ids = [node.node.node_id for node in nodes]
+    spans = [node_span(node.node) for node in nodes]
+    return Ranking(ids, spans=spans, **scores_and_texts(nodes))
 
 
 def as_call(retrieval: Retrieval, ranking_of: Callable[[list[NodeWithScore]], Ranking]) -> Call:

@@ -279,12 +279,11 @@ def journal_header(plan: Plan, depth: int | None) -> dict[str, str]:
     match_on = plan.match_on
     if not isinstance(match_on, str):
         match_on = str(getattr(match_on, "__qualname__", type(match_on).__qualname__))
-    kinds = [type(postprocessor).__qualname__ for postprocessor in plan.node_postprocessors]
     header = {
         "run": mask(plan.run),
         "depth": str(depth or ""),
         "match_on": match_on,
-        "postprocessors": ", ".join(kinds),
+        "postprocessors": ", ".join(plan.postprocessor_kinds),
         "tokenizer": "" if plan.counter is None else plan.counter.name,
     }
     return {aspect: value for aspect, value in header.items() if value}
@@ -302,9 +301,8 @@ def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
     }
-    kinds = [type(postprocessor).__qualname__ for postprocessor in plan.node_postprocessors]
-    stages = [plan.name or source or "stored rankings", *kinds]
-    if kinds or not plan.name:  # its name is above every number
+    stages = [plan.name or source, *plan.postprocessor_kinds]
+    if len(stages) > 1 or not plan.name:  # its name is above every number
         about["retriever"] = " → ".join(stages)
     if plan.run:
         about["run"] = plan.run

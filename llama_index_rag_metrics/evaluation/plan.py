@@ -102,6 +102,10 @@ class Plan:
         return any(getattr(metric, "recognises", True) for metric in of_labels)
 
     @property
+    def postprocessor_kinds(self) -> list[str]:
+        return [type(postprocessor).__qualname__ for postprocessor in self.node_postprocessors]
+
+    @property
     def score_cutoff(self) -> float | None:
         """The score below which nothing is returned, by `min_score` or the last postprocessor."""
         cutoffs = [self.min_score]

@@ -12,6 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 
 from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.records import plain_score
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 
@@ -104,6 +105,19 @@ def _node(item: Any) -> NodeWithScore:
         # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
         return NodeWithScore(node=TextNode(id_=item, text="", metadata={"id": item}))
     raise UnusableAnswer(_RETURNED, item, "nodes or ids", _REMEDY)
+
+
+def scores_and_texts(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
+    """The columns of a ranking that nodes have by themselves."""
+    scores, texts = [], []
+    for node in nodes:
+        text: object = node.node.get_content()
+        if not isinstance(text, str):  # metrics and journals need texts
+            expected = f"a text from get_content() of node {node.node.node_id!r}"
+            raise UnusableAnswer("retriever", text, expected, "Decode it, as text.decode().")
+        scores.append(plain_score(node.score))
+        texts.append(text)
+    return {"scores": scores, "texts": texts}
 
 
 def copied(node: NodeWithScore) -> NodeWithScore:

@@ -21,11 +21,11 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import (
 from llama_index_rag_metrics.rankings.matching.matched import BY_SPAN
 from llama_index_rag_metrics.rankings.run import Ranking, combine_calls
 from llama_index_rag_metrics.rankings.span import Span, node_span
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .capturing import as_call
 from .plan import Plan
-from .question import Answer, Context, Question, as_nodes
+from .question import Answer, Context, Question, as_nodes, scores_and_texts
 
 WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "
@@ -86,10 +86,9 @@ class AnswerReader:
             tokens = self._counter.count(prompts)
         return Ranking(
             ids=item_ids(nodes, self._match_on),
-            scores=[plain_score(node.score) for node in nodes],
-            texts=[_text(node.node) for node in nodes],
             spans=[self._span(node.node) for node in nodes],
             tokens=tokens,
+            **scores_and_texts(nodes),
         )
 
     def filled(self, ranking: Ranking) -> Ranking:
@@ -135,14 +134,6 @@ class AnswerReader:
             expected = "a text, whose tokens can be counted"
             remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
             raise InvalidInput(f"retrieved {item!r}", "", expected, remedy)
-
-
-def _text(node: BaseNode) -> str:
-    text: object = node.get_content()
-    if not isinstance(text, str):  # metrics and journals need texts
-        expected = f"a text from get_content() of node {node.node_id!r}"
-        raise UnusableAnswer("retriever", text, expected, "Decode it, as text.decode().")
-    return text
 
 
 def searched_span(node: BaseNode, corpus: Mapping[str, str]) -> Span | None:
