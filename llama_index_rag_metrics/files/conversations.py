@@ -78,7 +78,9 @@ def conversation_sentence(row: Mapping[str, Any]) -> str:
         history = read_history(row.get(HISTORY, ()))[-_SHOWN:]
     except ValueError:
         history = []
-    messages = "; ".join(f"{each['role']}: {truncated(each['content'])}" for each in history)
+    messages = "; ".join(
+        f"{message['role']}: {truncated(message['content'])}" for message in history
+    )
     part = f"Part of conversation {row[CONVERSATION]}" if CONVERSATION in row else ""
     if part and messages:
         return f"{part}, after {messages}"

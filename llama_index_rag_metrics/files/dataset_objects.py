@@ -29,13 +29,13 @@ def read_object(value: Mapping[str, Any], location: Location) -> dict[str, Any]:
         if isinstance(part, Mapping) and name not in names:
             raise location.wrong(f"only the parts {', '.join(names)}", name)
     parts: dict[str, Any] = {name: {} for name in names}
-    for name, read in _READERS.items():
+    for name, reader in _READERS.items():
         part = {} if value.get(name) is None else value[name]
         location.check(isinstance(part, Mapping), f'"{name}" to be an object, {{id: …}}', part)
         for key, entry in part.items():
             place = Location(f"{location.path}, {name} of {key!r}", location.line)
             if entry is not None or name == "queries":
-                parts[name][read_id(key, location)] = read(entry, place)
+                parts[name][read_id(key, location)] = reader(entry, place)
     parts["relevance"] = parts["relevance"] or parts["relevant_docs"]
     for query_id, model in parts[GRADED_BY].items():
         parts["relevance"][query_id] = graded(parts["relevance"][query_id], model)

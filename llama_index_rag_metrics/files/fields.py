@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -62,7 +63,7 @@ class Fields:
             if not meant:
                 raise InvalidInput("columns", field, _COLUMNS)
             renamed |= dict.fromkeys(meant, (column,))
-        claimed = {column for names in renamed.values() for column in names}
+        claimed = set(chain.from_iterable(renamed.values()))
         self._names = {
             key: tuple(name for name in names if name not in claimed)
             for key, names in NAMES.items()
@@ -70,7 +71,7 @@ class Fields:
         self._names |= renamed
 
     def names(self, *fields: str) -> tuple[str, ...]:
-        return tuple(name for field in fields for name in self._names[field])
+        return tuple(chain.from_iterable(self._names[field] for field in fields))
 
     def has(self, names: Iterable[str], field: str) -> bool:
         return not set(self._names[field]).isdisjoint(names)

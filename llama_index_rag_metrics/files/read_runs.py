@@ -226,18 +226,18 @@ class _RunReader:
 
     def run(self, name: str) -> Run:
         """The first rankings of all questions; `repeats` has the second ones, and so on."""
-        times: dict[str, list[Ranking]] = {}
+        runs: list[dict[str, Ranking]] = [{}]
         for repeat in sorted({1, *self._rows, *self._rankings}):
             of_rows = self._rows.get(repeat, {})
             rankings = {query_id: self._ordered(rows) for query_id, rows in of_rows.items()}
-            rankings |= self._rankings.get(repeat, {})
-            for query_id, ranking in rankings.items():
-                times.setdefault(query_id, []).append(ranking)
-        runs = []
-        for number in range(max(map(len, times.values()), default=1)):
-            some = {key: ranked[number] for key, ranked in times.items() if number < len(ranked)}
-            runs.append(Run(some, name=name, queries=self._queries))
-        repeats = runs if len(runs) > 1 else ()
+            for query_id, ranking in {**rankings, **self._rankings.get(repeat, {})}.items():
+                n_before = sum(query_id in rankings_before for rankings_before in runs)
+                if n_before == len(runs):
+                    runs.append({})
+                runs[n_before][query_id] = ranking
+        repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
+        if len(runs) == 1:
+            repeats = []
         run = Run(runs[0], name=name, queries=self._queries, repeats=repeats)
         run.is_log = self._is_log
         return run
@@ -296,8 +296,8 @@ class _QrelsReader:
             self._note_conversation(query_id, row)
         elif not is_again:
             error = location.lacks(_NO_LABELS, row)
-            known = ("expected_ids", "expected_spans", "retrieved_ids")
-            if not any(self._fields.has(row, field) for field in known):
+            names = ("expected_ids", "expected_spans", "retrieved_ids")
+            if not any(self._fields.has(row, field) for field in names):
                 raise error
             self._unlabelled.append(error)
 
@@ -347,34 +347,42 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
         columns = raw.split()  # of bytes: at the white space that C knows
         if not columns or columns[0].startswith(b"#"):
             continue
-        query_id, item, score = _run_columns(raw, columns, Location(str(path), number))
+        query_id, item, score = _run_columns(raw, columns, path, number)
         tag = columns[5]
         of_query = scores.setdefault(query_id, {})
         if item in of_query:
             raise Location(str(path), number).wrong(_ONCE, f"{query_id} {item}")
         of_query[item] = score
-        rank = (columns[3], score)
-        ends.setdefault(query_id, [rank, rank])[1] = rank
+        end = (columns[3], score)
+        ends.setdefault(query_id, [end, end])[1] = end
     rankings = {query_id: _by_score(of_query) for query_id, of_query in scores.items()}
-    steps = []
-    for (first_rank, first), (last_rank, last) in ends.values():
-        steps.append((_number(last_rank) - _number(first_rank), last - first))
-    n_several = sum(bool(ranks) for ranks, _ in steps)
-    n_rising = sum(ranks * more > 0 for ranks, more in steps)
-    note = _RISING.format(rising=n_rising, several=n_several)
-    return rankings, tag.decode(errors="replace"), [note] if 2 * n_rising > n_several else []
+    n_several = n_rising = 0
+    for (rank, top), (last_rank, bottom) in ends.values():
+        n_ranks = _number(last_rank) - _number(rank)
+        n_several += bool(n_ranks)
+        n_rising += n_ranks * (bottom - top) > 0
+    notes = []
+    if 2 * n_rising > n_several:
+        notes.append(_RISING.format(rising=n_rising, several=n_several))
+    return rankings, tag.decode(errors="replace"), notes
 
 
 def _run_columns(
-    raw: bytes, columns: Sequence[bytes], location: Location
+    raw: bytes, columns: Sequence[bytes], path: Path, number: int
 ) -> tuple[str, str, float]:
     # what follows the tag doesn't count; but an id with a space in it also makes a column more
     if len(columns) < 6 or (len(columns) > 6 and math.isnan(_number(columns[3]))):
+        location = Location(str(path), number)
         raise location.wrong(_TREC_RUN, decoded(raw, location).strip())
     score = _number(columns[4])
     if score != score:  # noqa: PLR0124
-        raise location.wrong("a score, a number", columns[4].decode(errors="replace"))
-    return decoded(columns[0], location), decoded(columns[2], location), score
+        text = columns[4].decode(errors="replace")
+        raise Location(str(path), number).wrong("a score, a number", text)
+    try:
+        return columns[0].decode(), columns[2].decode(), score
+    except UnicodeDecodeError:
+        decoded(raw, Location(str(path), number))
+        raise
 
 
 def _number(text: bytes) -> float:

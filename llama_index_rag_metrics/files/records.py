@@ -69,11 +69,9 @@ class Judgements:
 
     def add(self, query_id: str, passage: str, grade: float, location: Location) -> None:
         grades = self._grades.setdefault(query_id, {})
-        first = grades.setdefault(passage, grade)
-        if first != grade:
-            raise location.wrong(
-                _CONTRADICTION.format(question=query_id, passage=passage, grade=first, other=grade)
-            )
+        if grades.setdefault(passage, grade) != grade:
+            fields = {"question": query_id, "passage": passage, "grade": grades[passage]}
+            raise location.wrong(_CONTRADICTION.format(**fields, other=grade))
 
     def relevance(self) -> dict[str, Relevance]:
         return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
@@ -202,7 +200,9 @@ def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> R
     else:
         relevance = _labelled(labels, grades, spans, location)
     model = row.get(GRADED_BY)
-    return graded(relevance, model) if isinstance(model, str) and model else relevance
+    if isinstance(model, str) and model:
+        return graded(relevance, model)
+    return relevance
 
 
 def graded(relevance: Relevance, model: str) -> Relevance:
@@ -229,9 +229,10 @@ def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relev
     is_right = len(lengths) == 1 and (numbers or grades is None or not ids)
     location.check(is_right, _EACH_ONCE, [labels, grades, spans])
     relevance = Relevance(dict(zip(ids, numbers, strict=True)) if numbers else ids)
-    placed = dict(zip(ids, places, strict=False))
-    known = {item: span for item, span in placed.items() if span is not None}
-    return relevance if spans is None else Relevance(relevance, spans=known)
+    if spans is None:
+        return relevance
+    pairs = zip(ids, places, strict=False)
+    return Relevance(relevance, spans={item: span for item, span in pairs if span is not None})
 
 
 def read_relevance(value: Any, location: Location) -> Relevance:
@@ -344,9 +345,9 @@ def _read_call(value: Any, location: Location) -> Call:
 
 def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields) -> dict[str, Any]:
     columns: dict[str, Any] = {"ids": read_ids(fields.value(record, "retrieved_ids"), location)}
-    for field, (name, read, _) in _COLUMNS.items():
+    for field, (name, reader, _) in _COLUMNS.items():
         if (value := fields.value(record, field)) is not None:
-            columns[name] = read(value, location)
+            columns[name] = reader(value, location)
     return columns
 
 

@@ -176,8 +176,8 @@ class RetrievalDataset:
         labels = {query_id: labels.to_plain() for query_id, labels in self.relevance.items()}
         graders = {key: getattr(labels, GRADED_BY, "") for key, labels in self.relevance.items()}
         parts = {**vars(self), GRADED_BY: {key: name for key, name in graders.items() if name}}
-        known = {"format": FORMAT, "name": self.name, "queries": self.queries, "relevance": labels}
-        return known | {key: part for key, part in parts.items() if part and key not in known}
+        head = {"format": FORMAT, "name": self.name, "queries": self.queries, "relevance": labels}
+        return head | {key: part for key, part in parts.items() if part and key not in head}
 
     def _question_records(self) -> Iterator[dict[str, Any]]:
         for query_id, query in self.queries.items():
@@ -238,8 +238,9 @@ class RetrievalDataset:
     def check(self) -> list[str]:
         """What to look at before trusting the scores, one sentence each; empty if all is well."""
         queries, corpus = self.queries, self.corpus
-        expected = {item: labels for labels in self.relevance.values() for item in labels}
-        places = {item: (labels.spans or {}).get(item) for item, labels in expected.items()}
+        places: dict[str, Span | None] = {}
+        for labels in self.relevance.values():
+            places |= {item: (labels.spans or {}).get(item) for item in labels}
         absent = [
             item
             for item, place in places.items()
@@ -251,7 +252,7 @@ class RetrievalDataset:
         remarks = [
             _share(self._unlabelled(), queries, "questions have no labels"),
             _share(nothing, queries, "questions have nothing relevant"),
-            _share(absent if corpus else (), expected, "labelled ids aren't in the corpus"),
+            _share(absent if corpus else (), places, "labelled ids aren't in the corpus"),
             _share(blank, queries, "questions have no text"),
             _share(bare, corpus, "passages have no text"),
         ]
@@ -354,25 +355,26 @@ def check_ending(path: Path) -> str:
 
 def unread_labels(dataset: RetrievalDataset) -> list[str]:
     """A sentence where no question has labels, though there are fields that may be meant."""
-    columns = dict.fromkeys(key for row in dataset.metadata.values() for key in row)
+    columns = dict.fromkeys(chain.from_iterable(dataset.metadata.values()))
     if dataset.relevance or dataset.expected_texts or not columns:
         return []
     names = join_first([*columns], _COLUMNS_SHOWN)
     return [_LABELS_IN.format(questions=questions(len(dataset)), columns=names)]
 
 
-def _share(part: Collection[str], total: Collection[str], what: str) -> str:
+def _share(part: Collection[str], total: Collection[str], remark: str) -> str:
     if not part:
         return ""
-    more = ["…"] if len(part) > _FEW else []
-    examples = ", ".join([*map(repr, sorted(part)[:_FEW]), *more])
-    return f"{len(part):,} of {len(total):,} {what}: {examples}"
+    examples = [*map(repr, sorted(part)[:_FEW])]
+    if len(part) > _FEW:
+        examples.append("…")
+    return f"{len(part):,} of {len(total):,} {remark}: {', '.join(examples)}"
 
 
 def _read(part: str, values: Any) -> dict[str, Any]:
     """A part of the dataset by id, checked."""
-    kind, expected, whole = _PARTS[part]
-    _check_mapping(part, values, whole)
+    kind, expected, expected_mapping = _PARTS[part]
+    _check_mapping(part, values, expected_mapping)
     checked = {}
     for key, value in values.items():
         _check_id(part, key)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,8 +144,8 @@ def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
     """Rankings by query id; without calls if every question has exactly one retrieval."""
     is_plain = True
     for session in sessions.values():
-        asked = [call.query for call in session.calls]
-        is_plain &= asked in ([""], [session.text or ""])
+        queries = [call.query for call in session.calls]
+        is_plain &= queries in ([""], [session.text or ""])
     rankings = {}
     for query_id, session in sessions.items():
         calls = session.calls
@@ -212,11 +213,11 @@ class _Trace:
         questions: dict[TraceSpan, set[str]] = {}
         for span in self.spans.values():
             for agent in agents.intersection([span, *span.outer]):
-                if span.asked is not None:
-                    questions.setdefault(agent, set()).add(span.asked)
+                if span.known_text is not None:
+                    questions.setdefault(agent, set()).add(span.known_text)
         for agent, texts in questions.items():
             if len(texts) == 1 and not agent.question:
-                agent.asked = texts.pop()
+                agent.known_text = texts.pop()
 
 
 class _Reader:
@@ -255,11 +256,12 @@ class _Reader:
             if trace.conversation is None and self._question_id not in _CONVERSATIONS:
                 trace.conversation = str(_tag(span, name) or "") or None
         if span.question is not None and comparable(span.question) in self._by_text:
-            span.asked = comparable(span.question)
+            span.known_text = comparable(span.question)
         self._example = self._example or span.question or ""
         documents = span.documents
         # postprocessors' spans name node ids alone
-        is_bare = span.kind == "reranking" and any(one.metadata is None for one in documents or ())
+        metadata = [document.metadata for document in documents or ()]
+        is_bare = span.kind == "reranking" and None in metadata
         if documents is not None and (self._match_on == NODE_ID or not is_bare):
             span.retrieved = self._read(documents, span.location)
         span.attributes, span.events, span.documents = {}, (), None  # texts are most of a file
@@ -364,7 +366,7 @@ class _Reader:
         for span in trace.spans.values():
             # a step alone, such as a synthesizer's, is no time of asking the question
             is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
-            is_outermost = span.asked and not any(outer.asked for outer in span.outer)
+            is_outermost = span.known_text and not any(outer.known_text for outer in span.outer)
             if span.question_id or (not self._question_id and is_program and is_outermost):
                 yield span
 
@@ -388,10 +390,12 @@ class _Reader:
         if not self._texts:
             return [_Owner(trace.trace_id, (trace.trace_id, ""), trace.question, 0.0)]
         for outer in reversed(spans):
-            if outer.asked is not None:
+            if outer.known_text is not None:
                 time, asked_at = (trace.trace_id, outer.span_id), outer.started
-                query_ids = self._by_text[outer.asked]
-                return [_Owner(query_id, time, outer.asked, asked_at) for query_id in query_ids]
+                query_ids = self._by_text[outer.known_text]
+                return [
+                    _Owner(query_id, time, outer.known_text, asked_at) for query_id in query_ids
+                ]
         return []
 
 
@@ -406,10 +410,9 @@ def _calls(trace: _Trace, remarks: Counter[str]) -> Iterator[tuple[TraceSpan, Ca
     retrievals = trace.of_kind("retrieval")
     answered = {span for span in retrievals if span.is_answered}
     outermost = [span for span in retrievals if answered.isdisjoint(span.outer)]
-    covering = {outer for span in answered for outer in span.outer}
+    covering = set(chain.from_iterable(span.outer for span in answered))
     rerankings = [span for span in trace.of_kind("reranking") if answered.isdisjoint(span.outer)]
-    known = [span for span in outermost if span.is_answered]
-    reranked = _reranked(rerankings, known, remarks)
+    reranked = _reranked(rerankings, [span for span in outermost if span.is_answered], remarks)
     for span in outermost:
         if span.is_answered:
             yield span, _call(span, reranked.get(span, []))
@@ -424,7 +427,7 @@ def _reranked(
     """The rerankings of each retrieval, in the order in which they began."""
     reranked: dict[TraceSpan, list[TraceSpan]] = {}
     with_documents = {span for span in rerankings if span.retrieved is not None}
-    around_them = {outer for span in with_documents for outer in span.outer}
+    around_them = set(chain.from_iterable(span.outer for span in with_documents))
     for span in sorted(rerankings, key=lambda step: step.started):
         retrieval = _retrieval_of(span, retrievals)
         if span.retrieved is None:

@@ -70,7 +70,7 @@ class TraceSpan:
 
     Attributes:
         question_id: the question that an attribute names.
-        asked: the known question that the span has, as `comparable` makes it.
+        known_text: the known question that the span has, as `comparable` makes it.
         retrieved: the documents by the ids that count.
         outer: the spans that it is part of, from the inside out.
     """
@@ -91,7 +91,7 @@ class TraceSpan:
     documents: list[Document] | None = None
     tool: str = ""
     question_id: str | None = None
-    asked: str | None = None
+    known_text: str | None = None
     retrieved: Ranking | None = None
     outer: list[TraceSpan] = field(default_factory=list)
 
@@ -231,11 +231,13 @@ def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:
 
 def _of_request(data: Mapping[str, Any], location: Location) -> Iterator[TraceSpan]:
     """The spans of a request of OTLP/JSON."""
-    resources = _list(data, _RESOURCES, location)
-    scopes = (scope for part in resources for scope in _list(part, _SCOPES, location))
-    spans = (span for scope in scopes for span in _list(scope, ("spans",), location))
-    for place, span in location.numbered(spans):
-        yield _span(span, place if location.line is None else location)
+    number = 0
+    for resource in _list(data, _RESOURCES, location):
+        for scope in _list(resource, _SCOPES, location):
+            for span in _list(scope, ("spans",), location):
+                number += 1
+                place = Location(f"{location.path}, record {number}")
+                yield _span(span, location if location.line else place)
 
 
 def _list(data: Any, names: tuple[str, ...], location: Location) -> list[Any]:
