@@ -62,7 +62,7 @@ def slice_table(systems: Sequence[System], key: str, metric: str) -> Table:
                 cells[number] = mean_of(mean, parts[value].n(metric))
         rows.append(Row(system.name, cells))
     title = f"{metric} by {terminal(key)}"
-    return Table(title, heads, [rows], first="system", remark="(scored questions)")
+    return Table(title, heads, [rows], "system", "detail", remark="(scored questions)")
 
 
 def ordered(slices: Iterable[str | None]) -> list[str | None]:

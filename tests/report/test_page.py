@@ -12,6 +12,7 @@ import pytest
 from support.reported import EVIL, METRICS, QUERIES, baseline, comparison, other, results
 
 from llama_index_rag_metrics import Ranking, Scores, compare, evaluate
+from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.report.html import fragment, html_page
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Statement, Table
 
@@ -49,6 +50,11 @@ def test_the_decision_then_the_table_the_figure_and_the_questions(html: str) -> 
     parts = ['class="verdict', "<h2>Differences", "<figcaption>Differences", "<h2>Questions"]
     places = [body.index(part) for part in (*parts, "What the metrics mean")]
     assert places == sorted(places)
+
+
+def test_slices_are_folded_below_the_questions() -> None:
+    html = html_page(results_report([baseline()], slice_by=["language"]))
+    assert html.index("<h2>Questions") < html.index("<details><summary>ndcg@3 by language")
 
 
 def test_each_question_says_what_it_lost_and_how_it_changed(html: str) -> None:
