@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pytest
@@ -238,19 +237,13 @@ def test_missed_is_what_every_system_missed_and_of_stages_the_last() -> None:
         assert named == missed
 
 
-@pytest.mark.slow
-def test_stored_answers_stay_small() -> None:
-    """A thousand labelled passages a question, all of them found."""
-    ids = [f"passage-{n:06}" for n in range(1000)]
-    labels = {f"q{n}": ids for n in range(20)}
-    dataset = RetrievalDataset({key: f"{key}?" for key in labels}, labels)
-    found = evaluate(lambda query: ids, dataset, ["recall@1000"])
-    data = json.loads(found.scores.to_json())["answers"]
-    # 5 needs, 5 items, and 25 places of some 30 characters
-    assert len(json.dumps(data)) < 20 * 2500
-    stored = Scores.from_json(found.scores.to_json())
-    story = query_answers("q0", [System.of(stored)], "recall@1000")
-    assert found_line(story) == "score found 5 of 5 relevant passages that are stored."
+def test_stored_scores_know_every_place_and_the_beginnings_of_ten_texts() -> None:
+    ids = [f"passage-{n:03}" for n in range(100)]
+    run = Run({"q": Ranking(ids, texts=["volcano " * 1000] * 100)})
+    scores = score_rankings({"q": ids}, run, ["recall@100"])
+    assert len(scores.to_json()) < 10_000
+    (line,) = [found_line(query_answers("q", [stored_of(System.of(scores))], "recall@100"))]
+    assert line == "stored found 100 of 100 relevant passages."
 
 
 # ---- the property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 from support.retrievers import Scripted, node
@@ -25,7 +26,7 @@ def test_stored_scores_tell_what_live_ones_tell(matcher: str | None) -> None:
     )
     other = node("a2")
     other.node.text = LONG  # type: ignore[attr-defined]
-    script = {"x?": ["z", other], "y?": [], "z?": ConnectionError("refused")}
+    script: dict[str, Any] = {"x?": ["z", other], "y?": [], "z?": ConnectionError("refused")}
     results = evaluate(Scripted(script), dataset, ["recall@1"], matcher=matcher, name="s")
     live, scores = system_of(results), results.scores
     for stored in (Scores.from_json(scores.to_json()), pickle.loads(pickle.dumps(scores))):
