@@ -68,7 +68,7 @@ def test_our_own_files_hold_everything(
     path = tmp_path / f"dataset{ending}"
     dataset.save(path)
     if ".jsonl" in ending and not (dataset.queries or dataset.corpus):  # no lines: an empty file
-        with pytest.raises(FileFormatError, match="lines such as"):
+        with pytest.raises(FileFormatError, match="there is no question in it"):
             RetrievalDataset.load(path)
         return
     again = RetrievalDataset.load(path)
