@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
@@ -26,11 +26,16 @@ LabelsLike: TypeAlias = (
     "RetrievalDataset | Mapping[str, RelevanceLike] | str | os.PathLike[str] | None"
 )
 _MOST_SHOWN = 5
+_DECISIONS = {
+    "complete": "Every passage within the first {depth:,} of a system is labelled.",
+    "open": "Label {passages}, which to_jsonl() writes.",
+    "written": "Label the {passages} in {file}, then score with --qrels judgements.jsonl.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class PoolItem:
-    """A passage to be labelled.
+    """A passage to be labelled; `query` and `text` are "" where they aren't known.
 
     `best_rank` is its best rank in any system, from 1. `spread` is how differently the systems rank
     it, from 0 (all alike) to 1: the largest difference of 1 / rank, which is 0 below the depth.
@@ -40,6 +45,8 @@ class PoolItem:
     id: str
     best_rank: int
     spread: float
+    query: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,28 +54,17 @@ class Pool(Reportable):
     """What to label next.
 
     Attributes:
-        items: what to label, what the systems rank most differently first: query_id, id, best_rank
-            and spread.
+        items: what to label, what the systems rank most differently first.
         depth: how many of each ranking were looked at.
         n_judged: how many of the passages within the depth are labelled.
         n_unjudged: how many aren't.
-        queries: query id to question, where it is known.
-        texts: (query id, passage) to text, where it is known.
         file: where the items were written, for the command that comes next; "" for nowhere.
-
-    Examples:
-        >>> from llama_index_rag_metrics import pool
-        >>> chosen = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "yy"]}}, {"q": {"x": 1}})
-        >>> [item.id for item in chosen.items], chosen.n_judged, chosen.n_unjudged
-        (['y', 'yy'], 1, 2)
     """
 
     items: Sequence[PoolItem]
     depth: int
     n_judged: int
     n_unjudged: int
-    queries: Mapping[str, str] = field(default_factory=dict, repr=False)
-    texts: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
     file: str = ""
 
     def __len__(self) -> int:
@@ -85,35 +81,38 @@ class Pool(Reportable):
     def records(self) -> Iterator[dict[str, str]]:
         """The items as `to_jsonl` writes them."""
         for item in self.items:
-            query, text = self.queries.get(item.query_id, ""), self.texts.get(_key(item), "")
-            yield {"query_id": item.query_id, "query": query, "doc_id": item.id, "text": text}
+            passage = {"doc_id": item.id, "text": item.text}
+            yield {"query_id": item.query_id, "query": item.query, **passage}
 
     def report(self, *, full: bool = False) -> m.Report:
         """How many passages have no label, and which to label next."""
         remarks = []
-        for record in self.records():
-            line = f"{record['doc_id']}  {record['text']}".rstrip()
-            remarks.append((record["query_id"], record["query"], [line]))
-        counts = [m.Cell(self.n_judged, "count"), m.Cell(self.n_unjudged, "count")]
-        rows = [m.Row("passages", counts)]
-        text = f"Of the first {self.depth:,} of each ranking."
-        table = m.Table("", ("labelled", "unlabelled"), [rows], "")
+        for item in self.items:
+            remarks.append((item.query_id, item.query, [f"{item.id}  {item.text}".rstrip()]))
+        columns: dict[str, Sequence[Any]] = {
+            "query_id": [item.query_id for item in self.items],
+            "doc_id": [item.id for item in self.items],
+            "best_rank": [item.best_rank for item in self.items],
+            "spread": [item.spread for item in self.items],
+        }
         return m.Report(
             title=f"Labels for the first {self.depth:,}",
             lead=f"{self.n_judged:,} labelled, {self.n_unjudged:,} unlabelled passages retrieved",
-            outcome=None if self.n_unjudged else m.Cell("complete", "outcome", "best"),
-            decision=[_decision(self)],
-            sections=[m.Section("Passages", [table], text)],
+            decision=[self._decision()],
             listings=[m.Listing.of("To label next", remarks, _MOST_SHOWN)],
-            records=m.Records(
-                {
-                    "query_id": [item.query_id for item in self.items],
-                    "doc_id": [item.id for item in self.items],
-                    "best_rank": [item.best_rank for item in self.items],
-                    "spread": [item.spread for item in self.items],
-                }
-            ),
+            records=m.Records(columns),
         )
+
+    def _decision(self) -> m.Statement:
+        words = {"passages": counted(len(self), "passage", "passages"), "file": self.file}
+        evidence = f"To label next: {len(self):,}"
+        if not self.n_unjudged:
+            return m.Statement(_DECISIONS["complete"].format(depth=self.depth), "best")
+        if not self.file:
+            return m.Statement(_DECISIONS["open"].format(**words), "open", evidence=evidence)
+        command = f"rag-metrics labels review {quote(self.file)} -o judgements.jsonl"
+        text = _DECISIONS["written"].format(**words)
+        return m.Statement(text, "open", evidence=evidence, command=command)
 
 
 def pool(
@@ -145,32 +144,32 @@ def pool(
         InvalidInput: there are no runs, or a number is out of range.
 
     Examples:
-        >>> chosen = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "yy"]}}, depth=2)
-        >>> [(item.id, item.spread) for item in chosen.items]
-        [('y', 0.5), ('yy', 0.5), ('x', 0.0)]
+        >>> runs = {"a": {"q": ["x", "y"]}, "b": {"q": ["x", "yy"]}}
+        >>> chosen = pool(runs, {"q": {"x": 1}}, depth=2)
+        >>> [(item.id, item.spread) for item in chosen.items], chosen.n_judged
+        ([('y', 0.5), ('yy', 0.5)], 1)
     """
     check_integer("depth", depth, 1)
     if n is not None:
         check_integer("n", n, 1, "a number of passages, from 1 on, or None for all")
     systems = _systems(runs)
-    labels = _labels(dataset if judgements is None else judgements)
+    known = RetrievalDataset({}) if dataset is None else dataset
+    labels: Any = known if judgements is None else judgements
+    if isinstance(labels, RetrievalDataset):
+        relevance: Mapping[str, RelevanceLike] = labels.relevance
+    else:
+        relevance = read_qrels(labels)
     items: list[PoolItem] = []
     n_judged = 0
     for query_id in dict.fromkeys(query_id for run in systems for query_id in run):
-        grades = Relevance(labels.get(query_id, ())).grades
-        for item in _union(query_id, systems, depth):
+        grades = Relevance(relevance.get(query_id, ())).grades
+        for item in _union(query_id, systems, depth, known):
             if grades.get(item.id, -1) >= 0:
                 n_judged += 1
             else:
                 items.append(item)
     items.sort(key=lambda item: (-item.spread, item.best_rank))
-    selection = items[:n]
-    queries: dict[str, str] = {}
-    for source in (*systems, dataset):
-        if source is not None:
-            queries.update(source.queries)
-    texts = _texts(selection, systems, dataset)
-    return Pool(selection, depth, n_judged, len(items), queries, texts)
+    return Pool(items[:n], depth, n_judged, len(items))
 
 
 def _systems(runs: Any) -> list[Run]:
@@ -183,11 +182,9 @@ def _systems(runs: Any) -> list[Run]:
         raise InvalidInput("runs", [], "at least one run")
     systems = []
     for name, source in runs.items():
-        run = source
-        if isinstance(source, EvaluationResults):
-            run = source.run
-        elif not isinstance(source, Run):
-            run = Run(source, name=name)
+        run = source.run if isinstance(source, EvaluationResults) else source
+        if not isinstance(run, Run):
+            run = Run(run, name=name)
         if run.repeats:
             expected = "one in which each question was asked once"
             remedy = "To pool them, give each of run.repeats as a run of its own."
@@ -196,62 +193,27 @@ def _systems(runs: Any) -> list[Run]:
     return systems
 
 
-def _labels(source: Any) -> Mapping[str, RelevanceLike]:
-    if source is None:
-        return {}
-    if isinstance(source, RetrievalDataset):
-        return source.relevance
-    return read_qrels(source)
-
-
-def _union(query_id: str, systems: Sequence[Run], depth: int) -> list[PoolItem]:
+def _union(
+    query_id: str, systems: Sequence[Run], depth: int, known: RetrievalDataset
+) -> Iterator[PoolItem]:
     """The first passages of every system for a question, each once."""
+    query = known.queries.get(query_id, "")
     ranks: dict[str, list[int]] = {}
+    texts: dict[str, str] = {}
     for run in systems:
-        if query_id in run:
-            first_ids = list(dict.fromkeys(run[query_id].ids))[:depth]
-            for rank, item in enumerate(first_ids, 1):
-                ranks.setdefault(item, []).append(rank)
-    items = []
+        ranking = run.get(query_id)
+        if ranking is None:
+            continue
+        query = query or run.queries.get(query_id, "")
+        first_ids = list(dict.fromkeys(ranking.ids))[:depth]
+        for rank, item in enumerate(first_ids, 1):
+            ranks.setdefault(item, []).append(rank)
+        for item, text in zip(ranking.ids, ranking.texts or (), strict=False):
+            texts[item] = text or texts.get(item, "")
     for item, item_ranks in ranks.items():
-        best = min(item_ranks)
-        spread = 1 / best
-        if len(item_ranks) == len(systems):
-            spread -= 1 / max(item_ranks)
-        items.append(PoolItem(query_id, item, best, spread))
-    return items
-
-
-def _texts(
-    items: Sequence[PoolItem], systems: Sequence[Run], dataset: RetrievalDataset | None
-) -> dict[tuple[str, str], str]:
-    """The texts of passages: as they were retrieved, or else from the dataset."""
-    texts: dict[tuple[str, str], str] = {}
-    for item in items:
-        if dataset is not None and item.id in dataset.corpus:
-            texts[_key(item)] = dataset.indexed_text(item.id)
-    for query_id in dict.fromkeys(item.query_id for item in items):
-        for run in systems:
-            ranking = run.get(query_id)
-            if ranking is not None and ranking.texts:
-                pairs = zip(ranking.ids, ranking.texts, strict=True)
-                texts |= {(query_id, item): text for item, text in pairs if text}
-    return texts
-
-
-def _key(item: PoolItem) -> tuple[str, str]:
-    return item.query_id, item.id
-
-
-def _decision(pool: Pool) -> m.Statement:
-    if not pool.n_unjudged:
-        text = f"Every passage within the first {pool.depth:,} of a system is labelled."
-        return m.Statement(text, "best", evidence="Passages")
-    passages, command = counted(len(pool), "passage", "passages"), ""
-    text = f"Label these {passages}: to_jsonl() writes them."
-    if len(pool) == 1:
-        text = "Label this passage: to_jsonl() writes it."
-    if pool.file:
-        text = f"Label the {passages} in {pool.file}, then score with --qrels judgements.jsonl."
-        command = f"rag-metrics labels review {quote(pool.file)} -o judgements.jsonl"
-    return m.Statement(text, "open", evidence=f"To label next: {len(pool):,}", command=command)
+        lowest = 1 / max(item_ranks) if len(item_ranks) == len(systems) else 0.0
+        best_rank = min(item_ranks)
+        text = texts.get(item, "")
+        if not text and item in known.corpus:
+            text = known.indexed_text(item)
+        yield PoolItem(query_id, item, best_rank, 1 / best_rank - lowest, query, text)

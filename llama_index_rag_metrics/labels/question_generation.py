@@ -52,12 +52,9 @@ else.
 
 _FIRST_PAUSE = 0.25  # seconds before the second attempt on a node, doubled for each further one
 _NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
-_SENTENCE_BEFORE = re.compile(
-    r"[^\W\d_]{5}[.!]\s|[。！]"
-)  # as of "I'm sorry, I can't. Another one?"
-_MARKS = ("?", "？")
+_SENTENCE_BEFORE = re.compile(r"[^\W\d_]{5}[.!]\s|[。！]")  # "I'm sorry, I can't. Another one?"
 _NOTES = {
-    "fewer": "{fewer} of {asked} nodes gave fewer than {wanted} questions",
+    "fewer": "{fewer:,} of {asked:,} nodes gave fewer than {wanted} questions",
     "refused": "{refused:,} lines weren't questions: {lines}",
     "empty": "{empty:,} of {nodes:,} nodes have no text, so nothing was asked about them",
     "failed": "{failed:,} of {asked:,} nodes failed: {failures}",
@@ -82,31 +79,26 @@ async def agenerate_question_context_pairs(
 ) -> RetrievalDataset:
     """Let an LLM write questions about nodes, for a dataset in which each node answers its own.
 
-    A question is a line of the answer that ends in a question mark, without its number. The event
-    loop is never blocked.
+    A question is a line of the answer that ends in a question mark, without its number.
 
     Args:
-        nodes: the nodes; their ids become the document ids of the dataset. Nodes without text are
-            not asked about.
+        nodes: the nodes; their ids become the document ids of the dataset.
         llm: any LLM of LlamaIndex; by default `Settings.llm`.
         qa_generate_prompt_tmpl: the prompt, with {context_str} and {num_questions_per_chunk}.
         num_questions_per_chunk: how many questions to ask for, and to keep at most, for each node.
-        retry_limit: how often a node is tried. The LLM's service says when (Retry-After), unless
-            that is over a minute. A node on which the LLM keeps failing is left out.
+        retry_limit: how often a node is tried; one on which the LLM keeps failing is left out.
         workers: how many nodes are asked about at once.
         show_progress: show a progress bar on standard error.
-        cache: a file that keeps every answer, or a `Cache`. A second call with it asks only what
-            it doesn't have: other texts, another prompt, model or number.
+        cache: a file that keeps every answer, or a `Cache`; what it has isn't asked again.
 
     Returns:
-        A dataset with stable query ids, in which a question about several nodes has all of them as
-        relevant. The notes count nodes that failed or gave fewer questions than asked, and refused
-        lines; the log has all refused lines at level INFO.
+        A dataset with stable query ids; a question about several nodes has all of them as relevant.
+        The notes count nodes without text, that failed or gave fewer questions, and refused lines;
+        the log has all refused lines at level INFO.
 
     Raises:
         InvalidInput: an argument can't be used.
-        ScorerFailed: the answers hold no question at all.
-        ScorerFailed: every node failed.
+        ScorerFailed: every node failed, or the answers hold no question at all.
 
     Examples:
         >>> from llama_index.core.llms import CompletionResponse, MockLLM
@@ -115,9 +107,7 @@ async def agenerate_question_context_pairs(
         ...     def complete(self, prompt, formatted=False, **options):
         ...         return CompletionResponse(text="1. Which moon has geysers?")
         >>> nodes = [TextNode(id_="d1", text="Enceladus has geysers.")]
-        >>> dataset = generate_question_context_pairs(
-        ...     nodes, llm=Questioner(), num_questions_per_chunk=1
-        ... )
+        >>> dataset = generate_question_context_pairs(nodes, Questioner())
         >>> list(dataset.queries.values()), list(dataset.relevance.values())
         (['Which moon has geysers?'], [Relevance(['d1'])])
     """
@@ -126,21 +116,17 @@ async def agenerate_question_context_pairs(
     check_integer("workers", workers)
     if llm is None:
         llm = model_of_settings("llm", "generate_question_context_pairs")
+    register_secrets_of(llm)
     corpus = _corpus(nodes)
-    prompts = {}
+    prompts: dict[str, str] = {}
     for node_id, text in corpus.items():
         if text.strip():
             prompts[node_id] = _prompt(qa_generate_prompt_tmpl, num_questions_per_chunk, text)
     answers: dict[str, str] = {}
     failures: dict[str, str] = {}
-    store, refusal, model = (
-        Cache.of(cache),
-        Refusal(),
-        f"{llm.class_name()} {llm.metadata.model_name}",
-    )
-    refused = (UNAUTHORIZED, FORBIDDEN)
-    retried = attempts(retry_limit, _FIRST_PAUSE, lambda error: http_status(error) not in refused)
-    register_secrets_of(llm)
+    refusal, model = Refusal(), f"{llm.class_name()} {llm.metadata.model_name}"
+    retried = attempts(retry_limit, _FIRST_PAUSE, _may_pass)
+    store = Cache.of(cache)
     with store, progress("generating questions", len(prompts), 0, show_progress) as advance:
 
         async def attempt(node_id: str) -> None:
@@ -168,6 +154,10 @@ async def agenerate_question_context_pairs(
 generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 
+def _may_pass(error: BaseException) -> bool:
+    return http_status(error) not in (UNAUTHORIZED, FORBIDDEN)
+
+
 async def _complete(llm: LLM, prompt: str) -> str:
     from llama_index.core.llms import CustomLLM
 
@@ -190,7 +180,7 @@ def parse(answer: str) -> tuple[list[str], list[str]]:
         bare = _NUMBER.sub("", line).rstrip(" \t*_")
         if not any(map(str.isalpha, line)):
             continue
-        if bare.endswith(_MARKS) and not _SENTENCE_BEFORE.search(bare):
+        if bare.endswith(("?", "？")) and not _SENTENCE_BEFORE.search(bare):
             questions.setdefault(_normal_form(bare), bare)
         else:
             refused.append(line.strip())
@@ -226,18 +216,13 @@ def _dataset(
     for line in refused:
         logger.info("generate_question_context_pairs: not a question, from node %s", line)
     n_asked = len(answers) + len(failures)
-    if not queries:
-        answers_shown = join_first(refused) or "they are empty"
-        reason = _NO_QUESTION.format(n=n_asked, lines=answers_shown) if n_asked else _NO_TEXT
-        raise ScorerFailed("generate_question_context_pairs", reason)
-    counts = {
-        "fewer": n_fewer,
-        "refused": len(refused),
-        "empty": len(corpus) - n_asked,
-        "failed": len(failures),
-    }
-    failed = join_first([f"{node_id!r} ({error})" for node_id, error in failures.items()])
     lines = join_first(refused)
+    if not queries:
+        reason = _NO_QUESTION.format(n=n_asked, lines=lines or "they are empty")
+        raise ScorerFailed("generate_question_context_pairs", reason if n_asked else _NO_TEXT)
+    n_empty = len(corpus) - n_asked
+    counts = {"fewer": n_fewer, "refused": len(refused), "empty": n_empty, "failed": len(failures)}
+    failed = join_first([f"{node_id!r} ({error})" for node_id, error in failures.items()])
     words = {"asked": n_asked, "nodes": len(corpus), "wanted": n_wanted, "lines": lines}
     notes = []
     for name, count in counts.items():
@@ -248,14 +233,14 @@ def _dataset(
 
 
 def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:
+    if not nodes:
+        raise InvalidInput("nodes", nodes, "at least one node")
     corpus: dict[str, str] = {}
     for node in nodes:
         text = node.get_content(metadata_mode=MetadataMode.NONE)
         if corpus.setdefault(node.node_id, text) != text:
             sentence = f"nodes have the id {node.node_id!r} twice, with different texts."
             raise InvalidInput("nodes", node.node_id, sentence=sentence)
-    if not corpus:
-        raise InvalidInput("nodes", nodes, "at least one node")
     return corpus
 
 

@@ -72,18 +72,18 @@ def test_texts_come_from_runs_too() -> None:
 
     runs = {"x": Run({"q": Ranking(["a"], texts=["text of a"])}), "y": Run({"q": ["b"]})}
 
-    assert pool(runs).texts == {("q", "a"): "text of a"}
+    assert {item.id: item.text for item in pool(runs).items} == {"a": "text of a", "b": ""}
     # what was retrieved is what is judged; the dataset has the texts of what came as bare ids
     dataset = RetrievalDataset({"q": "?"}, corpus={"a": "another text of a", "b": "text of b"})
-    texts = pool(runs, dataset=dataset).texts
-    assert texts == {("q", "a"): "text of a", ("q", "b"): "text of b"}
+    items = pool(runs, dataset=dataset).items
+    assert {item.id: item.text for item in items} == {"a": "text of a", "b": "text of b"}
 
 
 def test_the_report_names_items(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     pooled = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}})
 
-    assert pooled.report().decision[0].text == "Label these 2 passages: to_jsonl() writes them."
+    assert pooled.report().decision[0].text == "Label 2 passages, which to_jsonl() writes."
     kept = replace(pooled, file="my pool.jsonl")
     assert " rag-metrics labels review 'my pool.jsonl' -o judgements.jsonl" in str(kept)
     assert evil not in pooled.to_html(tmp_path / "pool.html").read_text()
