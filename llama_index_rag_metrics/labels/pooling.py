@@ -89,6 +89,9 @@ class Pool(Reportable):
         remarks = []
         for item in self.items:
             remarks.append((item.query_id, item.query, [f"{item.id}  {item.text}".rstrip()]))
+        counts = [m.Cell(self.n_judged, "count"), m.Cell(self.n_unjudged, "count")]
+        rows = [m.Row("passages", counts)]
+        table = m.Table("", ("labelled", "unlabelled"), [rows], "")
         columns: dict[str, Sequence[Any]] = {
             "query_id": [item.query_id for item in self.items],
             "doc_id": [item.id for item in self.items],
@@ -99,6 +102,7 @@ class Pool(Reportable):
             title=f"Labels for the first {self.depth:,}",
             lead=f"{self.n_judged:,} labelled, {self.n_unjudged:,} unlabelled passages retrieved",
             decision=[self._decision()],
+            sections=[m.Section("Passages", [table])],
             listings=[m.Listing.of("To label next", remarks, _MOST_SHOWN)],
             records=m.Records(columns),
         )
