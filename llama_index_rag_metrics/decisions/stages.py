@@ -69,6 +69,12 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     """The results of every stage, by its name, in order; `compare` takes them, too.
 
     A stage's results, and the latencies of its run, are those of the pipeline up to it.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> [*StageResults({"retriever": evaluate(lambda query: ["d1"], dataset, ["mrr"])})]
+        ['retriever']
     """
 
     def __init__(self, results: Mapping[str, EvaluationResults]) -> None:
