@@ -59,6 +59,10 @@ class Pool(Reportable):
         n_judged: how many of the passages within the depth are labelled.
         n_unjudged: how many aren't.
         file: where the items were written, for the command that comes next; "" for nowhere.
+
+    Examples:
+        >>> len(Pool([PoolItem("q1", "d1", best_rank=1, spread=0.5)], 10, n_judged=3, n_unjudged=1))
+        1
     """
 
     items: Sequence[PoolItem]
