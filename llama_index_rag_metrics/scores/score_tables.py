@@ -181,7 +181,7 @@ def _score(
             if column in names
         ]
         columns = _columnar(table[names_read] if _is_pandas(table) else table.select(names_read))
-    else:  # which `judge_table` says
+    else:  # which is said where the columns are read
         columns = _columnar(table)
 
     def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:

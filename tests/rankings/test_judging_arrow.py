@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.frames import TEXTS, frame_of
 from support.strategies import Query, queries
 
-from llama_index_rag_metrics import Relevance
+from llama_index_rag_metrics import Relevance, score_table
 from llama_index_rag_metrics.rankings.judging import arrow, hashes
 from llama_index_rag_metrics.rankings.judging.arrow import judge_table
 from llama_index_rag_metrics.rankings.judging.hashes import HashedLists
@@ -177,3 +177,10 @@ def test_what_cant_be_used_is_named(columns: dict[str, Any], message: str) -> No
 def test_ids_of_different_types() -> None:
     with pytest.raises(InvalidInput):
         judge_table(pl.DataFrame({"retrieved_ids": [["1"]], "expected_ids": [[1]]}))
+
+
+@pytest.mark.parametrize("column", ["retrieved_ids", "expected_ids"])
+def test_a_table_without_a_column_of_ids_is_refused_by_its_name(column: str) -> None:
+    frame = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]}).drop(column)
+    with pytest.raises(InvalidInput, match=f"a column {column}"):
+        score_table(frame, "mrr")

@@ -45,9 +45,7 @@ def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRanki
     columns = [RETRIEVED, EXPECTED]
     for need in needs:
         columns += FIELDS[need]
-    for column in columns:
-        if column not in frame.columns:
-            raise InvalidInput("table", frame.columns, f"a column {column}")
+    _check_columns(frame, columns)
     tokens = None
     if TOKENS in needs:
         tokens = _read_tokens(frame)
@@ -57,6 +55,12 @@ def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRanki
         except Collision:
             pass
     return _judge_rows(frame, needs)
+
+
+def _check_columns(frame: pl.DataFrame, columns: Sequence[str]) -> None:
+    for column in columns:
+        if column not in frame.columns:
+            raise InvalidInput("table", frame.columns, f"a column {column}")
 
 
 def _is_grouped(frame: pl.DataFrame) -> bool:
@@ -319,7 +323,9 @@ def _read_place(item: str, place: Any, may_be_empty: bool) -> Span | None:
 def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
     """A table of labels by place alone, with the ids that `Relevance(spans=...)` gives them."""
     if EXPECTED in frame.columns or EXPECTED_SPANS not in frame.columns:
+        _check_columns(frame, [RETRIEVED, EXPECTED])
         return frame
+    _check_columns(frame, [RETRIEVED])
     ids = [
         None if places is None else ["{}[{}:{}]".format(*place.values()) for place in places]
         for places in frame[EXPECTED_SPANS].to_list()
