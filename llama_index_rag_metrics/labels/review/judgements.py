@@ -27,10 +27,14 @@ from llama_index_rag_metrics.statistics.kappa import Kappa, Weights, cohens_kapp
 T = TypeVar("T")
 
 DEFAULT = "relevance"  # the rubric of `LLMRelevancy`, which judgements don't name
-GRADES = (0, 1, 2, 3)  # of that rubric
 _OTHER_GRADE = "a grade of 0 to 3; grades by another rubric name it as their 'scale'"
 _EXPLAINED = (
     "Kappa is the agreement beyond chance: 1 if they always agree, 0 if as often as by chance."
+)
+_MIXED = "grades by different rubrics are mixed: {names}"
+_UNDECIDED = (
+    "reviewers differ on {n:,} of {total:,} passages, which stay unlabelled; `agreement` lists "
+    "them for a third pass"
 )
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 
@@ -88,7 +92,7 @@ def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
         expected = "every passage of a question once in a file"
         location.check(judgement.key not in judgements, expected, " ".join(judgement.key))
         if judgement.scale == DEFAULT and judgement.is_judged:
-            location.check(judgement.grade in GRADES, _OTHER_GRADE, judgement.grade)
+            location.check(judgement.grade in (0, 1, 2, 3), _OTHER_GRADE, judgement.grade)
         judgements[judgement.key] = judgement
     return list(judgements.values())
 
@@ -96,17 +100,18 @@ def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
 def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judgement]:
     if isinstance(source, (str, os.PathLike)):
         return read_reviews(source)
+    judgements: list[Any] = []
     if isinstance(source, Mapping):
-        judgements = []
         for query_id, relevance in source.items():
             for item, grade in Relevance(relevance).grades.items():
                 judgements.append(Judgement(query_id, item, grade))
-        return judgements
-    is_list = isinstance(source, Sequence)
-    if not is_list or not all(isinstance(entry, Judgement) for entry in source):
-        expected = "a file of judgements, what read_reviews() made of it, or {query id: relevance}"
+    elif isinstance(source, Sequence):
+        judgements = list(source)
+    is_list = isinstance(source, (Mapping, Sequence))
+    if not is_list or not all(isinstance(entry, Judgement) for entry in judgements):
+        expected = "a file of judgements, or {query id: relevance}"
         raise InvalidInput(argument, source, expected)
-    return source
+    return judgements
 
 
 def read_judgements(*reviews: ReviewsLike) -> Qrels:
@@ -135,13 +140,13 @@ def read_judgements(*reviews: ReviewsLike) -> Qrels:
     for source in reviews:
         for judgement in as_reviews(source):
             if judgement.is_judged and judgement.grade is not None:
-                scale = scales.setdefault(judgement.key, judgement.scale)
-                _check_scale("reviews", judgement, scale)
+                _check_scale(
+                    "reviews", judgement, scales.setdefault(judgement.key, judgement.scale)
+                )
                 graded.setdefault(judgement.key, []).append(judgement.grade)
     rubrics = sorted(set(scales.values()))
     if len(rubrics) > 1:
-        names = ", ".join(map(repr, rubrics))
-        warn_caller(LabelWarning(f"grades by different rubrics are mixed: {names}"))
+        warn_caller(LabelWarning(_MIXED.format(names=", ".join(map(repr, rubrics)))))
     n_undecided = 0
     labels: dict[str, dict[str, float]] = {}
     for (query_id, doc_id), grades in graded.items():
@@ -151,9 +156,7 @@ def read_judgements(*reviews: ReviewsLike) -> Qrels:
         else:
             labels.setdefault(query_id, {})[doc_id] = grades[2] if differ else grades[0]
     if n_undecided:
-        differ_on = f"reviewers differ on {n_undecided:,} of {len(graded):,} passages"
-        remedy = "`agreement` lists them for a third pass"
-        warn_caller(LabelWarning(f"{differ_on}, which stay unlabelled; {remedy}"))
+        warn_caller(LabelWarning(_UNDECIDED.format(n=n_undecided, total=len(graded))))
     return Qrels({query_id: Relevance(grades) for query_id, grades in labels.items()})
 
 
@@ -176,11 +179,12 @@ class Disagreement(NamedTuple):
     second_note: str = ""
 
     def __str__(self) -> str:
-        grades = []
-        for grade, note in ((self.first, self.first_note), (self.second, self.second_note)):
-            noted = f" ({note})" if note else ""
-            grades.append(f"{format_grade(grade)}{noted}")
-        return f"{self.doc_id}: {' and '.join(grades)}"
+        first, second = format_grade(self.first), format_grade(self.second)
+        if self.first_note:
+            first += f" ({self.first_note})"
+        if self.second_note:
+            second += f" ({self.second_note})"
+        return f"{self.doc_id}: {first} and {second}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,11 +198,6 @@ class Agreement(Reportable, Kappa):
         n: how many passages both judged.
         disagreements: query_id, doc_id, first, second, first_note and second_note of the passages
             that they grade differently.
-
-    Examples:
-        >>> agreed = agreement({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1}})
-        >>> [(item.doc_id, item.first, item.second) for item in agreed.disagreements]
-        [('b', 0.0, 1.0)]
     """
 
     disagreements: Sequence[Disagreement] = ()
@@ -206,7 +205,7 @@ class Agreement(Reportable, Kappa):
     def report(self, *, full: bool = False) -> m.Report:
         """Kappa with its interval, and the passages on which the two differ."""
         passages = counted(self.n, "passage", "passages")
-        sentence = f"{kappa_in_words(self)} on {passages}."
+        sentence = kappa_in_words(self)
         remarks = [(pair.query_id, "", [str(pair)]) for pair in self.disagreements]
         kappa = m.Cell(None, "score", "quiet")
         if not math.isnan(self.kappa):
@@ -218,7 +217,7 @@ class Agreement(Reportable, Kappa):
         return m.Report(
             title="Agreement",
             lead=f"{len(remarks):,} of {passages} graded differently",
-            decision=[m.Statement(f"{sentence[0].upper()}{sentence[1:]}", evidence="Agreement")],
+            decision=[m.Statement(f"{sentence.capitalize()} on {passages}.", evidence="Agreement")],
             sections=[m.Section("Agreement", [table], _EXPLAINED)],
             listings=[m.Listing.of("Graded differently", remarks, n_listed)],
             records=m.Records.of_fields(self.disagreements, Disagreement._fields),
@@ -243,18 +242,15 @@ def agreement(
         min_grade: compare only whether the grades reach this one.
         confidence: of the interval, in which the passages of a question belong together.
 
-    Returns:
-        kappa with low and high, n, and the disagreements.
-
     Raises:
         FileFormatError: a line of a file can't be read; says where and why.
-        InvalidInput: they have no passage in common, there are grades that aren't whole, or an
-            argument can't be used.
+        InvalidInput: they have no passage in common, grades aren't whole, or an argument can't be
+            used.
 
     Examples:
-        >>> agreed = agreement({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 0, "c": 1}})
-        >>> agreed.kappa, agreed.n
-        (1.0, 2)
+        >>> agreed = agreement({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1}})
+        >>> [(pair.doc_id, pair.first, pair.second) for pair in agreed.disagreements], agreed.n
+        ([('b', 0.0, 1.0)], 2)
     """
     check_confidence(confidence)
     if min_grade is not None:

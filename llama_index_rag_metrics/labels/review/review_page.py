@@ -84,13 +84,12 @@ def read_rubric(path: Path) -> Scale:
 
 def read_pool(pool: PoolLike) -> list[ReviewItem]:
     """The passages to be judged, each once."""
-    source = "the pool"
     if isinstance(pool, Pool):
         records = list(Location("pool").numbered(pool.records()))
     elif isinstance(pool, (str, os.PathLike)):
-        source = str(pool)
-        lines = read_lines(Path(pool))
-        records = [(location, from_json(line, location)) for location, line in lines]
+        records = []
+        for location, line in read_lines(Path(pool)):
+            records.append((location, from_json(line, location)))
     else:
         raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
     items: dict[tuple[str, str], ReviewItem] = {}
@@ -100,7 +99,7 @@ def read_pool(pool: PoolLike) -> list[ReviewItem]:
         location.check(key not in items, "every passage of a question once", " ".join(key))
         items[key] = msgspec.structs.replace(item, query=item.query or item.query_id)
     if not items:
-        raise InvalidInput("pool", source, "at least one passage to review")
+        raise InvalidInput("pool", "none", "at least one passage to review")
     if not any(item.text for item in items.values()):
         remedy = "pool(..., dataset=...) and `labels pool --dataset` bring the texts."
         raise InvalidInput("pool", "passages without any text", "texts to judge", remedy)
@@ -126,9 +125,11 @@ def shuffled(items: Sequence[ReviewItem], seed: int) -> list[ReviewItem]:
     in_order = list(groups.values())
     rng = random.Random(int(seed))
     rng.shuffle(in_order)
+    items_in_order = []
     for group in in_order:
         rng.shuffle(group)
-    return [item for group in in_order for item in group]
+        items_in_order += group
+    return items_in_order
 
 
 def write_review_page(
@@ -158,9 +159,6 @@ def write_review_page(
         seed: of the random order of questions, and of the passages of each.
         title: the title of the page.
 
-    Returns:
-        The path of the page.
-
     Raises:
         FileFormatError: a line can't be read, or repeats a passage; says where and why.
         InvalidInput: there is nothing to review, or it was judged by another rubric.
@@ -182,41 +180,39 @@ def write_review_page(
     check_integer("seed", seed, -math.inf, "a whole number")
     scale = relevance_scale() if rubric is None else read_rubric(Path(rubric))
     reviews = () if judgements is None else as_reviews(judgements, "judgements")
-    content = {
-        **_content(items, scale, reviews),
-        "title": title,
-        "output": output,
-        "items": [_without_question(item) for item in shuffled(items, seed)],
-    }
-    page, css, *scripts = (
-        asset(name, __package__) for name in ("page.html", "review.css", "storage.js", "review.js")
-    )
-    script = "".join([asset("carried.js"), *scripts])
-    text = Template(page).substitute(
+    content = {"title": title, "output": output, **_content(items, scale, reviews, seed)}
+    script = asset("carried.js") + asset("storage.js", __package__)
+    script += asset("review.js", __package__)
+    text = Template(asset("page.html", __package__)).substitute(
         title=escape.html(title),
         policy=script_source(script),
-        css=asset("base.css") + css,
+        css=asset("base.css") + asset("review.css", __package__),
         script=script,
         chunks=escape.render(*carriers({"review": packed(content)})),
     )
     return write_text(target, text)
 
 
-def _without_question(item: ReviewItem) -> dict[str, str]:
-    """An item as the page has it, which has each question once."""
-    return {"query_id": item.query_id, "doc_id": item.doc_id, "text": item.text}
-
-
 def _content(
-    items: Sequence[ReviewItem], scale: Scale, reviews: Sequence[Judgement]
+    items: Sequence[ReviewItem], scale: Scale, reviews: Sequence[Judgement], seed: int
 ) -> dict[str, Any]:
+    """What the page carries; each question once."""
+    passages = []
+    for item in shuffled(items, seed):
+        passages.append({"query_id": item.query_id, "doc_id": item.doc_id, "text": item.text})
     keys = {(item.query_id, item.doc_id) for item in items}
-    of_pool = [judgement for judgement in reviews if judgement.key in keys]
-    for judgement in of_pool:
+    records: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    n_judged = 0
+    for judgement in reviews:
+        if judgement.key not in keys:
+            others.append(judgement.record())
+            continue
         if judgement.is_judged and judgement.scale != scale.name:
             expected = f"grades by {scale.name!r}, by which the page asks"
             raise InvalidInput("judgements", judgement.scale, expected, _ANOTHER_SCALE)
-    n_judged = sum(1 for judgement in of_pool if judgement.grade is not None)
+        records.append(judgement.record())
+        n_judged += judgement.grade is not None
     already = f", {n_judged:,} judged already" if n_judged else ""
     return {
         "pool": short_hash(f"{digest(items)} {scale.name}", 32),
@@ -224,6 +220,7 @@ def _content(
         "scale": msgspec.to_builtins(scale),
         "names_scale": scale.name != DEFAULT,
         "queries": {item.query_id: item.query for item in items},
-        "judgements": [judgement.record() for judgement in of_pool],
-        "others": [judgement.record() for judgement in reviews if judgement.key not in keys],
+        "items": passages,
+        "judgements": records,
+        "others": others,
     }
