@@ -86,7 +86,7 @@ def check_difference(difference: Difference) -> None:
     else:
         assert difference.outcome == "can't tell"
     words = {"better": " is better than ", "worse": " is worse than ", "alike": " differ by less"}
-    unchanged = difference.n > 1 and not difference.changed
+    unchanged = difference.low is not None and not difference.changed
     says = {outcome for outcome, word in words.items() if word in verdict}
     assert says == (set() if unchanged else {difference.outcome} - {"can't tell"})
     assert ("score the same" in verdict) == unchanged
@@ -104,7 +104,7 @@ def check_statements(comparison: Comparison) -> None:
         if statement := statements.get(difference.verdict):
             tones = {"better": "best", "worse": "alarm"}
             assert statement.tone == tones.get(difference.outcome, "normal")
-            unchanged = difference.n > 1 and not difference.changed
+            unchanged = difference.low is not None and not difference.changed
             assert statement.label == ("the same" if unchanged else difference.outcome)
 
 
@@ -118,7 +118,7 @@ def check_decision(comparison: Comparison) -> None:
         assert not any(text.startswith(("Not enough", "No system")) for text in sentences)
         # its leads have the whole level each, the differences from the baseline less
         assert outcomes.pop(best, "better") in {"better", "can't tell", "alike"}
-        assert "better" not in outcomes.values() or best in comparison.others
+        assert "better" not in outcomes.values() or best in comparison.names[1:]
         return
     better = [each for each in primary if each.outcome == "better"]
     leader = max(better, key=lambda each: each.gain).system if better else comparison.baseline

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ class Comparison(Reportable):
     """Systems compared with a baseline, paired by question.
 
     `differences` are by system, then metric; also `comparison["hybrid", "ndcg@10"]`. `means` has
-    the mean of each (system, metric) with its interval, over all questions with a score.
+    the mean of each (system, metric), over all questions with a score; the first metric decides.
 
     Examples:
         >>> from llama_index_rag_metrics import Scores, compare
@@ -108,17 +109,13 @@ class Comparison(Reportable):
     @property
     def names(self) -> list[str]:
         """The systems, the baseline first."""
-        return [self.baseline, *self.others]
-
-    @property
-    def others(self) -> list[str]:
-        """The systems but the baseline, in the order given."""
-        return [name for name in self.systems if name != self.baseline]
+        return [self.baseline, *(name for name in self.systems if name != self.baseline)]
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
-        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in self.others:
-            example = f"As in comparison[{self.others[0]!r}, {self.primary!r}]."
-            expected = f"a metric and one of the systems {self.others}"
+        _, *others = self.names
+        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in others:
+            example = f"As in comparison[{others[0]!r}, {self.primary!r}]."
+            expected = f"a metric and one of the systems {others}"
             raise InvalidInput("comparison[...]", key, expected, example)
         return self._by_key[key[0], name_among(key[1], self.metric_names)]
 
@@ -127,13 +124,23 @@ class Comparison(Reportable):
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str], Difference]:
-        return {(row.system, row.metric): row for row in self.differences}
+        return {(row.system, row.metric): row for row in self}
+
+    @property
+    def _answering(self) -> list[str]:
+        return [name for name in self.names if self.systems[name].is_measured]
 
     def measured(self, metric: str) -> list[Difference]:
         """Return the differences of systems that answered anything; none if the baseline didn't."""
-        if not self.systems[self.baseline].is_measured:
-            return []
-        return [self[name, metric] for name in self.others if self.systems[name].is_measured]
+        first, *others = self._answering or [""]
+        return [self[name, metric] for name in others if first == self.baseline]
+
+    @cached_property
+    def _digits(self) -> dict[str, int]:
+        digits = dict.fromkeys(self.metric_names, 0)
+        for row in self:
+            digits[row.metric] = max(digits[row.metric], digits_for(row.n, row))
+        return digits
 
     @cached_property
     def winner(self) -> str | None:
@@ -141,8 +148,7 @@ class Comparison(Reportable):
 
         Of equal systems one is named in at most 1 - confidence of cases.
         """
-        names = [name for name in self.names if self.systems[name].is_measured]
-        return winner_of(self.paired, names, alpha_of(self.confidence))
+        return winner_of(self.paired, self._answering, alpha_of(self.confidence))
 
     @cached_property
     def sentences(self) -> list[m.Statement]:
@@ -165,19 +171,17 @@ class Comparison(Reportable):
 
     @property
     def decision(self) -> str:
-        """The result on the metric that decides in one line: the best system, or what would decide.
-
-        Of two systems it is the verdict on the other one.
-        """
-        if len(self.others) == 1 or not self.sentences:
-            return self[self.others[0], self.primary].verdict
+        """The best system, or what would decide; of two systems the verdict on the other one."""
+        if len(self.names) == 2 or not self.sentences:
+            return self[self.names[1], self.primary].verdict
         return self.sentences[-1 if self.winner is None else 0].text
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Return query id to system minus baseline, of the questions with a score for both."""
-        values = self.paired.values(system, metric, self.baseline).tolist()
-        pairs = zip(self.query_ids, values, strict=True)
-        return {query_id: value for query_id, value in pairs if not math.isnan(value)}
+        values = self.paired.values(system, metric, self.baseline)
+        is_scored = ~np.isnan(values)
+        query_ids = compress(self.query_ids, is_scored)
+        return dict(zip(query_ids, values[is_scored].tolist(), strict=True))
 
     def report(self, *, full: bool = False) -> m.Report:
         """The verdicts, a table a metric with a row a system, means and remarks."""
@@ -185,18 +189,15 @@ class Comparison(Reportable):
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return all numbers as JSON; written to `path`, if given."""
-        means = []
-        for (system, metric), mean in self.means.items():
-            means.append({"system": system, "metric": metric, **asdict(mean)})
+        names = ("baseline", "confidence", "clusters", "decision", "notes")
         content = {
             "systems": list(self.systems),
-            "baseline": self.baseline,
-            "confidence": self.confidence,
-            "clusters": self.clusters,
-            "decision": self.decision,
-            "notes": self.notes,
+            **{name: getattr(self, name) for name in names},
             "queries": len(self.query_ids),
-            "means": means,
+            "means": [
+                {"system": system, "metric": metric, **asdict(mean)}
+                for (system, metric), mean in self.means.items()
+            ],
             "differences": [{name: getattr(row, name) for name in _RECORDS} for row in self],
         }
         return written(json_text(jsonable(content, "comparison")), path)
@@ -206,19 +207,18 @@ class Comparison(Reportable):
 
         It is two-sided and not corrected; identical scores have p = 1. Nothing is decided by it.
         """
-        frame = super().to_pandas()
-        frame["p"] = [self._paired_t(difference) for difference in self]
-        return frame
-
-    def _paired_t(self, difference: Difference) -> float:
         from scipy.stats import ttest_1samp
 
-        if difference.n and not difference.changed:
-            return 1.0
-        values = [*self.by_query(difference.system, difference.metric).values()]
-        with warnings.catch_warnings():  # of differences that are all the same
-            warnings.simplefilter("ignore", RuntimeWarning)
-            return float(ttest_1samp(values, 0).pvalue)
+        frame, p_values = super().to_pandas(), []
+        for row in self:
+            values = [*self.by_query(row.system, row.metric).values()]
+            p = 1.0
+            if row.changed or not row.n:
+                with warnings.catch_warnings():  # of differences that are all the same
+                    warnings.simplefilter("ignore", RuntimeWarning)
+                    p = float(ttest_1samp(values, 0).pvalue)
+            p_values.append(p)
+        return frame.assign(p=p_values)
 
     def __repr__(self) -> str:
         return f"<Comparison: {terminal(self.decision)}>"
@@ -297,30 +297,35 @@ def _report(comparison: Comparison) -> m.Report:
     systems = [system_of(comparison.reported[name], name) for name in comparison.names]
     metrics, primary = list(comparison.metric_names), comparison.primary
     decision = with_failures(comparison.sentences, systems, primary)
+    level = percent(comparison.confidence)
     method = _METHODS[len(systems) > 2].format(
-        confidence=percent(comparison.confidence), metric=primary, systems=f"{len(systems):,}"
+        confidence=level, metric=primary, systems=f"{len(systems):,}"
     )
     further: list[m.Statement] = []
-    if len(comparison.others) <= _MOST_LINES:
+    if len(systems) <= _MOST_LINES + 1:
         for metric in metrics[1:]:
             further += map(_statement, comparison.measured(metric))
-    tables = [_table(comparison, primary), *_other_means(comparison)]
     short = short_names(comparison.names)
-    others = results_report.listed([short[name] for name in comparison.others])
-    baseline = results_report.listed([short[comparison.baseline]])
+    baseline, *others = [short[name] for name in comparison.names]
     n = questions(len(comparison.query_ids))
+    notes = [
+        (mean.note, f"mean {metric} of {system}")
+        for (system, metric), mean in comparison.means.items()
+    ]
+    remarks = results_report.gathered(notes) + results_report.remarks(systems)
+    every_note = list(dict.fromkeys([*comparison.notes, *remarks]))
     return m.Report(
-        title=f"{others} against {baseline}",
+        title=f"{results_report.listed(others)} against {results_report.listed([baseline])}",
         lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
         decision=decision,
         further=further,
         about=results_report.about(systems),
         sections=[
-            m.Section("Differences", tables, text=method),
+            m.Section("Differences", _tables(comparison, f"{level} interval"), text=method),
             m.Section("Questions and latency", rows.counts_tables(systems)),
         ],
         failures=results_report.failures(systems),
-        notes=results_report.unsaid(_notes(comparison, systems), decision),
+        notes=results_report.unsaid(every_note, decision),
         glossary=results_report.glossary(metrics),
         metrics=metrics,
         primary=primary,
@@ -332,91 +337,65 @@ def _report(comparison: Comparison) -> m.Report:
 
 def _statement(difference: Difference) -> m.Statement:
     label: str = difference.outcome
-    if difference.n > 1 and not difference.changed:
+    if difference.low is not None and not difference.changed:
         label = "the same"
-    return m.Statement(difference.verdict, _TONES.get(difference.outcome, "normal"), label)
+    return m.Statement(difference.verdict, _tone(difference), label)
 
 
-def _best_first(comparison: Comparison) -> list[str]:
-    means = {}
-    for name in comparison.names:
-        mean = comparison.means[name, comparison.primary].mean
-        means[name] = mean if lower_is_better(comparison.primary) else -mean
-    return sorted(means, key=lambda name: (math.isnan(means[name]), means[name]))
+def _tone(difference: Difference) -> m.Tone:
+    return _TONES.get(difference.outcome, "normal")
 
 
-def _other_means(comparison: Comparison) -> list[m.Table]:
-    """Return one table of the metrics that don't decide: of each the mean and the difference."""
-    metrics = comparison.metric_names[1:]
-    head = [name for metric in metrics for name in (metric, "difference")]
-    prefix, labels = without_prefix(comparison.names)
-    rows = []
-    for name, label in zip(comparison.names, labels, strict=True):
-        cells = []
-        for metric in metrics:
-            mean, digits = comparison.means[name, metric], _digits(comparison, metric)
-            value = None if math.isnan(mean.mean) else mean.mean
-            cell = m.Cell.of(value, "score")
-            cells.append(cell._replace(low=mean.low, high=mean.high, digits=digits))
-            difference = m.Cell(None, tone="quiet")
-            if name != comparison.baseline and comparison[name, metric].n:
-                difference, *_ = _difference_cells(comparison[name, metric], digits)
-            cells.append(difference)
-        rows.append(m.Row(label, cells))
+def _tables(comparison: Comparison, interval: str) -> list[m.Table]:
+    """Return a table of the metric that decides, best system first, and one of all others."""
+    names, (primary, *metrics) = comparison.names, comparison.metric_names
+    prefix, short = without_prefix(names)
+    labels = dict(zip(names, short, strict=True))
     first = f"{prefix}…" if prefix else "system"
-    return [m.Table("On other metrics", head, [rows], first, "detail")] if metrics else []
-
-
-def _digits(comparison: Comparison, metric: str) -> int:
-    return max(digits_for(row.n, row) for row in comparison if row.metric == metric)
-
-
-def _table(comparison: Comparison, metric: str) -> m.Table:
-    prefix, short = without_prefix(comparison.names)
-    labels = dict(zip(comparison.names, short, strict=True))
+    lines = [m.Row(labels[name], _cells_of_others(comparison, name)) for name in names]
     if comparison.baseline != "baseline":
         labels[comparison.baseline] += " (baseline)"
-    digits = _digits(comparison, metric)
-    lines = []
-    for name in _best_first(comparison):
-        mean = comparison.means[name, metric]
-        value = None if math.isnan(mean.mean) else mean.mean
-        cells = [
-            m.Cell.of(value, "score")._replace(digits=digits),
-            m.Cell("score", "bounds", low=mean.low, high=mean.high, digits=digits),
-        ]
-        if name == comparison.baseline or not comparison[name, metric].n:
-            cells += [m.Cell(None, tone="quiet")] * 3
-        else:
-            cells += _difference_cells(comparison[name, metric], digits)
-        lines.append(m.Row(labels[name], cells))
-    ends = f"{percent(comparison.confidence)} interval"
-    return m.Table(
-        f"On {metric}",
-        ["mean", ends, "difference", ends, "better / same / worse"],
-        [lines],
-        first=f"{prefix}…" if prefix else "system",
-    )
 
+    def rank(name: str) -> tuple[bool, float]:
+        mean = comparison.means[name, primary].mean
+        return math.isnan(mean), mean if lower_is_better(primary) else -mean
 
-def _difference_cells(difference: Difference, digits: int) -> list[m.Cell]:
-    interval = m.Cell(None, "range")
-    if difference.changed:
-        interval = m.Cell(None, "range", low=difference.low, high=difference.high, digits=digits)
-    tone = _TONES.get(difference.outcome, "normal")
-    return [
-        m.Cell(difference.difference, "signed", tone, digits=digits),
-        interval,
-        m.Cell((difference.wins, difference.ties, difference.losses), "tally"),
+    rows = [
+        m.Row(labels[name], _cells(comparison, name, primary)) for name in sorted(names, key=rank)
     ]
+    head = ["mean", interval, "difference", interval, "better / same / worse"]
+    tables = [m.Table(f"On {primary}", head, [rows], first)]
+    if metrics:
+        head = [heading for metric in metrics for heading in (metric, "difference")]
+        tables.append(m.Table("On other metrics", head, [lines], first, "detail"))
+    return tables
 
 
-def _notes(comparison: Comparison, systems: list[System]) -> list[str]:
-    notes = []
-    for (system, metric), mean in comparison.means.items():
-        notes.append((mean.note, f"mean {metric} of {system}"))
-    own, remarks = comparison.notes, results_report.remarks(systems)
-    return list(dict.fromkeys([*own, *results_report.gathered(notes), *remarks]))
+def _cells_of_others(comparison: Comparison, name: str) -> list[m.Cell]:
+    """Return the mean with its interval, and the difference, on each metric but the first."""
+    cells = []
+    for metric in comparison.metric_names[1:]:
+        mean, interval, difference, *_ = _cells(comparison, name, metric)
+        cells += [mean._replace(low=interval.low, high=interval.high), difference]
+    return cells
+
+
+def _cells(comparison: Comparison, name: str, metric: str) -> list[m.Cell]:
+    mean = comparison.means[name, metric]
+    cells = [
+        m.Cell.of(None if math.isnan(mean.mean) else mean.mean, "score"),
+        m.Cell("score", "bounds", low=mean.low, high=mean.high),
+    ]
+    if name == comparison.baseline or not comparison[name, metric].n:
+        cells += [m.Cell(None, tone="quiet")] * 3
+    else:
+        row = comparison[name, metric]
+        interval = m.Cell(None, "range")
+        if row.changed:
+            interval = m.Cell(None, "range", low=row.low, high=row.high)
+        tally = m.Cell((row.wins, row.ties, row.losses), "tally")
+        cells += [m.Cell(row.difference, "signed", _tone(row)), interval, tally]
+    return [cell._replace(digits=comparison._digits[metric]) for cell in cells]
 
 
 def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
@@ -427,18 +406,16 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
         metrics = [metric] if metric else comparison.metric_names
         return results_report.means_figure(systems, metrics, interval_of, compared=True)
 
-    def differences(metric: str | None) -> Figure:
-        return _difference_figure(comparison, [metric] if metric else comparison.metric_names)
-
     curves = curve_figures(systems, comparison.query_ids)
-    return {"means": means, "differences": differences, **curves}
+    return {"means": means, "differences": partial(_difference_figure, comparison), **curves}
 
 
-def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
+def _difference_figure(comparison: Comparison, metric: str | None) -> Figure:
     """Return each system's differences from the baseline; hollow where the interval holds 0."""
     series, ends = [], [0.0]
-    for number, name in enumerate(comparison.others, 1):
-        differences = [comparison[name, metric] for metric in metrics]
+    for number, name in enumerate(comparison.names[1:], 1):
+        metrics = [metric] if metric else comparison.metric_names
+        differences = [comparison[name, metric_name] for metric_name in metrics]
         differences = [row for row in differences if row.n]
         columns = m.Records.of_fields(differences, ("difference", "low", "high", "metric")).columns
         x, low, high, names = columns.values()
@@ -450,6 +427,5 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
             hollow.append(row.outcome not in _TONES)
         series.append(Series(name, number, x, names, low, high, remarks, hollow))
     room = 0.06 * (max(ends) - min(ends)) or 0.1
-    limits = min(ends) - room, max(ends) + room
-    axis = Axis(f"difference from {comparison.baseline}", ends=limits)
+    axis = Axis(f"difference from {comparison.baseline}", ends=(min(ends) - room, max(ends) + room))
     return Figure("points", axis, Axis(), series, zero_line=True)

@@ -16,7 +16,7 @@ from .difference import Difference
 from .pairing import Paired
 
 BEST = "{system} is the best of {systems} on {metric}."
-COUNTS = "Of {others} others on {metric}, {better} are better than {baseline} and {worse} worse."
+_COUNTS = "Of {others} others on {metric}, {better} are better than {baseline} and {worse} worse."
 CHOICES = {
     "questions": (
         "Not enough questions to choose: with about {needed} like these, a difference of {margin} "
@@ -34,7 +34,7 @@ CHOICES = {
 def counts(differences: Sequence[Difference]) -> str:
     """Return how many of many systems are better and worse than the baseline."""
     outcomes = [difference.outcome for difference in differences]
-    return COUNTS.format(
+    return _COUNTS.format(
         others=f"{len(outcomes):,}",
         metric=differences[0].metric,
         better=f"{outcomes.count('better'):,}",
@@ -46,20 +46,17 @@ def counts(differences: Sequence[Difference]) -> str:
 def winner_of(paired: Paired, names: Sequence[str], alpha: float) -> str | None:
     """Return the system that is shown to beat all others on the first metric; None if none is."""
     metric, clusters = next(iter(paired.columns)), paired.clusters
-    positions = [paired.systems.index(name) for name in names]
-    scores = paired.columns[metric][:, positions]
+    scores = paired.columns[metric][:, [paired.systems.index(name) for name in names]]
     is_scored = ~np.isnan(scores).any(axis=1)
     if len(names) < 2 or is_scored.sum() < 2:
         return None
     if clusters is not None:
         clusters = number_clusters(clusters[is_scored].tolist())
-    (lowest, highest), worst = limits_of(metric), worst_score(metric)
-    if lower_is_better(metric):
-        scores = -scores
-        worst = None if worst is None else -worst
-    scores = scores[is_scored]
-    best = int(scores.mean(axis=0).argmax())
-    span = highest - lowest
+    sign, worst = -1.0 if lower_is_better(metric) else 1.0, worst_score(metric)
+    if worst is not None:
+        worst *= sign
+    (lowest, highest), scores = limits_of(metric), sign * scores[is_scored]
+    best, span = int(scores.mean(axis=0).argmax()), highest - lowest
     if beats_all(scores, best, span=span, worst=worst, clusters=clusters, alpha=alpha):
         return names[best]
     return None
@@ -91,12 +88,9 @@ def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) 
     aim = to_be_better(alpha)
     needed = max(rival.questions(aim, margin) or np.inf for rival in changes)
     detectable = max(rival.distance(aim, n) or np.inf for rival in changes)
+    fields = {"margin": given(margin), "meanwhile": meanwhile, "questions": questions(n)}
     if n < needed < np.inf:
-        return CHOICES["questions"].format(
-            needed=two_digits_up(needed), margin=given(margin), meanwhile=meanwhile
-        )
+        return CHOICES["questions"].format(needed=two_digits_up(needed), **fields)
     if detectable < np.inf:
-        return CHOICES["detectable"].format(
-            questions=questions(n), detectable=rounded_up(detectable, 2), meanwhile=meanwhile
-        )
-    return CHOICES["unknown"].format(meanwhile=meanwhile)
+        return CHOICES["detectable"].format(detectable=rounded_up(detectable, 2), **fields)
+    return CHOICES["unknown"].format(**fields)

@@ -40,12 +40,8 @@ _MARGIN = 0.02
 VERDICTS = {
     "nothing": "Nothing can be said about {system} and {baseline} on {metric}: {reason}.",
     "the same": "{system} and {baseline} score the same on {metric}, on all {questions}.",
-    "better": (
-        "{system} is better than {baseline} on {metric}: {difference} ({interval} with "
-        "{confidence} confidence, {questions})."
-    ),
-    "worse": (
-        "{system} is worse than {baseline} on {metric}: {difference} ({interval} with "
+    "differs": (
+        "{system} is {outcome} than {baseline} on {metric}: {difference} ({interval} with "
         "{confidence} confidence, {questions})."
     ),
     "alike": (
@@ -74,16 +70,12 @@ def margin_of(metric: str, margin: float | None, argument: str) -> float:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Difference(Sentence):
-    """How a system differs from the baseline on one metric, paired by question.
+    """How a system differs from the baseline on one metric, over `n` questions scored for both.
 
-    Attributes:
-        n: how many questions have a score for both; the means are over these.
-        difference: the mean of system minus baseline.
-        low, high: the ends of its interval, which holds together with those of other systems; None
-            where `note` says why there is none.
-        wins: on how many questions the system is better, which may be lower.
-        detectable: the smallest true difference that these questions would detect 80 % of the time;
-            None where too few changed.
+    `difference` is the mean of system minus baseline. Its interval, from `low` to `high`, holds
+    together with those of other systems; both are None where `note` says why there is none. On
+    `wins` questions the system is better. `detectable` is the smallest true difference that these
+    questions would detect 80 % of the time, None where too few changed.
     """
 
     system: str
@@ -105,31 +97,28 @@ class Difference(Sentence):
 
     @property
     def outcome(self) -> Outcome:
-        """What the interval says: a difference if it leaves out 0, else alike within ± margin."""
-        if excludes_0(self) and self.gain > 0:
-            return "better"
+        """What the interval shows: a difference if it leaves out 0, else alike within ± margin."""
         if excludes_0(self):
-            return "worse"
-        if self.at_most <= self.margin:
+            return "better" if self.gain > 0 else "worse"
+        if self._at_most <= self.margin:
             return "alike"
         return "can't tell"
 
     @property
     def gain(self) -> float:
-        """The difference with the sign that is above 0 where the system is better."""
+        """The difference, above 0 where the system is better."""
         return -self.difference if lower_is_better(self.metric) else self.difference
-
-    @property
-    def at_most(self) -> float:
-        """The farthest end of the interval from 0; infinite without an interval."""
-        if self.low is None or self.high is None:
-            return math.inf
-        return max(-self.low, self.high)
 
     @property
     def changed(self) -> int:
         """On how many questions the scores differ."""
         return self.wins + self.losses
+
+    @property
+    def _at_most(self) -> float:
+        if self.low is None or self.high is None:
+            return math.inf
+        return max(-self.low, self.high)
 
     @property
     def verdict(self) -> str:
@@ -144,11 +133,12 @@ class Difference(Sentence):
             worse, better = better, worse
         return VERDICTS[self._sentence].format(
             **fields,
+            outcome=self.outcome,
             changed=self.changed,
             confidence=percent(self.confidence),
             difference=signed(self.difference, 0.0, decimals),
             interval=ends(self.low, self.high),
-            bound=rounded_up(self.at_most, decimals_of(-self.at_most, self.at_most)),
+            bound=rounded_up(self._at_most, decimals_of(-self._at_most, self._at_most)),
             worse=score(worse, 0.0, decimals),
             better=score(better, 0.0, decimals),
         )
@@ -157,6 +147,8 @@ class Difference(Sentence):
     def _sentence(self) -> str:
         if not self.changed:
             return "the same"
+        if self.outcome in {"better", "worse"}:
+            return "differs"
         # so few that all in one direction would still be chance
         is_chance = 2.0 ** (1 - self.changed) > alpha_of(self.confidence)
         if self.outcome == "can't tell" and is_chance:
@@ -182,8 +174,7 @@ def differences_of(
     confidences, possible = np.ones(len(keys)), np.ones((len(keys), 2))
     detectable = np.full(len(keys), None)
     is_primary = np.arange(len(keys)) % len(paired.columns) == 0
-    families = [np.flatnonzero(is_primary), np.flatnonzero(~is_primary)]
-    families = [family for family in families if len(family)]
+    families = [np.flatnonzero(part) for part in (is_primary, ~is_primary) if part.any()]
     levels = joint_levels(units, families, alpha=alpha_of(confidence))
     for family, level in zip(families, levels, strict=True):
         confidences[family] = 1 - level

@@ -124,10 +124,9 @@ def pair(
     """Return the scores of several systems, paired by question; refuse those that can't be."""
     _check_same_questions(systems)
     names, notes = _metrics_of(systems, baseline, metrics), scored_otherwise(systems)
-    uncommon = [name for name in dict.fromkeys(chain(*systems.values())) if name not in names]
+    uncommon = dict.fromkeys(name for name in chain(*systems.values()) if name not in names)
     if uncommon and metrics is None:
-        listed = ", ".join(uncommon)
-        notes.append(f"not compared, since not every system has them: {listed}")
+        notes.append(f"not compared, since not every system has them: {', '.join(uncommon)}")
     compared = {query_id for scores in systems.values() for query_id in scores.query_ids}
     query_ids = sorted(compared, key=str)
     notes += _left_out(systems, compared)
@@ -151,8 +150,7 @@ def _left_out(systems: Mapping[str, Scores], compared: Collection[str]) -> list[
         reasons = [reason for query_id, reason in scores.excluded.items() if query_id in compared]
         if reasons:
             listed = ", ".join(sorted(set(reasons))).replace("_", " ")
-            fields = {"system": name, "reasons": listed, "n": len(reasons)}
-            notes.append(_LEFT_OUT.format(**fields))
+            notes.append(_LEFT_OUT.format(system=name, reasons=listed, n=len(reasons)))
     return notes
 
 
@@ -168,11 +166,6 @@ def scored_otherwise(systems: Mapping[str, Scores]) -> list[str]:
 
 
 def clusters_in_words(key: str | None, numbers: IntArray) -> str:
-    """Return how many questions there are in how many clusters.
-
-    >>> clusters_in_words(None, np.array([0, 0, 1]))
-    '3 questions in 2 conversations'
-    """
     noun = "conversations" if key is None else "clusters"
     return f"{questions(len(numbers))} in {len(np.unique(numbers)):,} {noun}"
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.decisions.comparison.decision import winner_of
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
@@ -19,7 +20,12 @@ from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import listed_means
-from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, number_clusters
+from llama_index_rag_metrics.statistics.intervals import (
+    MeanInterval,
+    alpha_of,
+    exact_mean,
+    number_clusters,
+)
 from llama_index_rag_metrics.statistics.resampling import NOISE
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, not_beaten, shortfalls
 
@@ -163,12 +169,13 @@ class Choice(Sequence[Configuration]):
         """The configuration that is shown to beat all others; None if none is, or if one failed."""
         return None if self.failed else self.leader
 
-    @property
+    @cached_property
     def leader(self) -> Configuration | None:
         """The same among those that were evaluated."""
-        if len(self.finished) < 2 or len(self.not_beaten) > 1:
+        if len(self.finished) < 2:
             return None
-        return self.not_beaten[0]
+        name = winner_of(self._paired, list(self.results), alpha_of(self.confidence))
+        return None if name is None else self[name]
 
     @cached_property
     def within(self) -> tuple[Configuration, ...]:
@@ -297,7 +304,7 @@ class Choice(Sequence[Configuration]):
             "span": highest - lowest,
             "worst": None if worst is None else self._sign * worst,
             "clusters": self.question_clusters,
-            "alpha": round(1 - self.confidence, 12),
+            "alpha": alpha_of(self.confidence),
         }
 
     @cached_property
