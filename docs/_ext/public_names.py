@@ -36,7 +36,7 @@ TITLES = {
     "rankings.matching": "Matchers",
     "metrics.metric_names": "Names",
     "metrics.registration": "Names",
-    "rankings.tokens": "Names",
+    "rankings.judging.beside": "Names",
     "runtime.cache": "Cache",
     "runtime.errors": "Errors",
 }

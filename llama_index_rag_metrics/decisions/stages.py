@@ -33,10 +33,10 @@ from llama_index_rag_metrics.evaluation.plan import Plan, checked_postprocessor
 from llama_index_rag_metrics.evaluation.question import Answer, Question, copied
 from llama_index_rag_metrics.evaluation.reading import AnswerReader
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
+from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.numbers import questions

@@ -18,11 +18,11 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher, match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller

@@ -14,11 +14,10 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
-from llama_index_rag_metrics.rankings.judging.beside import needs_of
+from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.run import check_min_score
-from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput

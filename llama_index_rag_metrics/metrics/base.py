@@ -27,7 +27,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging.beside import SPANS, TOKENS
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, TOKENS, TokenCounter
 from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
     GroupHits,
@@ -38,7 +38,6 @@ from llama_index_rag_metrics.rankings.judging.judged import (
 from llama_index_rag_metrics.rankings.judging.lists import judge_one
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
-from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.runtime.masking import shorten

@@ -129,9 +129,7 @@ class Relevance(list[str]):
     def to_plain(self) -> Plain:
         """The shortest JSON form that holds all of it: `Relevance(...)` reads it back.
 
-        A list of ids, {id: grade}, a list of groups, {"groups": them, "grades": {id: grade}} where
-        grades differ from 1, or {"facets": {name: ids}}, with "weights" and "grades" where they do;
-        with spans, {"judgements": one of these, "spans": {id: span}}.
+        With spans it is {"judgements": the form without them, "spans": {id: span}}.
         """
         arguments = self._to_arguments()
         spans = arguments.pop("spans", None)
@@ -189,7 +187,6 @@ class Relevance(list[str]):
 
 
 def as_relevance(labels: RelevanceLike) -> Relevance:
-    """The labels as they are where they are a Relevance, so that who graded them stays known."""
     return labels if isinstance(labels, Relevance) else Relevance(labels)
 
 
@@ -243,10 +240,7 @@ def _read_id(item: Any) -> Any:
     if isinstance(item, str) and not item:
         raise InvalidInput("expected_ids", item, "an id, a text that isn't empty")
     if isinstance(item, tuple) or not isinstance(item, Hashable):
-        remedy = (
-            "For groups, use Relevance(groups=...); for grades, {id: grade}; for nodes, "
-            "node.node_id of each."
-        )
+        remedy = "For groups, use Relevance(groups=...); for grades, {id: grade}."
         raise InvalidInput("expected_ids", item, "an id", remedy)
     return item
 

@@ -42,10 +42,8 @@ class Items:
         ids: the retrieved ids, best first, as returned: an id may repeat.
         scores: the retriever's score of each item, if it gave any.
         texts: the text of each item.
-        latency: seconds that retrieval took, postprocessors included, while other workers of the
-            run were asking their queries.
-        error: what went wrong, where retrieval failed; the ranking is then empty. Keys in it are
-            masked, and it is cut after 1,000 characters.
+        latency: seconds that retrieval took, while other workers asked their queries.
+        error: what went wrong, where retrieval failed: keys masked, cut after 1,000 characters.
         spans: where each item is in its document, or None where that isn't known.
         tokens: how many tokens each item has; for cutoffs by tokens.
     """
@@ -132,10 +130,7 @@ class Ranking(Items):
     calls: Sequence[Call] | None = field(default=None, kw_only=True)
 
     def at_least(self, min_score: float, query_id: str = "") -> Ranking:
-        """The ranking of the items that the retriever gave this score or more.
-
-        Of a repeated item the first copy with such a score stays, as behind LlamaIndex's
-        SimilarityPostprocessor.
+        """The ranking of the items with this score or more, as behind SimilarityPostprocessor.
 
         Raises:
             InvalidInput: an item has no score; names the query. Or `min_score` is no number.
@@ -147,9 +142,7 @@ class Ranking(Items):
         check_min_score(min_score)
         scores: Sequence[Any] = [None] * len(self.ids) if self.scores is None else self.scores
         if not all(map(is_number, scores)):
-            argument = "scores"
-            if query_id:
-                argument = f"scores of question {query_id!r}"
+            argument = f"scores of question {query_id!r}" if query_id else "scores"
             expected = "a score of every retrieved passage, a number"
             raise InvalidInput(argument, self.scores, expected, UNSCORED)
         return self.only([float(score) >= min_score for score in scores])
@@ -169,11 +162,7 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
     """Combine the calls of a question into its ranking: their items in order, copies dropped.
 
     Scores of different calls don't compare: they are kept only where one call alone retrieved
-    anything. The latency is the sum of the calls', where all are known. A call that failed
-    retrieved nothing; whether the question failed is for the caller to say.
-
-    Args:
-        calls: the calls, in order; none is a session that retrieved nothing.
+    anything. The latency is the sum of the calls', where all are known.
 
     Examples:
         >>> calls = [Call(["a", "b"], query="x"), Call(["b", "c"], query="y")]
@@ -184,12 +173,10 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
     columns: dict[str, Any] = {}
     for name in PER_ITEM:
         per_call = [getattr(call, name) for call in answered]
-        if not any(column is None for column in per_call):
+        if answered and not any(column is None for column in per_call):
             columns[name] = [*chain.from_iterable(per_call)]
     if len(answered) != 1:
         columns["scores"] = None
-    if not answered:
-        columns = {}
     latencies = [call.latency for call in calls if call.latency is not None]
     latency = sum(latencies) if calls and len(latencies) == len(calls) else None
     ranking = Ranking(**columns, latency=latency, calls=tuple(calls))
@@ -298,11 +285,7 @@ class Run(Mapping[str, Ranking]):
 
     @property
     def latency(self) -> Latency | None:
-        """Percentiles of the seconds that a query took, or None where nothing was timed.
-
-        Failed queries are left out: a refused connection isn't a fast answer, and a timeout only
-        shows how long the caller waited.
-        """
+        """Percentiles of the seconds that a query took; failed ones are left out. None: no time."""
         seconds: list[float] = []
         at_once: set[int | None] = set()
         for ranking in self.every_ranking:
@@ -317,10 +300,7 @@ class Run(Mapping[str, Ranking]):
 
     @property
     def mean_tokens(self) -> float | None:
-        """The tokens of what a query retrieved, copies dropped; None where they weren't counted.
-
-        Failed queries are left out: they have nothing for a model to read.
-        """
+        """The tokens of what a query that didn't fail retrieved, copies dropped; None: unknown."""
         spent: list[int] = []
         for ranking in self.every_ranking:
             if ranking.error is not None:
@@ -340,12 +320,7 @@ class Run(Mapping[str, Ranking]):
         return self.replaced(rankings, repeats=repeats)
 
     def at_least(self, min_score: float) -> Run:
-        """The run of what the retriever gave this score or more, as behind a threshold.
-
-        Raises:
-            InvalidInput: an item has no score; names the query. Or most scores rise with the rank,
-                as distances do.
-        """
+        """The run of what the retriever gave this score or more; distances are refused."""
         if sum(slope(ranking.scores) for ranking in self.every_ranking) > 0:
             raise InvalidInput("scores", self.name, FALLING, RISING)
         return self.reaching(min_score)
@@ -408,11 +383,9 @@ def item_columns(items: Items) -> dict[str, Any]:
 
 def slope(scores: Sequence[float | None] | FloatArray | None) -> int:
     """1 where the last score is above the first, as of distances; -1 where it is below; else 0."""
-    if scores is None or not len(scores):
+    if scores is None or not len(scores) or scores[0] is None or scores[-1] is None:
         return 0
     best, last = scores[0], scores[-1]
-    if best is None or last is None:
-        return 0
     return int(last > best) - int(last < best)
 
 
@@ -445,6 +418,5 @@ def _ranking(query_id: str, ranking: Ranking | Sequence[str]) -> Ranking:
     if not has_order(ranking):
         remedy = "`read_run` takes {query id: {document id: score}}."
         argument = f"ranking of question {query_id!r}"
-        is_scored = isinstance(ranking, Mapping)
-        raise InvalidInput(argument, ranking, "a list of ids, best first", remedy * is_scored)
+        raise InvalidInput(argument, ranking, "a list of ids, best first", remedy)
     return Ranking(ids=list(ranking))

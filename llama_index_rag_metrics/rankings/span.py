@@ -43,16 +43,12 @@ def span_id(span: Span) -> str:
 
 def read_span(item: str, place: Any, *, may_be_empty: bool = False) -> Span:
     """Return the span that a place is; that of a retrieved item may hold nothing."""
-    expected = "(document id, start, end), with the end after the start"
-    shortest = 1
-    if may_be_empty:
-        expected = "(document id, start, end), with the end not before the start"
-        shortest = 0
     if isinstance(place, (tuple, list)) and len(place) == 3:
         source, start, end = place
         has_types = isinstance(source, str) and type(start) is int and type(end) is int
-        if has_types and 0 <= start <= end - shortest and end <= LONGEST:
+        if has_types and 0 <= start <= end <= LONGEST and (start < end or may_be_empty):
             return Span(source, start, end)
+    expected = "(document id, start, end), with the end after the start"
     raise InvalidInput(f"span of {item!r}", place, expected)
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, JudgedRankings, Selection
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error

@@ -14,12 +14,11 @@ from llama_index_rag_metrics.files.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.rankings.judging.beside import ids_of, needs_of
+from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, needs_of
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.lazy import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten

@@ -16,8 +16,8 @@ from support.strategies import NAMES, Query, chosen, queries
 
 from llama_index_rag_metrics import METRICS, Ranking, metric, score_rankings, score_table
 from llama_index_rag_metrics.rankings.judging.arrow import judge_table
+from llama_index_rag_metrics.rankings.judging.beside import TokenCounter
 from llama_index_rag_metrics.rankings.judging.lists import judge
-from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CUT = [name for name in NAMES if "tokens" in METRICS[name].parameters]

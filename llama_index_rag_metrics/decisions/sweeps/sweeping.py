@@ -26,8 +26,8 @@ from llama_index_rag_metrics.evaluation.question import Answer, Context, Questio
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.judging.beside import TokenCounter
 from llama_index_rag_metrics.rankings.run import Run, check_min_score
-from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of

@@ -46,9 +46,7 @@ def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRanki
     for need in needs:
         columns += FIELDS[need]
     _check_columns(frame, columns)
-    tokens = None
-    if TOKENS in needs:
-        tokens = _read_tokens(frame)
+    tokens = _read_tokens(frame) if TOKENS in needs else None
     if SPANS not in needs and not _is_grouped(frame):
         try:
             return _judge_hashed(frame, tokens)
@@ -250,9 +248,7 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
     relevance: list[Relevance | None] = []
     rankings: list[Ranking] = []
     for row, expected_ids in enumerate(labels):
-        counts = None
-        if TOKENS in needs:
-            counts = tokens[row] or []
+        counts = (tokens[row] or []) if TOKENS in needs else None
         rankings.append(Ranking(ids[row], tokens=counts, spans=spans[row]))
         if expected_ids is None:
             relevance.append(None)
@@ -290,11 +286,8 @@ def _grouped(
         expected = f"{len(groups)} weights, one for each group"
         raise InvalidInput(f"{WEIGHTS} of {_row_name(frame, row)}", len(weights), expected)
     names = list(map(str, range(len(groups))))
-    facets, weight_of = (
-        dict(zip(names, groups, strict=True)),
-        dict(zip(names, weights, strict=True)),
-    )
-    return Relevance(facets=facets, weights=weight_of)
+    facets = dict(zip(names, groups, strict=True))
+    return Relevance(facets=facets, weights=dict(zip(names, weights, strict=True)))
 
 
 def _read_spans(frame: pl.DataFrame, column: str, ids: Sequence[Sequence[str]]) -> list[Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from hashlib import blake2b
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,17 +13,65 @@ import numpy as np
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
-from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 RankingLike: TypeAlias = "Ranking | Sequence[str]"
 T = TypeVar("T")
 
+Tokenizer: TypeAlias = "Callable[[str], Sequence[Any]] | Any"
+"""A function from a text to its tokens, or an object whose `encode` is one."""
+
 TOKENS, SPANS = "tokens", "spans"
 
 _LINE = 2**63
 """Characters on the line of all documents: a place on it is a whole number of 64 bits."""
+
+
+class TokenCounter:
+    """Counts the tokens of texts; each distinct text is counted once and kept by its hash."""
+
+    def __init__(self, tokenizer: Tokenizer | None = None) -> None:
+        if tokenizer is None:
+            from llama_index.core.utils import get_tokenizer
+
+            tokenizer = get_tokenizer()
+        encode = tokenizer if callable(tokenizer) else getattr(tokenizer, "encode", None)
+        if not callable(encode) or isinstance(tokenizer, (str, type)):
+            raise InvalidInput("tokenizer", tokenizer, "a function from a text to its tokens")
+        self.name = _name(tokenizer)
+        self._encode = encode
+        self._counts: dict[bytes, int] = {}
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer | TokenCounter | None) -> TokenCounter:
+        return tokenizer if isinstance(tokenizer, cls) else cls(tokenizer)
+
+    def count(self, texts: Iterable[str]) -> list[int]:
+        counts: list[int] = []
+        for text in texts:
+            key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            if key not in self._counts:
+                self._counts[key] = _length(self._encode(text))
+            counts.append(self._counts[key])
+        return counts
+
+
+def _length(tokens: Any) -> int:
+    """How many tokens: those of Hugging Face come as a mapping, or as an encoding with ids."""
+    ids = tokens.get("input_ids", tokens) if hasattr(tokens, "get") else tokens
+    return len(getattr(ids, "ids", ids))
+
+
+def _name(tokenizer: Any) -> str:
+    while isinstance(tokenizer, partial):
+        tokenizer = tokenizer.func
+    owner = getattr(tokenizer, "__self__", tokenizer)
+    for attribute in ("name", "name_or_path"):
+        name = getattr(owner, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return str(getattr(tokenizer, "__qualname__", type(tokenizer).__qualname__))
 
 
 def needs_of(metrics: Iterable[object]) -> frozenset[str]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, has_order
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
 
