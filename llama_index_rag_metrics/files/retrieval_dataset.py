@@ -32,22 +32,13 @@ if TYPE_CHECKING:
     from llama_index.core.schema import Document, TextNode
 
 Metadata: TypeAlias = Mapping[str, Any]
-_PARTS: dict[str, tuple[Any, str, str]] = {
-    "queries": (str, "a text", "a mapping from id to text, such as {'q1': 'Why?'}"),
-    "corpus": (str, "a text", "a mapping from id to text, such as {'d1': 'Because.'}"),
-    "titles": (str, "a text", "a mapping from id to text"),
-    "expected_texts": ((list, tuple), "a list of texts", "a mapping from query id to texts"),
-    "metadata": (Mapping, "a mapping from key to value", "a mapping from id to metadata"),
-    "document_metadata": (Mapping, "a mapping from key to value", "a mapping from id to metadata"),
-}
-"""Of what kind each part is, by id, what that is called, and what the whole is called."""
-
-_OPTIONAL = ("titles", "metadata", "document_metadata")
-
 _FEW, _COLUMNS_SHOWN = 5, 8
 _LABELS_IN = (
     "none of {questions} has labels; they are read from expected_ids; columns here: {columns}"
 )
+_LABELS = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
+_METADATA, _OBJECT = "a mapping from id to metadata", "a mapping from key to value"
+_TEXTS_BY_ID = "a mapping from id to text, such as {'q1': 'Why?'}"
 
 
 @dataclass(init=False, repr=False)
@@ -105,14 +96,18 @@ class RetrievalDataset:
         name: str = "",
         notes: Iterable[str] = (),
     ) -> None:
-        self.queries = _read("queries", queries)
-        self.relevance = _read_relevance(relevance or {})
-        self.corpus = _read("corpus", corpus or {})
-        self.metadata = _read_metadata("metadata", metadata or {})
-        texts = _read("expected_texts", expected_texts or {})
+        self.queries = _checked("queries", queries, _TEXTS_BY_ID, str, "a text")
+        self.corpus = _checked("corpus", corpus, _TEXTS_BY_ID, str, "a text")
+        titles = _without_none(titles)
+        titles = _checked("titles", titles, _TEXTS_BY_ID, str, "a text")
+        self.titles = {key: title for key, title in titles.items() if title}
+        self.relevance = _read_relevance(relevance)
+        expected = "a mapping from query id to texts"
+        kinds = (list, tuple)
+        texts = _checked("expected_texts", expected_texts, expected, kinds, "a list of texts")
         self.expected_texts = {key: list(listed) for key, listed in texts.items()}
-        self.titles = {key: title for key, title in _read("titles", titles or {}).items() if title}
-        self.document_metadata = _read_metadata("document_metadata", document_metadata or {})
+        self.metadata = _read_metadata("metadata", metadata)
+        self.document_metadata = _read_metadata("document_metadata", document_metadata)
         self.name, self.notes = name, list(notes)
         check_histories(self.queries, self.metadata)
         for part in OF_QUERIES:
@@ -169,17 +164,19 @@ class RetrievalDataset:
         if check_ending(Path(path)) == ".json":
             write_lines(Path(path), [to_json(self._object(), indent=1)])
             return
-        records = chain(self._question_records(), self._document_records())
-        write_lines(Path(path), map(to_json, records))
+        write_lines(Path(path), map(to_json, self._records()))
 
     def _object(self) -> dict[str, Any]:
-        labels = {query_id: labels.to_plain() for query_id, labels in self.relevance.items()}
-        graders = {key: getattr(labels, GRADED_BY, "") for key, labels in self.relevance.items()}
-        parts = {**vars(self), GRADED_BY: {key: name for key, name in graders.items() if name}}
+        labels, graders = {}, {}
+        for query_id, relevance in self.relevance.items():
+            labels[query_id] = relevance.to_plain()
+            if model := getattr(relevance, GRADED_BY, ""):
+                graders[query_id] = model
         head = {"format": FORMAT, "name": self.name, "queries": self.queries, "relevance": labels}
+        parts = {**vars(self), GRADED_BY: graders}
         return head | {key: part for key, part in parts.items() if part and key not in head}
 
-    def _question_records(self) -> Iterator[dict[str, Any]]:
+    def _records(self) -> Iterator[dict[str, Any]]:
         for query_id, query in self.queries.items():
             record: dict[str, Any] = {"query_id": query_id, "query": query}
             if query_id in self.relevance:
@@ -191,11 +188,9 @@ class RetrievalDataset:
             if query_id in self.metadata:
                 record["metadata"] = self.metadata[query_id]
             yield record
-
-    def _document_records(self) -> Iterator[dict[str, Any]]:
         for document_id, text in self.corpus.items():
-            title = self.titles.get(document_id, "")
-            record: dict[str, Any] = {"document_id": document_id, "title": title, "text": text}
+            record = {"document_id": document_id, "title": self.titles.get(document_id, "")}
+            record["text"] = text
             if document_id in self.document_metadata:
                 record["metadata"] = self.document_metadata[document_id]
             yield record
@@ -237,23 +232,23 @@ class RetrievalDataset:
 
     def check(self) -> list[str]:
         """What to look at before trusting the scores, one sentence each; empty if all is well."""
-        queries, corpus = self.queries, self.corpus
-        places: dict[str, Span | None] = {}
+        corpus = self.corpus
+        absent: set[str] = set()
+        labelled: set[str] = set()
         for labels in self.relevance.values():
-            places |= {item: (labels.spans or {}).get(item) for item in labels}
-        absent = [
-            item
-            for item, place in places.items()
-            if item not in corpus and (place is None or place.source not in corpus)
-        ]
+            labelled.update(labels)
+            for item in labels:
+                place = (labels.spans or {}).get(item)
+                if corpus and {item, getattr(place, "source", item)}.isdisjoint(corpus):
+                    absent.add(item)
         nothing = [query_id for query_id, labels in self.relevance.items() if not labels]
-        blank = [query_id for query_id, text in queries.items() if not text.strip()]
+        blank = [query_id for query_id, text in self.queries.items() if not text.strip()]
         bare = [key for key in corpus if not self.indexed_text(key).strip()]
         remarks = [
-            _share(self._unlabelled(), queries, "questions have no labels"),
-            _share(nothing, queries, "questions have nothing relevant"),
-            _share(absent if corpus else (), places, "labelled ids aren't in the corpus"),
-            _share(blank, queries, "questions have no text"),
+            _share(self._unlabelled(), self.queries, "questions have no labels"),
+            _share(nothing, self.queries, "questions have nothing relevant"),
+            _share(absent, labelled, "labelled ids aren't in the corpus"),
+            _share(blank, self.queries, "questions have no text"),
             _share(bare, corpus, "passages have no text"),
         ]
         return [*self.notes, *filter(None, remarks), *unread_labels(self)]
@@ -304,10 +299,8 @@ class RetrievalDataset:
         check_integer("seed", seed, -math.inf, "a whole number")
         chance = random.Random(int(seed))
         drawn = set(chance.sample(sorted(self.queries), round(fraction * len(self))))
-        return (
-            self.select(query_id for query_id in self.queries if query_id in drawn),
-            self.select(query_id for query_id in self.queries if query_id not in drawn),
-        )
+        rest = (query_id for query_id in self.queries if query_id not in drawn)
+        return self.select(filter(drawn.__contains__, self.queries)), self.select(rest)
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -371,24 +364,31 @@ def _share(part: Collection[str], total: Collection[str], remark: str) -> str:
     return f"{len(part):,} of {len(total):,} {remark}: {', '.join(examples)}"
 
 
-def _read(part: str, values: Any) -> dict[str, Any]:
+def _checked(
+    part: str, values: Any, expected_mapping: str, kind: Any, expected: str
+) -> dict[str, Any]:
     """A part of the dataset by id, checked."""
-    kind, expected, expected_mapping = _PARTS[part]
-    _check_mapping(part, values, expected_mapping)
-    checked = {}
+    if values is None:
+        return {}
+    if not hasattr(values, "items"):
+        raise InvalidInput(part, values, expected_mapping)
     for key, value in values.items():
         _check_id(part, key)
-        if value is None and part in _OPTIONAL:
-            continue
         if not isinstance(value, kind):
             raise InvalidInput(f"{part}[{key!r}]", value, expected)
-        checked[key] = value
-    return checked
+    return dict(values)
+
+
+def _without_none(values: Any) -> Any:
+    if not hasattr(values, "items"):
+        return values
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _read_metadata(part: str, metadata: Any) -> dict[str, dict[str, Any]]:
+    metadata = _checked(part, _without_none(metadata), _METADATA, Mapping, _OBJECT)
     rows = {}
-    for key, row in _read(part, metadata).items():
+    for key, row in metadata.items():
         try:
             rows[key] = read_conversation(row) if part == "metadata" else dict(row)
         except ValueError as error:
@@ -397,14 +397,11 @@ def _read_metadata(part: str, metadata: Any) -> dict[str, dict[str, Any]]:
     return {key: row for key, row in rows.items() if row}
 
 
-def _read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
+def _read_relevance(relevance: Any) -> dict[str, Relevance]:
     """Relevance by query id, in any form; None is left out, since it means unjudged."""
-    expected = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
-    _check_mapping("relevance", relevance, expected)
+    relevance = _checked("relevance", _without_none(relevance), _LABELS, object, "")
     judged: dict[str, Relevance] = {}
     for query_id, judgements in relevance.items():
-        if judgements is None:
-            continue
         place = f"relevance[{query_id!r}]"
         try:
             judged[query_id] = as_relevance(judgements)
@@ -421,11 +418,6 @@ def _refuse_unknown(part: str, ids: Iterable[str], allowed: Collection[str], whe
     unknown = [key for key in ids if key not in allowed]
     if unknown:
         raise InvalidInput(part, unknown, f"only ids of {where}")
-
-
-def _check_mapping(argument: str, value: object, expected: str) -> None:
-    if not hasattr(value, "items"):
-        raise InvalidInput(argument, value, expected)
 
 
 def _check_id(argument: str, key: object) -> None:

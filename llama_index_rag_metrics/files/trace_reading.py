@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls, item_columns
@@ -39,10 +39,7 @@ _REMARKS = {
 }
 """Why something of the traces couldn't be used, in the order of the notes."""
 
-_NO_SOURCE = (
-    "the id of the source of each document, which these spans don't hold; "
-    "use match_on='node_id' or a metadata key"
-)
+_NO_ID = "documents with {match_on!r}, as match_on says; their metadata has {names}"
 
 
 def read_traces(
@@ -106,12 +103,15 @@ def read_traces(
             reader.add(span)
         sessions = reader.finish()
     queries = {}
+    metadata: dict[str, Any] = dict(getattr(questions, "metadata", {}))
     for query_id, session in sessions.items():
         if text := texts.get(query_id) or session.text:
             queries[query_id] = text
+        row = metadata.get(query_id, {})
+        if session.conversation is not None and not row.keys() & {CONVERSATION, HISTORY}:
+            metadata[query_id] = {CONVERSATION: session.conversation, **row}
     if isinstance(source, (str, os.PathLike)):
         name = name or name_of(Path(source))
-    metadata = _metadata(getattr(questions, "metadata", {}), sessions)
     notes = reader.notes()
     run = Run(_rankings(sessions), name=name, queries=queries, metadata=metadata, notes=notes)
     run.is_log = True
@@ -122,8 +122,9 @@ def read_traces(
 class _Session:
     """One time that a question was asked, and its calls, each with when it began."""
 
-    asked_at: float
+    key: tuple[str, str]
     question: str | None
+    asked_at: float
     conversation: str | None
     timed: list[tuple[float, Call]] = field(default_factory=list)
 
@@ -134,49 +135,28 @@ class _Session:
     @property
     def text(self) -> str | None:
         """The question, where it is known; where a tool asked, an agent wrote the words."""
-        queries = {call.query for call in self.calls}
-        if self.question or len(queries) != 1 or any(call.asked_by for call in self.calls):
+        queries = {call.query for _, call in self.timed}
+        if self.question or len(queries) != 1 or any(call.asked_by for _, call in self.timed):
             return self.question
         return queries.pop() or None
 
 
 def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
     """Rankings by query id; without calls if every question has exactly one retrieval."""
+    calls = {query_id: session.calls for query_id, session in sessions.items()}
     is_plain = True
-    for session in sessions.values():
-        queries = [call.query for call in session.calls]
+    for query_id, session in sessions.items():
+        queries = [call.query for call in calls[query_id]]
         is_plain &= queries in ([""], [session.text or ""])
     rankings = {}
-    for query_id, session in sessions.items():
-        calls = session.calls
+    for query_id, asked in calls.items():
         if is_plain:
-            rankings[query_id] = calls[0].ranking
-        elif calls and all(call.error is not None for call in calls):
-            rankings[query_id] = Ranking(error=calls[-1].error, calls=tuple(calls))
+            rankings[query_id] = asked[0].ranking
+        elif asked and all(call.error is not None for call in asked):
+            rankings[query_id] = Ranking(error=asked[-1].error, calls=tuple(asked))
         else:
-            rankings[query_id] = combine_calls(calls)
+            rankings[query_id] = combine_calls(asked)
     return rankings
-
-
-def _metadata(
-    of_dataset: Mapping[str, Mapping[str, Any]], sessions: Mapping[str, _Session]
-) -> dict[str, Mapping[str, Any]]:
-    """The dataset's metadata; where it names no conversation, with that of the traces."""
-    rows = dict(of_dataset)
-    for query_id, session in sessions.items():
-        row = rows.get(query_id, {})
-        if session.conversation is not None and not row.keys() & {CONVERSATION, HISTORY}:
-            rows[query_id] = {CONVERSATION: session.conversation, **row}
-    return rows
-
-
-class _Owner(NamedTuple):
-    """A question that a span is for, and the time of asking that it belongs to."""
-
-    query_id: str
-    key: tuple[str, str]
-    question: str | None
-    asked_at: float
 
 
 class _Trace:
@@ -186,47 +166,35 @@ class _Trace:
         self.trace_id = trace_id
         self.spans: dict[str, TraceSpan] = {}
         self.conversation: str | None = None
+        self.question: str | None = None
 
-    def of_kind(self, *kinds: str) -> list[TraceSpan]:
-        return [span for span in self.spans.values() if span.kind in kinds]
-
-    @property
-    def question(self) -> str | None:
-        """The question of the outermost span."""
-        roots = [span.question for span in self.spans.values() if not span.parent_id]
-        return next((question for question in roots if question is not None), None)
+    def of_kind(self, kind: str) -> list[TraceSpan]:
+        return [span for span in self.spans.values() if span.kind == kind]
 
     def link(self) -> None:
-        """Tell every span what it is part of, from the inside out; a circle ends it."""
+        """Tell spans what they are part of, the trace its question, and agents theirs."""
+        agents = set(self.of_kind("agent"))
         for span in self.spans.values():
             outer = self.spans.get(span.parent_id or "")
             while outer is not None and outer is not span and outer not in span.outer:
                 span.outer.append(outer)
                 outer = self.spans.get(outer.parent_id or "")
-
-    def ask_agents(self) -> None:
-        """Give an agent without a question the only known one inside it."""
-        agents = set(self.of_kind("agent"))
-        for span in self.spans.values():
+            if self.question is None and not span.parent_id:
+                self.question = span.question
             if span.name.endswith(".setup_agent"):
                 agents.update(span.outer[:1])
-        questions: dict[TraceSpan, set[str]] = {}
+        inside: dict[TraceSpan, set[str]] = {}
         for span in self.spans.values():
             for agent in agents.intersection([span, *span.outer]):
                 if span.known_text is not None:
-                    questions.setdefault(agent, set()).add(span.known_text)
-        for agent, texts in questions.items():
+                    inside.setdefault(agent, set()).add(span.known_text)
+        for agent, texts in inside.items():
             if len(texts) == 1 and not agent.question:
                 agent.known_text = texts.pop()
 
 
 class _Reader:
-    """Collects spans into traces, and traces into the sessions of questions.
-
-    Args:
-        question_id: the attribute that names the question, if any.
-        texts: the questions' texts by id, if they are known by them.
-    """
+    """Collects spans into traces, and traces into the sessions of questions."""
 
     def __init__(self, match_on: str, question_id: str | None, texts: Mapping[str, str]) -> None:
         self._match_on, self._question_id, self._texts = match_on, question_id, texts
@@ -252,18 +220,17 @@ class _Reader:
         self._n_retrievals += span.kind == "retrieval"
         if self._question_id is not None:
             span.question_id = self._named(span, self._question_id)
-        for name in _CONVERSATIONS:
-            if trace.conversation is None and self._question_id not in _CONVERSATIONS:
-                trace.conversation = str(_tag(span, name) or "") or None
+        if self._question_id not in _CONVERSATIONS:
+            names = [str(_tag(span, name) or "") for name in _CONVERSATIONS]
+            trace.conversation = trace.conversation or next(filter(None, names), None)
         if span.question is not None and comparable(span.question) in self._by_text:
             span.known_text = comparable(span.question)
         self._example = self._example or span.question or ""
-        documents = span.documents
         # postprocessors' spans name node ids alone
-        metadata = [document.metadata for document in documents or ()]
-        is_bare = span.kind == "reranking" and None in metadata
-        if documents is not None and (self._match_on == NODE_ID or not is_bare):
-            span.retrieved = self._read(documents, span.location)
+        is_bare = span.kind == "reranking" and self._match_on != NODE_ID
+        metadata = [document.metadata for document in span.documents or ()]
+        if span.documents is not None and not (is_bare and None in metadata):
+            span.retrieved = self._read(span.documents, span.location)
         span.attributes, span.events, span.documents = {}, (), None  # texts are most of a file
 
     def _named(self, span: TraceSpan, name: str) -> str | None:
@@ -274,44 +241,42 @@ class _Reader:
         outer, _, inner = name.partition(".")
         if value is None and inner and outer in span.attributes:
             value = mapping(span.json(outer)).get(inner)
-        metadata = span.attributes.get("metadata")
-        if value is None and isinstance(metadata, str) and f'"{name}"' in metadata:
-            self._hint = f"metadata.{name}"
+        if value is None and f'"{name}"' in str(span.attributes.get("metadata")):
+            self._hint = f"It is in the JSON of metadata: write question_id='metadata.{name}'."
         return None if value is None else read_id(value, span.location)
 
     def _read(self, documents: Sequence[Document], location: Location) -> Ranking:
-        ids = [self._id(document, location) for document in documents]
-        scores = [number_or_none(plain(document.score), location) for document in documents]
-        texts = [document.text for document in documents]
-        for text in texts:
-            location.check(isinstance(text, (str, type(None))), "the text of a document", text)
+        ids, scores, texts = [], [], []
+        for document in documents:
+            is_text = isinstance(document.text, (str, type(None)))
+            location.check(is_text, "the text of a document", document.text)
+            ids.append(self._id(document, location))
+            scores.append(number_or_none(plain(document.score), location))
+            texts.append(document.text or "")
         has_scores = any(document.score is not None for document in documents)
-        has_texts = any(text is not None for text in texts)
-        plain_texts = [text or "" for text in texts]
-        return Ranking(ids, scores if has_scores else None, plain_texts if has_texts else None)
+        has_texts = any(document.text is not None for document in documents)
+        return Ranking(ids, scores if has_scores else None, texts if has_texts else None)
 
     def _id(self, document: Document, location: Location) -> str:
+        item, text = document.id, document.text
+        if self._match_on == NODE_ID and item in (None, "") and text:
+            self._remarks["nameless"] += 1
+            return f"text-{sha256(encoded(text)).hexdigest()[:16]}"
+        metadata: Mapping[str, Any] = {}
         if self._match_on == REF_DOC_ID:
-            location.check(document.source is not None, _NO_SOURCE, "")
-            return read_id(document.source, location)
-        if self._match_on != NODE_ID:
+            item = document.source
+        elif self._match_on != NODE_ID:
             metadata = mapping(parsed(document.metadata, "a document's metadata", location))
-            names = sorted(map(str, metadata)) or "no metadata"
-            expected = f"documents with {self._match_on!r} in their metadata"
-            location.check(metadata.get(self._match_on) is not None, expected, names)
-            return str(metadata[self._match_on])
-        if document.id not in (None, ""):
-            return read_id(document.id, location)
-        text = document.text
-        location.check(isinstance(text, str) and text, "documents with an id or a text", "")
-        self._remarks["nameless"] += 1
-        return f"text-{sha256(encoded(text)).hexdigest()[:16]}"
+            item = metadata.get(self._match_on)
+        names = sorted(map(str, metadata)) or "no keys"
+        expected = _NO_ID.format(match_on=self._match_on, names=names)
+        location.check(item not in (None, ""), expected, "")
+        return str(item) if metadata else read_id(item, location)
 
     def finish(self) -> dict[str, _Session]:
         """Query id to the last session of each question whose retrievals are all known."""
         for trace in self._traces.values():
             trace.link()
-            trace.ask_agents()
             self._add_trace(trace)
         sessions = {}
         for query_id, times in self._times.items():
@@ -319,9 +284,16 @@ class _Reader:
                 self._remarks["again"] += len(times) > 1
                 sessions[query_id] = max(times.values(), key=lambda session: session.asked_at)
         self._remarks["left out"] = len(self._left_out)
-        if self._n_retrievals and not sessions and not self._left_out:
-            raise self._no_question()
-        return sessions
+        if not self._n_retrievals or sessions or self._left_out:
+            return sessions
+        if self._question_id is not None:
+            expected = (
+                f"an attribute of the spans, which have {', '.join(sorted(self._attributes))}"
+            )
+            raise InvalidInput("question_id", self._question_id, expected, self._hint)
+        remedy = f"Among those asked is {self._example!r}." if self._example else ""
+        expected = "texts of questions as they were asked"
+        raise InvalidInput("questions", next(iter(self._texts.values()), ""), expected, remedy)
 
     def notes(self) -> list[str]:
         remarks = self._remarks
@@ -330,73 +302,53 @@ class _Reader:
             return notes
         return [f"none of {self._n_spans:,} spans is a retrieval"]
 
-    def _no_question(self) -> InvalidInput:
-        if self._question_id is not None:
-            names = ", ".join(sorted(self._attributes))
-            expected, remedy = f"an attribute of the spans, which have {names}", ""
-            if self._hint:
-                remedy = f"It is in the JSON of metadata: write question_id={self._hint!r}."
-            return InvalidInput("question_id", self._question_id, expected, remedy)
-        remedy = f"Among those asked is {self._example!r}." if self._example else ""
-        expected = "texts of questions as they were asked"
-        return InvalidInput("questions", next(iter(self._texts.values()), ""), expected, remedy)
-
     def _add_trace(self, trace: _Trace) -> None:
         query_ids: set[str] = set()
         n_beside = 0
         for span, call in _calls(trace, self._remarks):
-            owners = self._owners(trace, span)
-            n_beside += not owners
-            for owner in owners:
-                query_ids.add(owner.query_id)
+            sessions = self._asked(trace, span)
+            n_beside += not sessions
+            query_ids.update(sessions)
+            for query_id, session in sessions.items():
                 if call is None:
-                    self._left_out.add(owner.query_id)
+                    self._left_out.add(query_id)
                 else:
-                    self._session(owner, trace).timed.append((span.started, call))
+                    self._kept(query_id, session).timed.append((span.started, call))
         self._remarks["unknown"] += bool(trace.of_kind("retrieval")) and not query_ids
         self._remarks["beside"] += n_beside if query_ids else 0
-        for span in self._silent(trace):
-            for owner in self._owners(trace, span):
-                if owner.query_id not in query_ids:
-                    self._session(owner, trace)
-                    query_ids.add(owner.query_id)
-
-    def _silent(self, trace: _Trace) -> Iterator[TraceSpan]:
-        """The spans of questions that were asked, for which perhaps nothing was retrieved."""
+        # questions that were asked, for which perhaps nothing was retrieved
         for span in trace.spans.values():
             # a step alone, such as a synthesizer's, is no time of asking the question
             is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
             is_outermost = span.known_text and not any(outer.known_text for outer in span.outer)
             if span.question_id or (not self._question_id and is_program and is_outermost):
-                yield span
+                for query_id, session in self._asked(trace, span).items():
+                    if query_id not in query_ids:
+                        self._kept(query_id, session)
+                        query_ids.add(query_id)
 
-    def _session(self, owner: _Owner, trace: _Trace) -> _Session:
-        times = self._times.setdefault(owner.query_id, {})
-        new = _Session(owner.asked_at, owner.question, trace.conversation)
-        session = times.setdefault(owner.key, new)
-        session.question = session.question or owner.question
+    def _kept(self, query_id: str, new: _Session) -> _Session:
+        times = self._times.setdefault(query_id, {})
+        session = times.setdefault(new.key, replace(new, timed=[]))
+        session.question = session.question or new.question
         return session
 
-    def _owners(self, trace: _Trace, span: TraceSpan) -> list[_Owner]:
-        """The questions that a span is for: by an attribute, by their text, or by the trace."""
-        spans = [span, *span.outer]
-        if self._question_id is not None:
-            for outer in spans:
-                if outer.question_id:
-                    # all that has the attribute is of one session, in however many traces
-                    key, started = outer.question_id, outer.started
-                    return [_Owner(key, ("", ""), trace.question, started)]
-            return []
-        if not self._texts:
-            return [_Owner(trace.trace_id, (trace.trace_id, ""), trace.question, 0.0)]
-        for outer in reversed(spans):
-            if outer.known_text is not None:
-                time, asked_at = (trace.trace_id, outer.span_id), outer.started
+    def _asked(self, trace: _Trace, span: TraceSpan) -> dict[str, _Session]:
+        """The questions that a span is for, by attribute, text or trace, and when that was."""
+        if self._question_id is None and not self._texts:
+            key = trace.trace_id, ""
+            return {trace.trace_id: _Session(key, trace.question, 0.0, trace.conversation)}
+        query_ids: list[str] = []
+        session = _Session(("", ""), trace.question, 0.0, trace.conversation)
+        for outer in [span, *span.outer]:
+            if self._question_id is None and outer.known_text is not None:  # the outermost
+                key = trace.trace_id, outer.span_id
+                session = _Session(key, outer.known_text, outer.started, trace.conversation)
                 query_ids = self._by_text[outer.known_text]
-                return [
-                    _Owner(query_id, time, outer.known_text, asked_at) for query_id in query_ids
-                ]
-        return []
+            elif outer.question_id and not query_ids:
+                # all that has the attribute is of one session, in however many traces
+                session.asked_at, query_ids = outer.started, [outer.question_id]
+        return dict.fromkeys(query_ids, session)
 
 
 def _tag(span: TraceSpan, name: str) -> Any:
@@ -412,24 +364,11 @@ def _calls(trace: _Trace, remarks: Counter[str]) -> Iterator[tuple[TraceSpan, Ca
     outermost = [span for span in retrievals if answered.isdisjoint(span.outer)]
     covering = set(chain.from_iterable(span.outer for span in answered))
     rerankings = [span for span in trace.of_kind("reranking") if answered.isdisjoint(span.outer)]
-    reranked = _reranked(rerankings, [span for span in outermost if span.is_answered], remarks)
-    for span in outermost:
-        if span.is_answered:
-            yield span, _call(span, reranked.get(span, []))
-        elif span not in covering:
-            remarks["hidden"] += 1
-            yield span, None
-
-
-def _reranked(
-    rerankings: Collection[TraceSpan], retrievals: Sequence[TraceSpan], remarks: Counter[str]
-) -> dict[TraceSpan, list[TraceSpan]]:
-    """The rerankings of each retrieval, in the order in which they began."""
-    reranked: dict[TraceSpan, list[TraceSpan]] = {}
+    steps = {span: [span] for span in outermost if span.is_answered}
     with_documents = {span for span in rerankings if span.retrieved is not None}
     around_them = set(chain.from_iterable(span.outer for span in with_documents))
     for span in sorted(rerankings, key=lambda step: step.started):
-        retrieval = _retrieval_of(span, retrievals)
+        retrieval = _retrieval_of(span, [*steps])
         if span.retrieved is None:
             # a postprocessor calls others: of these, one with documents is enough
             is_alone = span not in around_them and set(rerankings).isdisjoint(span.outer)
@@ -439,8 +378,13 @@ def _reranked(
         elif retrieval is None:
             remarks["reranked"] += 1
         else:
-            reranked.setdefault(retrieval, []).append(span)
-    return reranked
+            steps[retrieval].append(span)
+    for span in outermost:
+        if span in steps:
+            yield span, _call(steps[span])
+        elif span not in covering:
+            remarks["hidden"] += 1
+            yield span, None
 
 
 def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> TraceSpan | None:
@@ -454,9 +398,9 @@ def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> Trac
     return max(fitting, key=lambda fit: fit[:2])[2] if fitting else None
 
 
-def _call(span: TraceSpan, rerankings: Sequence[TraceSpan]) -> Call:
-    steps = [span, *rerankings]
-    retrieved = steps[-1].retrieved or Ranking()
+def _call(steps: Sequence[TraceSpan]) -> Call:
+    """The call of a retrieval and the rerankings after it."""
+    span, retrieved = steps[0], steps[-1].retrieved or Ranking()
     if span.retrieved and span.retrieved.texts and retrieved.texts is None:
         texts = dict(zip(span.retrieved.ids, span.retrieved.texts, strict=True))
         retrieved = replace(retrieved, texts=[texts.get(item, "") for item in retrieved.ids])

@@ -58,7 +58,7 @@ def test_relevance_in_every_form_becomes_relevance() -> None:
         ({"metadata": {"q": "a"}}, "metadata['q']: expected a mapping from key to value, got 'a'"),
         ({"expected_texts": ["a"]}, "expected_texts: expected a mapping from query id to texts"),
         ({"titles": {"d": 1}}, "titles['d']: expected a text, got 1"),
-        ({"titles": ["a"]}, "titles: expected a mapping from id to text, got ['a']"),
+        ({"titles": ["a"]}, "titles: expected a mapping from id to text, such as"),
         ({"metadata": {"x": {"a": 1}}}, "metadata: expected only ids of queries, got ['x']"),
         ({"expected_texts": {"x": []}}, "expected_texts: expected only ids of queries"),
         ({"expected_texts": {"q": "text"}}, "expected_texts['q']: expected a list of texts"),

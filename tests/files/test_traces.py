@@ -400,7 +400,7 @@ class TestDocuments:
         assert read_traces(path, match_on="page")["t1"].ids == ["7"]
         with pytest.raises(FileFormatError, match=r"line 1: expected documents with 'file'.*page"):
             read_traces(path, match_on="file")
-        with pytest.raises(FileFormatError, match="which these spans don't hold"):
+        with pytest.raises(FileFormatError, match="expected documents with 'ref_doc_id'"):
             read_traces(path, match_on="ref_doc_id")
 
     def test_without_ids_the_text_names_them(self, path: Path) -> None:
