@@ -15,7 +15,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
-from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -70,8 +70,15 @@ class Configuration(Sentence):
 
     @cached_property
     def tokens(self) -> float | None:
-        """The mean tokens of a question, as deep as the metric reads; None if not counted."""
-        return None if self.results is None else mean_tokens(self.results.run, self.depth)
+        """The mean tokens of a question, as deep as the metric reads; None if not counted.
+
+        Failed questions are left out: they have nothing to read.
+        """
+        rankings = [] if self.results is None else self.results.run.every_ranking
+        answered = [ranking for ranking in rankings if ranking.error is None]
+        if not answered or any(ranking.tokens is None for ranking in answered):
+            return None
+        return float(np.mean([_tokens_read(ranking, self.depth) for ranking in answered]))
 
     @cached_property
     def p95(self) -> float | None:
@@ -80,18 +87,7 @@ class Configuration(Sentence):
         return None if latency is None else latency.p95
 
 
-def mean_tokens(run: Run, depth: int | TokenBudget | None) -> float | None:
-    """The mean tokens of a question, copies dropped, of so much of each ranking.
-
-    None where they weren't counted. Failed questions are left out: they have nothing to read.
-    """
-    answered = [ranking for ranking in run.every_ranking if ranking.error is None]
-    if not answered or any(ranking.tokens is None for ranking in answered):
-        return None
-    return float(np.mean([_tokens_of(ranking, depth) for ranking in answered]))
-
-
-def _tokens_of(ranking: Ranking, depth: int | TokenBudget | None) -> int:
+def _tokens_read(ranking: Ranking, depth: int | TokenBudget | None) -> int:
     costs: dict[str, int] = {}
     for item, tokens in zip(ranking.ids, ranking.tokens or (), strict=True):
         costs.setdefault(item, tokens)
@@ -108,8 +104,7 @@ def _tokens_of(ranking: Ranking, depth: int | TokenBudget | None) -> int:
 class Choice(Sequence[Configuration]):
     """Configurations in the order of the grid, and what these questions show of them.
 
-    All but `failed` and `winner` is about those that were evaluated, on the metric that decides,
-    the first.
+    All but `failed` and `winner` is about those that were evaluated, on the first metric.
     """
 
     def __init__(
@@ -130,11 +125,10 @@ class Choice(Sequence[Configuration]):
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return self._configurations[key]
-        for configuration in self:
-            if configuration.name == key:
-                return configuration
-        names = " or ".join(repr(configuration.name) for configuration in self)
-        raise InvalidInput("configuration", key, names)
+        by_name = {configuration.name: configuration for configuration in self}
+        if key not in by_name:
+            raise InvalidInput("configuration", key, " or ".join(map(repr, by_name)))
+        return by_name[key]
 
     def __len__(self) -> int:
         return len(self._configurations)
@@ -151,8 +145,7 @@ class Choice(Sequence[Configuration]):
     @property
     def failed(self) -> list[Configuration]:
         """The configurations without results, or without a mean."""
-        finished = set(self.finished)
-        return [configuration for configuration in self if configuration not in finished]
+        return [configuration for configuration in self if configuration not in self.finished]
 
     @cached_property
     def not_beaten(self) -> tuple[Configuration, ...]:
@@ -180,37 +173,33 @@ class Choice(Sequence[Configuration]):
     @cached_property
     def within(self) -> tuple[Configuration, ...]:
         """The configurations that are shown to be at most `tolerance` worse than the best one."""
-        bounds = {point: self.at_most_worse(point) for point in self.finished}
-        return tuple(point for point in self.finished if bounds[point] <= self.tolerance)
+        return tuple(p for p in self.finished if self.at_most_worse(p) <= self.tolerance)
 
     @cached_property
     def recommended(self) -> Configuration | None:
         """The cheapest of the configurations within the tolerance, or of all if all are the same.
 
         None if none is within. It has the fewest tokens, then the lowest p95, then the best mean;
-        fewer by less than 5 %, or a p95 lower by less than half, isn't cheaper. Where none is shown
-        to be within, the safest choice is the best mean, the first of `ranked`.
+        fewer by less than 5 %, or a p95 lower by less than half, isn't cheaper.
         """
         candidates = set(self.finished if self.is_same else self.within)
         for cost in self.costs:
             amounts = {candidate: getattr(candidate, cost) for candidate in candidates}
             lowest = min(amounts.values(), default=0.0)
             candidates = {point for point in amounts if not saves(cost, amounts[point], lowest)}
-        for configuration in self.ranked:
-            if configuration in candidates:
-                return configuration
-        return None
+        return next((point for point in self.ranked if point in candidates), None)
 
     def at_most_worse(self, configuration: Configuration) -> float:
         """How much worse than the best one a configuration is, at most, whichever that is.
 
-        0 for the winner. The bounds of all configurations hold together in at least `confidence` of
-        sweeps (Hsu's multiple comparisons with the best), so that one may be picked by its cost.
-        Infinite with fewer than two queries, or clusters.
+        0 for the winner; infinite with fewer than two questions, or clusters. The bounds of all
+        hold together in at least `confidence` of sweeps (Hsu's comparisons with the best).
         """
-        if configuration not in self._bounds:
+        if configuration not in self.finished:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
-        return 0.0 if configuration is self.leader else self._bounds[configuration]
+        if configuration is self.leader:
+            return 0.0
+        return float(self._shortfalls.at_most[self.finished.index(configuration)])
 
     @cached_property
     def ranked(self) -> list[Configuration]:
@@ -262,14 +251,9 @@ class Choice(Sequence[Configuration]):
         return None if self.within else self._shortfalls.queries
 
     @property
-    def all_results(self) -> dict[str, EvaluationResults]:
-        """The results of the configurations that have any, by their names."""
-        return {point.name: point.results for point in self if point.results is not None}
-
-    @property
     def results(self) -> dict[str, EvaluationResults]:
-        """The same of those that were evaluated, and can be compared."""
-        return {point.name: self.all_results[point.name] for point in self.finished}
+        """The results of the evaluated configurations, by their names."""
+        return {point.name: point.results for point in self.finished if point.results is not None}
 
     @cached_property
     def question_clusters(self) -> IntArray | None:
@@ -310,9 +294,3 @@ class Choice(Sequence[Configuration]):
     @cached_property
     def _shortfalls(self) -> Shortfalls:
         return shortfalls(self._scores, self.tolerance, **self._limits)
-
-    @cached_property
-    def _bounds(self) -> dict[Configuration, float]:
-        if not self.finished:
-            return {}
-        return dict(zip(self.finished, self._shortfalls.at_most.tolist(), strict=True))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import SecretStr
@@ -19,70 +19,55 @@ Grid: TypeAlias = "Mapping[str, Iterable[Any] | Mapping[str, Any]] | Iterable[Ma
 combinations themselves."""
 
 _EXAMPLE = 'For example {"chunk_size": [128, 256], "top_k": [3, 5]}.'
-_LONGEST_NUMBER = 6
 _CREDENTIALS = re.compile(
     r"://[^/\s@]*:([^/\s@]+)@|[?&][\w-]*(?:key|token|secret)=([^&#\s]+)", re.I
 )
 
 
-@dataclass(frozen=True, eq=False)
-class GridValue:
-    """A value of a parameter: what `build` gets, and a text for names, reports and journals."""
+class GridValue(NamedTuple):
+    """A value of a parameter: what `build` gets, and its texts in reports and in journals."""
 
     content: Any
     text: str
-    is_named: bool = False
-
-    def is_same(self, other: GridValue) -> bool:
-        """Whether two values of one text are surely one."""
-        if self.is_named or other.is_named:
-            return self.content is other.content
-        has_same_type = type(self.content) is type(other.content)
-        return has_same_type and repr(self.content) == repr(other.content)
+    run_text: str  # a text in quotes, so that 3 isn't "3"
 
 
-class GridPoint(dict[str, GridValue]):
-    """A configuration of the grid: parameter to its value."""
+@dataclass(frozen=True, eq=False)
+class GridPoint:
+    """A configuration of the grid: what `build` gets, and the texts of it."""
 
-    @property
-    def name(self) -> str:
-        return ", ".join(f"{name}={value.text}" for name, value in self.items()) or "as it is"
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """What `build` gets."""
-        return {name: value.content for name, value in self.items()}
-
-    @property
-    def texts(self) -> dict[str, str]:
-        return {name: value.text for name, value in self.items()}
+    params: dict[str, Any]
+    texts: dict[str, str]
+    run: str
 
     def run_name(self, run: str) -> str:
-        """The name of its run in a journal, where texts stand in quotes: 3 isn't "3"."""
-        parts = [run]
-        for name, value in self.items():
-            text = value.text
-            if isinstance(value.content, str) and not value.is_named:
-                text = repr(text)
-            parts.append(f"{name}={text}")
-        return ", ".join(filter(None, parts))
+        """The name of its run in a journal."""
+        return ", ".join(filter(None, (run, self.run)))
 
 
 def grid_points(grid: Grid) -> dict[str, GridPoint]:
     """The configurations of a grid by their names; the first parameter varies slowest."""
-    points = _combinations(grid) if isinstance(grid, Mapping) else _listed(grid)
+    points: dict[str, GridPoint] = {}
+    run_texts: dict[tuple[str, str], str] = {}
+    for row in _rows(grid):
+        texts = {parameter: value.text for parameter, value in row.items()}
+        name = _listed(texts) or "as it is"
+        if name in points:
+            raise _same_names(f"configurations called {name!r}")
+        for parameter, value in row.items():
+            known = run_texts.setdefault((parameter, value.text), value.run_text)
+            if value.run_text != known:
+                raise _same_names(f"values of {parameter!r} called {value.text!r}")
+        params = {parameter: value.content for parameter, value in row.items()}
+        run = _listed({parameter: value.run_text for parameter, value in row.items()})
+        points[name] = GridPoint(params, texts, run)
     if not points:
         raise InvalidInput("grid", "nothing", "at least one configuration", _EXAMPLE)
-    by_name: dict[str, GridPoint] = {}
-    values: dict[tuple[str, str], GridValue] = {}
-    for point in points:
-        if point.name in by_name:
-            raise _same_names(f"configurations called {point.name!r}")
-        by_name[point.name] = point
-        for parameter, value in point.items():
-            if not value.is_same(values.setdefault((parameter, value.text), value)):
-                raise _same_names(f"values of {parameter!r} called {value.text!r}")
-    return by_name
+    return points
+
+
+def _listed(texts: Mapping[str, str]) -> str:
+    return ", ".join(f"{parameter}={text}" for parameter, text in texts.items())
 
 
 def _same_names(what: str) -> InvalidInput:
@@ -90,48 +75,46 @@ def _same_names(what: str) -> InvalidInput:
     return InvalidInput("grid", what, sentence=f"grid has two {what}.", remedy=remedy)
 
 
-def _combinations(grid: Mapping[str, Any]) -> list[GridPoint]:
-    columns = [_column(parameter, values) for parameter, values in grid.items()]
-    return [GridPoint(zip(grid, row, strict=True)) for row in product(*columns) if row]
-
-
-def _listed(grid: Any) -> list[GridPoint]:
-    """The configurations of a list of them."""
+def _rows(grid: Any) -> list[dict[str, GridValue]]:
+    if isinstance(grid, Mapping):
+        columns = [_column(parameter, values) for parameter, values in grid.items()]
+        return [dict(zip(grid, row, strict=True)) for row in product(*columns) if row]
     if isinstance(grid, (str, bytes)) or not isinstance(grid, Iterable):
         expected = "parameter to values, or configurations"
         raise InvalidInput("grid", type(grid), expected, _EXAMPLE)
-    points = []
+    rows = []
     for row in grid:
-        if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+        if not isinstance(row, Mapping):
             argument, expected = "a configuration of the grid", "{parameter: value}"
             raise InvalidInput(argument, type(row), expected, _EXAMPLE)
-        points.append(GridPoint({name: _plain_value(name, value) for name, value in row.items()}))
-    return points
+        rows.append({parameter: _value(parameter, content) for parameter, content in row.items()})
+    return rows
 
 
 def _column(parameter: str, values: Any) -> list[GridValue]:
-    if isinstance(values, Mapping) and values and all(isinstance(name, str) for name in values):
-        return [_named_value(parameter, name, value) for name, value in values.items()]
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+    if isinstance(values, Mapping):
+        return [_named_value(parameter, str(name), content) for name, content in values.items()]
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         expected = "a list of values, or {name: value}"
         raise InvalidInput(f"grid[{parameter!r}]", type(values), expected, _EXAMPLE)
-    return [_plain_value(parameter, value) for value in values]
+    return [_value(parameter, content) for content in values]
 
 
-def _plain_value(parameter: str, content: Any) -> GridValue:
+def _value(parameter: str, content: Any) -> GridValue:
     """A value without a name, whose text says all of it."""
+    argument = f"grid[{parameter!r}]"
     if isinstance(content, np.generic):
         content = content.item()
     if _is_secret(parameter, content):
-        sentence = f"grid[{parameter!r}] looks like a secret, and grids are shown."
+        sentence = f"{argument} looks like a secret, and grids are shown."
         remedy = 'Let build read it, such as from os.environ, or name it: {"mine": value}.'
-        raise InvalidInput(f"grid[{parameter!r}]", "", sentence=sentence, remedy=remedy)
+        raise InvalidInput(argument, "", sentence=sentence, remedy=remedy)
     if content is not None and not isinstance(content, (bool, str, int, float)):
         expected = "texts, numbers, True, False or None"
         remedy = f'Name them: {{"{parameter}": {{"a name": value}}}}.'
-        kind = type(content).__qualname__
-        raise InvalidInput(f"grid[{parameter!r}]", kind, expected, remedy)
-    return GridValue(content, _encodable(str(content)))
+        raise InvalidInput(argument, type(content).__qualname__, expected, remedy)
+    text = _encodable(str(content))
+    return GridValue(content, text, repr(text) if isinstance(content, str) else text)
 
 
 def _named_value(parameter: str, name: str, content: Any) -> GridValue:
@@ -140,7 +123,8 @@ def _named_value(parameter: str, name: str, content: Any) -> GridValue:
         register_secret(content)
         for credentials in _CREDENTIALS.finditer(content):
             register_secret(credentials[1] or credentials[2])
-    return GridValue(content, mask(_encodable(name)), is_named=True)
+    text = mask(_encodable(name))
+    return GridValue(content, text, text)
 
 
 def _is_secret(parameter: str, content: Any) -> bool:
@@ -149,9 +133,8 @@ def _is_secret(parameter: str, content: Any) -> bool:
         return True
     if not isinstance(content, str) or not content:
         return False
-    is_number = content.replace(".", "", 1).isdecimal() and len(content) < _LONGEST_NUMBER
-    is_named = names_secret(parameter) and not is_number
-    return is_named or _CREDENTIALS.search(content) is not None or mask(content) != content
+    has_credentials = _CREDENTIALS.search(content) is not None or mask(content) != content
+    return has_credentials or names_secret(parameter)
 
 
 def _encodable(text: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
@@ -38,6 +36,7 @@ from .sweep_sentences import costs_in_words, decision_in_words
 
 _DIGITS = 3
 _CONFIGURATIONS, _FAILED = "Configurations", "Failed"
+_COST_HEADINGS = {"tokens": "tokens a question", "p95": "p95"}
 _HOW = (
     "At most worse by: how far the true mean on {metric} may lie below the best configuration's; "
     "all bounds hold at once with {confidence} confidence."
@@ -80,20 +79,31 @@ class Sweep(Reportable, Choice):
 
     def report(self, *, full: bool = False) -> Report:
         """The decision, and every configuration with its quality and cost."""
-        systems = [system_of(results, name) for name, results in self.all_results.items()]
-        n_questions = len(_questions(systems, self.primary))
+        systems = self._systems()
+        query_ids: set[str] = set()  # that have a value in any configuration, or should have one
+        for system in systems:
+            query_ids |= system.scores.by_query(self.primary).keys()
+            query_ids |= system.scores.due(self.primary)
         sizes = [
             counted(len(self), "configuration", "configurations"),
-            questions(n_questions),
+            questions(len(query_ids)),
             counted(len(self.metric_names), "metric", "metrics"),
         ]
-        statements = self._statements()
-        notes = self._notes(n_questions)
+        about = list(systems[0].about.items()) if systems else []
+        for system in systems:
+            about = [pair for pair in about if pair in system.about.items()]
+        statements = self._statements(systems)
+        notes = []
+        if self.finished and len(query_ids) > self.n_questions:
+            missing = questions(len(query_ids) - self.n_questions)
+            notes.append(_LEFT_OUT.format(questions=missing))
+        if self.question_clusters is not None:
+            notes.append(f"{clusters_in_words(None, self.question_clusters)}, each counted as one")
         return Report(
             title=f"Sweep over {', '.join(self._parameters) or 'one configuration'}",
             lead=", ".join(sizes),
             decision=statements,
-            about=_about(systems),
+            about=about,
             sections=self._sections(),
             failures=failures(systems),
             notes=[*notes, *unsaid(remarks(systems), statements)],
@@ -107,11 +117,17 @@ class Sweep(Reportable, Choice):
     def __repr__(self) -> str:
         return f"<Sweep of {len(self)} configurations: {self.decision}>"
 
+    def _systems(self) -> list[System]:
+        return [system_of(point.results, point.name) for point in self if point.results is not None]
+
     @property
     def _parameters(self) -> list[str]:
-        return list(dict.fromkeys(chain(*(configuration.params for configuration in self))))
+        names: dict[str, None] = {}
+        for configuration in self:
+            names |= dict.fromkeys(configuration.params)
+        return list(names)
 
-    def _statements(self) -> list[Statement]:
+    def _statements(self, systems: list[System]) -> list[Statement]:
         tone: Tone = "open"
         if self.failed:
             tone = "alarm"
@@ -122,20 +138,10 @@ class Sweep(Reportable, Choice):
         if costs := costs_in_words(self):
             statements.append(Statement(costs, evidence=_CONFIGURATIONS))
         # who graded, or that labels don't fit, where it holds for all configurations
-        notes = [results.scores.label_notes for results in self.all_results.values()]
-        for note in notes[0] if notes else ():
-            if all(note in system_notes for system_notes in notes):
+        for note in systems[0].scores.label_notes if systems else ():
+            if all(note in system.scores.label_notes for system in systems):
                 statements.append(Statement(f"{note}.", "alarm"))
         return statements
-
-    def _notes(self, n_questions: int) -> list[str]:
-        notes = []
-        if self.finished and n_questions > self.n_questions:
-            missing = questions(n_questions - self.n_questions)
-            notes.append(_LEFT_OUT.format(questions=missing))
-        if self.question_clusters is not None:
-            notes.append(f"{clusters_in_words(None, self.question_clusters)}, each counted as one")
-        return notes
 
     def _sections(self) -> list[Section]:
         sections = []
@@ -147,70 +153,60 @@ class Sweep(Reportable, Choice):
             for configuration in self.failed:
                 error = Cell(configuration.error or "no question has a value")
                 rows.append(Row(configuration.name, [error]))
-            table = Table(
-                "Failed configurations", ["error"], [rows], "configuration", text_columns=1
-            )
+            title = "Failed configurations"
+            table = Table(title, ["error"], [rows], "configuration", text_columns=1)
             sections.append(Section(_FAILED, [table]))
         return sections
 
     def _table(self) -> Table:
         """The configurations, best mean first."""
-        metrics = list(self.metric_names)
-        interval = f"{percent(self.confidence)} interval"
-        head = [*self._parameters, metrics[0], "at most worse by", *self._costs.values()]
-        head += [interval, *metrics[1:]]
+        primary, *others = self.metric_names
+        head = [*self._parameters, primary, "at most worse by"]
+        head += [_COST_HEADINGS[cost] for cost in self.costs]
+        head += [f"{percent(self.confidence)} interval", *others]
         rows = []
         for rank, configuration in enumerate(self.ranked, 1):
             rows.append(Row(str(rank), self._cells(configuration)))
-        title, n_texts = f"Configurations on {self.primary}", len(self._parameters)
+        title, n_texts = f"Configurations on {primary}", len(self._parameters)
         return Table(title, head, [rows], "rank", text_columns=n_texts)
-
-    @property
-    def _costs(self) -> dict[str, str]:
-        """The costs that any configuration has, with their headings."""
-        headings = {"tokens": "tokens a question", "p95": "p95"}
-        for cost in list(headings):
-            if all(getattr(configuration, cost) is None for configuration in self.finished):
-                del headings[cost]
-        return headings
 
     def _cells(self, configuration: Configuration) -> list[Cell]:
         tone: Tone = "best" if configuration is self.recommended else "normal"
-        texts = [configuration.texts.get(name, "") for name in self._parameters]
-        primary, *means = [self._mean(configuration, metric) for metric in self.metric_names]
-        bound, ends = self._bound(configuration), self.interval(configuration)
+        texts = configuration.texts
+        cells = [Cell(texts.get(name, ""), tone=tone) for name in self._parameters]
+        means = []
+        for metric in self.metric_names:
+            mean = Cell.of(configuration.mean(metric), "score")
+            means.append(mean_of(mean, self.n_questions, _DIGITS))
+        bound = self._bound(configuration)
         if bound is not None:
             bound = float(rounded_up(bound, _DIGITS))
-        costs = []
-        if "tokens" in self._costs:
-            costs.append(Cell.of(configuration.tokens, "count"))
-        if "p95" in self._costs:
-            costs.append(Cell.of(configuration.p95, "seconds"))
-        return [
-            *(Cell(text, tone=tone) for text in texts),
-            primary,
-            Cell.of(bound, "score")._replace(digits=_DIGITS),
-            *costs,
-            Cell("score", "bounds", low=ends.low, high=ends.high, digits=_DIGITS),
-            *means,
-        ]
-
-    def _mean(self, configuration: Configuration, metric: str) -> Cell:
-        return mean_of(Cell.of(configuration.mean(metric), "score"), self.n_questions, _DIGITS)
+        cells += [means[0], Cell.of(bound, "score")._replace(digits=_DIGITS)]
+        for cost in self.costs:
+            amount = getattr(configuration, cost)
+            cells.append(Cell.of(amount, "count" if cost == "tokens" else "seconds"))
+        ends = self.interval(configuration)
+        cells.append(Cell("score", "bounds", low=ends.low, high=ends.high, digits=_DIGITS))
+        return [*cells, *means[1:]]
 
     def _bound(self, configuration: Configuration) -> float | None:
         """How much worse at most; None for what failed, and where there is no bound."""
         if configuration not in self.finished:
             return None
         bound = self.at_most_worse(configuration)
-        return None if math.isinf(bound) else bound
+        return bound if math.isfinite(bound) else None
 
     def _records(self) -> Records:
         rows = []
         for configuration in self:
             row: dict[str, Any] = {"configuration": configuration.name}
-            row |= {name: _exported(configuration, name) for name in self._parameters}
-            row |= {metric: configuration.mean(metric) for metric in self.metric_names}
+            for name in self._parameters:
+                # a number or None as it is, anything else as a text
+                value, text = configuration.params.get(name), configuration.texts.get(name)
+                is_plain = value is None or isinstance(value, (int, float))
+                row[name] = value if is_plain and text == str(value) else text
+            for metric in self.metric_names:
+                row[metric] = configuration.mean(metric)
             row |= {
                 "tokens": configuration.tokens,
                 "p95": configuration.p95,
@@ -225,41 +221,17 @@ class Sweep(Reportable, Choice):
     def _tradeoff(self, metric: str | None = None) -> Figure | None:
         """Every configuration by its tokens and its quality; the recommended one has its name."""
         name = metric or self.primary
-        points = [point for point in self.finished if point.tokens is not None]
-        points = [point for point in points if point.mean(name) is not None]
-        if not points:
+        named = self.recommended or next(iter(self.ranked), None)
+        tokens, means, texts, labels = [], [], [], []
+        for point in self.finished:
+            mean = point.mean(name)
+            if point.tokens is None or mean is None:
+                continue
+            tokens.append(point.tokens)
+            means.append(mean)
+            texts.append(f"{point}; tokens {score(point.tokens)}")
+            labels.append(point.name if point is named else "")
+        if not means:
             return None
-        named = self.recommended or self.ranked[0]
-        series = Series(
-            "configurations",
-            0,
-            [point.tokens or 0.0 for point in points],
-            [point.mean(name) or 0.0 for point in points],
-            remarks=[f"{point}; tokens {score(point.tokens or 0.0)}" for point in points],
-            labels=[point.name if point is named else "" for point in points],
-        )
+        series = Series("configurations", 0, tokens, means, remarks=texts, labels=labels)
         return Figure("marks", Axis("tokens a question"), Axis(name), [series])
-
-
-def _questions(systems: Sequence[System], metric: str) -> set[str]:
-    """The questions that have a value in any configuration, or should have one."""
-    query_ids: set[str] = set()
-    for system in systems:
-        query_ids |= system.scores.by_query(metric).keys()
-        query_ids |= system.scores.due(metric)
-    return query_ids
-
-
-def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
-    """What all configurations have in common."""
-    about = systems[0].about if systems else {}
-    return [
-        pair for pair in about.items() if all(pair in system.about.items() for system in systems)
-    ]
-
-
-def _exported(configuration: Configuration, name: str) -> Any:
-    """A value of a parameter: a number or None as it is, anything else as a text."""
-    value, text = configuration.params.get(name), configuration.texts.get(name)
-    is_plain = value is None or isinstance(value, (int, float))
-    return value if is_plain and text == str(value) else text

@@ -25,7 +25,6 @@ _MOST_ERRORS = 3
 _DECISIONS = {
     "nothing measured": "Nothing was measured: {failed} failed ({errors}).",
     "single": "Only {best} was evaluated: there is nothing to compare it with.",
-    "single, others failed": "Only {best} was evaluated: the others failed.",
     "nothing in common": (
         "Nothing can be compared: no question has a value for all {n} configurations."
     ),
@@ -36,18 +35,14 @@ _DECISIONS = {
         "The {n} configurations score the same on {metric}, on all {questions}: take the cheapest, "
         "{recommended} ({costs})."
     ),
-    "winner": "{winner} is the best of {n} on {metric}.",
+    "winner": "{best} is the best of {n} on {metric}.",
     "winner, another is cheaper": (
-        "{winner} is the best of {n} on {metric}; {recommended} costs less and is at most {bound} "
+        "{best} is the best of {n} on {metric}; {recommended} costs less and is at most {bound} "
         "worse."
     ),
     "take": (
         "Take {recommended}: it is at most {bound} worse than the best of {n} on {metric} "
         "({confidence} confidence, {questions})."
-    ),
-    "take, no worse": (
-        "Take {recommended}: it is no worse than any other of {n} on {metric} ({confidence} "
-        "confidence, {questions})."
     ),
     "too few": (
         "Not enough questions to choose one of {n} configurations that {aim} on {metric}: {until}"
@@ -58,19 +53,17 @@ _FAILED = (
     "No decision: {failed} of {total} configurations failed and may be better. Of the others: "
     "{decision}"
 )
-_COSTS = {
-    "of the best": "It has the {highest} ({mean}), {costs}.",
-    "of another": "Against the {highest}, {best}: {mean} instead of {best_mean}, {costs}.",
-    "tokens": "{amount} tokens a question",
-    "p95": "p95 {amount}",
-    "against": "{cost} instead of {amount}",
-    "against, saved": "{cost} instead of {amount} ({times})",
-}
+_COSTS_OF_BEST = "It has the {highest} ({mean}), {costs}."
+_COSTS_OF_ANOTHER = "Against the {highest}, {best}: {mean} instead of {best_mean}, {costs}."
+_COST = {"tokens": "{amount} tokens a question", "p95": "p95 {amount}"}
+_AGAINST = "{cost} instead of {amount}"
+_AGAINST_SAVED = "{cost} instead of {amount} ({times})"
 
 
 def decision_in_words(choice: Choice) -> str:
     """The result in one or two sentences."""
-    text = _DECISIONS[_kind(choice)].format(**_fields(choice))
+    fields = _fields_measured(choice) if choice.finished else _fields_failed(choice)
+    text = _DECISIONS[_kind(choice)].format(**fields)
     if choice.failed and len(choice.finished) > 1:
         return _FAILED.format(failed=len(choice.failed), total=len(choice), decision=text)
     return text
@@ -82,17 +75,12 @@ def costs_in_words(choice: Choice) -> str:
     if recommended is None or not choice.costs or len(choice.finished) < 2 or choice.is_same:
         return ""
     best = choice.ranked[0]
-    kind, costs = "of the best", _costs(choice, best)
-    if recommended is not best:
-        kind = "of another"
-        costs = ", ".join(_cost_against(cost, recommended, best) for cost in choice.costs)
-    return _COSTS[kind].format(
-        highest=_highest(choice),
-        best=best.name,
-        mean=_mean(choice, recommended),
-        best_mean=_mean(choice, best),
-        costs=costs,
-    )
+    fields = {"highest": _highest(choice), "mean": _mean(choice, recommended)}
+    if recommended is best:
+        return _COSTS_OF_BEST.format(costs=_costs(choice, best), **fields)
+    costs = ", ".join(_cost_against(cost, recommended, best) for cost in choice.costs)
+    best_mean = _mean(choice, best)
+    return _COSTS_OF_ANOTHER.format(best=best.name, best_mean=best_mean, costs=costs, **fields)
 
 
 def _kind(choice: Choice) -> str:
@@ -101,54 +89,49 @@ def _kind(choice: Choice) -> str:
     if not choice.finished:
         return "nothing measured"
     if len(choice.finished) == 1:
-        return "single, others failed" if choice.failed else "single"
+        return "single"
     if not choice.n_questions:
         return "nothing in common"
     if choice.is_same and recommended is not None:
         return "the same, cheapest" if _is_cheaper(choice, recommended) else "the same"
     if leader is not None:
-        is_alone = recommended in (None, leader)
-        return "winner" if is_alone else "winner, another is cheaper"
-    if recommended is None:
-        return "too few"
-    return "take" if choice.at_most_worse(recommended) else "take, no worse"
+        return "winner" if recommended in (None, leader) else "winner, another is cheaper"
+    return "too few" if recommended is None else "take"
 
 
-def _fields(choice: Choice) -> dict[str, object]:
-    """What any of the decisions names."""
+def _fields_failed(choice: Choice) -> dict[str, object]:
     errors = dict.fromkeys(configuration.error for configuration in choice.failed)
-    fields: dict[str, object] = {
-        "failed": counted(len(choice.failed), "configuration", "configurations"),
-        "errors": join_first([*errors], _MOST_ERRORS),
+    failed = counted(len(choice.failed), "configuration", "configurations")
+    return {"failed": failed, "errors": join_first([*errors], _MOST_ERRORS)}
+
+
+def _fields_measured(choice: Choice) -> dict[str, object]:
+    """What any other of the decisions names."""
+    best = choice.leader or choice.ranked[0]
+    recommended = choice.recommended or best
+    aim, until, limit = "is the best", "", ""
+    if choice.tolerance:
+        aim = f"is within {given(choice.tolerance)} of the best"
+    if choice.questions_needed is not None:
+        until = f"until you have about {two_digits_up(choice.questions_needed)}, "
+    bound = _bound(choice, best)
+    if bound:
+        limit = f" and is at most {bound} worse than the best"
+    return {
         "n": len(choice.finished),
         "metric": choice.primary,
+        "questions": questions(choice.n_questions),
         "confidence": percent(choice.confidence),
         "highest": _highest(choice),
-        "aim": "is the best",
-        "until": "",
-        "limit": "",
-    }
-    if not choice.finished:
-        return fields
-    best, recommended = choice.ranked[0], choice.recommended
-    fields |= {
-        "questions": questions(choice.n_questions),
         "best": best.name,
         "mean": _mean(choice, best),
+        "recommended": recommended.name,
+        "costs": _costs(choice, recommended),
+        "bound": _bound(choice, recommended),
+        "aim": aim,
+        "until": until,
+        "limit": limit,
     }
-    if recommended is not None:
-        fields["recommended"] = recommended.name
-        fields["costs"] = _costs(choice, recommended)
-        fields["bound"] = _bound(choice, recommended)
-    if choice.leader is not None:
-        fields["winner"] = choice.leader.name
-    if choice.tolerance:
-        fields["aim"] = f"is within {given(choice.tolerance)} of the best"
-    if choice.questions_needed is not None:
-        fields["until"] = f"until you have about {two_digits_up(choice.questions_needed)}, "
-    if _bound(choice, best):
-        fields["limit"] = f" and is at most {_bound(choice, best)} worse than the best"
-    return fields
 
 
 def _is_cheaper(choice: Choice, recommended: Configuration) -> bool:
@@ -170,7 +153,7 @@ def _mean(choice: Choice, configuration: Configuration) -> str:
 
 def _bound(choice: Choice, configuration: Configuration) -> str:
     bound = choice.at_most_worse(configuration)
-    return "" if bound == math.inf else rounded_up(bound, 3)
+    return rounded_up(bound, 3) if math.isfinite(bound) else ""
 
 
 def _costs(choice: Choice, configuration: Configuration) -> str:
@@ -178,7 +161,7 @@ def _costs(choice: Choice, configuration: Configuration) -> str:
 
 
 def _cost(cost: Cost, configuration: Configuration) -> str:
-    return _COSTS[cost].format(amount=_amount(cost, configuration))
+    return _COST[cost].format(amount=_amount(cost, configuration))
 
 
 def _cost_against(cost: Cost, recommended: Configuration, best: Configuration) -> str:
@@ -187,8 +170,8 @@ def _cost_against(cost: Cost, recommended: Configuration, best: Configuration) -
     fields = {"cost": _cost(cost, recommended), "amount": _amount(cost, best)}
     is_other = saves(cost, amount_of_best, amount) or saves(cost, amount, amount_of_best)
     if amount_of_best and is_other:
-        return _COSTS["against, saved"].format(times=times(amount / amount_of_best), **fields)
-    return _COSTS["against"].format(**fields)
+        return _AGAINST_SAVED.format(times=times(amount / amount_of_best), **fields)
+    return _AGAINST.format(**fields)
 
 
 def _amount(cost: Cost, configuration: Configuration) -> str:

@@ -13,16 +13,11 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.evaluation.answers_kept import Attempt, answers_to, read_answers
-from llama_index_rag_metrics.evaluation.as_ask import (
-    Source,
-    SourceLike,
-    SourceRetriever,
-    retrieval_depth,
-)
+from llama_index_rag_metrics.evaluation.as_ask import Source, SourceRetriever, retrieval_depth
 from llama_index_rag_metrics.evaluation.ask_all import NOT_ASKED
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.plan import Plan
-from llama_index_rag_metrics.evaluation.question import Answer, Context, Question
+from llama_index_rag_metrics.evaluation.question import Answer, Question
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
@@ -36,7 +31,7 @@ from llama_index_rag_metrics.scores.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_confidence
 
 from .choice import Configuration
-from .grid import Grid, GridPoint, grid_points
+from .grid import Grid, grid_points
 from .sweep_result import Sweep
 
 Build: TypeAlias = "Callable[..., Any]"
@@ -72,8 +67,7 @@ async def asweep(
             objects have names: {"embed": {"small": model, ...}}. Secrets are refused: `build` reads
             them. Unless `build` takes a `min_score` of its own, it is that of `evaluate`.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes. Labels have to fit
-            every configuration: ids of chunks change with the size, while spans, texts and ids of
-            documents don't.
+            every configuration: ids of chunks change with the size, spans and texts don't.
         metrics: names or metrics. The first one decides.
         confidence: 1 - this is how often, at most, a winner is named though there is none.
         tolerance: how much worse than the best one, on the first metric, a recommended
@@ -113,51 +107,45 @@ async def asweep(
     depth = getattr(resolved[0], "cutoff", None) or getattr(resolved[0], "k", None)
     tolerance = margin_of(names[0], tolerance, "tolerance")
     questions = RetrievalDataset.load(dataset)
-    options["cache"] = Cache.of(cache, journal)
-    options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
-    times = range(1, options.get("repeats", 1) + 1)
-    attempts = {Attempt(query_id, time) for time in times for query_id in questions.queries}
-    takes_min_score = _takes(build, _MIN_SCORE)
+    takes_min_score = _MIN_SCORE in _parameters(build)
     for point in points.values():
         register_secrets_of(point.params, *point.params.values())
-        if _MIN_SCORE in point and not takes_min_score:
-            check_min_score(point[_MIN_SCORE].content)
+        if not takes_min_score:
+            check_min_score(point.params.get(_MIN_SCORE))
     run = options.pop("run", "")
-
-    async def evaluated(name: str, point: GridPoint) -> Configuration:
-        params = point.params
-        own_options: dict[str, Any] = dict(options)
+    options["cache"] = Cache.of(cache, journal)
+    options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
+    configurations = []
+    for name, point in points.items():
+        configuration = Configuration(name, point.params, texts=point.texts, depth=depth)
+        own_options = {**options, "name": name, "run": point.run_name(run)}
+        params = dict(point.params)
         if _MIN_SCORE in params and not takes_min_score:
             own_options[_MIN_SCORE] = params.pop(_MIN_SCORE)
-        path = None
-        if journal is not None:
-            path = Path(journal, file_name(name))
-        configuration = Configuration(name, point.params, None, "", point.texts, depth)
         try:
-            results = await aevaluate(
-                await _source(build, params, path, questions, attempts, retrieval_depth(resolved)),
-                questions,
-                resolved,
-                name=name,
-                run=point.run_name(run),
-                journal=path,
-                **own_options,
-            )
+            source = None
+            if journal is not None:
+                own_options["journal"] = Path(journal, file_name(name))
+                source = _answered(questions, retrieval_depth(resolved), own_options)
+            if source is None:
+                source = await _built(build, params)
+            results = await aevaluate(source, questions, resolved, **own_options)
+            error = _reason_given_up(results.run)
+            configurations.append(replace(configuration, results=results, error=error))
         except (JournalMismatch, FileFormatError):
             raise
         except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
-            return replace(configuration, error=describe_error(error))
-        return replace(configuration, results=results, error=_reason_given_up(results.run))
-
-    return Sweep(
-        [await evaluated(name, point) for name, point in points.items()],
-        names,
-        confidence=confidence,
-        tolerance=tolerance,
-    )
+            configurations.append(replace(configuration, error=describe_error(error)))
+    return Sweep(configurations, names, confidence=confidence, tolerance=tolerance)
 
 
 sweep = synchronous(asweep)
+
+
+def file_name(name: str) -> str:
+    """The file name of a configuration's journal: its name, made safe, and a hash."""
+    readable = re.sub(r"[^\w.]+", "-", name).strip("-")[:_LONGEST_NAME]
+    return f"{readable}.{sha256(name.encode()).hexdigest()[:8]}.jsonl"
 
 
 def _check(options: Mapping[str, Any]) -> None:
@@ -169,53 +157,36 @@ def _check(options: Mapping[str, Any]) -> None:
     _ = Plan(RetrievalDataset({}), [], **{**options, "tokenizer": None, "matcher": None})
 
 
-def _takes(build: Build, parameter: str) -> bool:
+def _parameters(build: Build) -> Mapping[str, Any]:
     try:
-        return parameter in inspect.signature(build).parameters
+        return inspect.signature(build).parameters
     except ValueError:  # of some that are written in C
-        return False
+        return {}
 
 
-def file_name(name: str) -> str:
-    """The file name of a configuration's journal: its name, made safe, and a hash."""
-    readable = re.sub(r"[^\w.]+", "-", name).strip("-")[:_LONGEST_NAME]
-    return f"{readable}.{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.jsonl"
-
-
-async def _source(
-    build: Build,
-    params: dict[str, Any],
-    path: Path | None,
-    questions: RetrievalDataset,
-    attempts: set[Attempt],
-    depth: int,
-) -> SourceLike:
-    """A configuration, built unless its journal has every answer."""
-    if path is not None:
-        header, answers = read_answers(path)
-        if answers_to(questions, answers).keys() >= attempts:
-            contexts = {answer.context for answer in answers}
-            return _never_asked_again(header, next(iter(contexts), None), depth)
+async def _built(build: Build, params: dict[str, Any]) -> Any:
     if inspect.iscoroutinefunction(build):
-        built: Any = build(**params)
-    else:
-        built = await in_thread(partial(build, **params))
-    if inspect.isawaitable(built):
-        built = await built
-    source: SourceLike = built
-    return source
+        return await build(**params)
+    built = await in_thread(partial(build, **params))
+    return await built if inspect.isawaitable(built) else built
 
 
-def _never_asked_again(
-    journal: Mapping[str, str], context: Context | None, depth: int
-) -> SourceRetriever:
-    """Stands for a source whose journal has the answer to every question."""
+def _answered(
+    questions: RetrievalDataset, depth: int, options: Mapping[str, Any]
+) -> SourceRetriever | None:
+    """Stands for a source whose journal has the answer to every question; None where it hasn't."""
+    header, answers = read_answers(options["journal"])
+    known = answers_to(questions, answers)
+    for query_id in questions.queries:
+        for repeat in range(1, options.get("repeats", 1) + 1):
+            if Attempt(query_id, repeat) not in known:
+                return None
 
     async def fail(question: Question) -> Answer:
         raise AssertionError("the journal has every answer")
 
-    source = Source(fail, context=context)
-    if "depth" in journal:
+    source = Source(fail, context=answers[0].context if answers else None)
+    if "depth" in header:
         source.depth = depth
     return SourceRetriever(source)
 
@@ -224,7 +195,7 @@ def _reason_given_up(run: Run) -> str:
     """Why a run can't be compared: every query failed, or not all were asked; else ""."""
     rankings = run.every_ranking
     errors = [ranking.error for ranking in rankings if ranking.error is not None]
-    unasked = next((error for error in errors if error.startswith(NOT_ASKED)), None)
-    if unasked is not None:
-        return unasked
+    for error in errors:
+        if error.startswith(NOT_ASKED):
+            return error
     return f"every question failed: {errors[0]}" if errors and len(errors) == len(rankings) else ""
