@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from llama_index_rag_metrics.report.escape import terminal as one_line
-from llama_index_rag_metrics.report.model import Answer, Cell, Item, QueryAnswers, Row, Table
+from llama_index_rag_metrics.report.model import Cell, Item, QueryAnswers, Row, Table
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.report.whereabouts import (
@@ -29,7 +29,6 @@ OWN_STAGES = (RETRIEVER, CUT, BUDGET)
 """The names that no stage of a user has."""
 
 _ENDS = {"items": CUT, "tokens": BUDGET}
-_MOST_NAMED = 3
 _DROPPED = "{passage}: relevant, retrieved at {rank}, dropped by {stage}"
 _NEVER = "{passage}: relevant, not retrieved"
 _FAILED = "{passage}: relevant, retrieved at {rank}, lost as {stage} failed"
@@ -49,7 +48,6 @@ class LostPassage(Sentence):
     Attributes:
         stage: the first stage after the last one that had it.
         item: the id of the passage; of a group, that of its best placed passage.
-        grade: its grade, 1 or more.
         rank: where the stage before had it; None where none did.
         failed: whether it is lost because the stage failed.
     """
@@ -69,12 +67,7 @@ class LostPassage(Sentence):
 
 
 class StageFlow(NamedTuple):
-    """What a stage does with the relevant passages.
-
-    Attributes:
-        kept: how many are there after it.
-        lost: how many of those that are missing at the end it lost for good; each is lost once.
-    """
+    """How many relevant passages are there after a stage, and how many it lost for good."""
 
     stage: str
     kept: int
@@ -118,9 +111,11 @@ class StageLosses:
             self.n_wanted += 1
             item = need[0]
             for answer in story.answers:
-                if best_place(answer, need) is not None:
+                places = answer.found or {}
+                placed = [wanted for wanted in need if wanted.id in places]
+                if placed:
                     self._kept[answer.system] += 1
-                    item = _best_item(answer, need)
+                    item = min(placed, key=lambda wanted: places[wanted.id])
             place, failed = _whereabouts(story, need)
             if place.loss:
                 rank = None if place.before is None else place.before[1]
@@ -133,29 +128,18 @@ class StageLosses:
         losses = Counter(loss.stage for loss in self.losses)
         return [StageFlow(stage, self._kept[stage], losses[stage]) for stage in self.stages]
 
-    def lost(self, stage: str) -> list[LostPassage]:
-        """The passages that a stage lost for good, the best placed first."""
-        losses = [loss for loss in self.losses if loss.stage == stage]
-        return sorted(losses, key=lambda loss: loss.rank or 0)
-
     def sentence(self) -> str:
-        """How many relevant passages are missing at the end, and where most were lost.
-
-        "" where there are none, or the retriever failed on all.
-        """
+        """How many relevant passages are missing at the end, and where; "" where there are none."""
         counts = Counter((loss.stage, loss.failed) for loss in self.losses)
         n = len(self.losses)
         if not self.n_wanted or counts[RETRIEVER, True] == self.n_wanted:
             return ""
         causes = []
-        for (stage, failed), n_of_stage in counts.most_common(_MOST_NAMED):
-            template = "{n:,} as {stage} failed"
-            if not failed:
-                template = _CAUSES.get(stage, "{n:,} lost at {stage}")
+        for (stage, failed), n_of_stage in counts.most_common():
+            template = _CAUSES.get(stage, "{n:,} lost at {stage}")
+            if failed:
+                template = "{n:,} as {stage} failed"
             causes.append(template.format(n=n_of_stage, stage=one_line(stage)))
-        n_elsewhere = n - sum(count for _, count in counts.most_common(_MOST_NAMED))
-        if n_elsewhere:
-            causes.append(f"{n_elsewhere:,} at other stages")
         kind = ("none", "one", "some")[min(n, 2)]
         return _MISSING[kind].format(n=n, passages=self.passages, causes=", ".join(causes))
 
@@ -190,9 +174,3 @@ def _whereabouts(story: QueryAnswers, need: Sequence[Item]) -> tuple[Whereabouts
         return place, False
     stage, source = answers[failing].system, (answers[failing - 1].system, best.rank)
     return Whereabouts("", "failed", stage, source), True
-
-
-def _best_item(answer: Answer, need: Sequence[Item]) -> Item:
-    """The best placed item of a need that an answer meets."""
-    places = answer.found or {}
-    return min((item for item in need if item.id in places), key=lambda item: places[item.id])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,6 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.evaluation.as_ask import (
-    Source,
     SourceLike,
     as_source,
     ask_captured,
@@ -31,7 +30,6 @@ from llama_index_rag_metrics.evaluation.evaluation_results import (
 )
 from llama_index_rag_metrics.evaluation.plan import Plan, checked_postprocessor
 from llama_index_rag_metrics.evaluation.question import Answer, Question, copied
-from llama_index_rag_metrics.evaluation.reading import AnswerReader
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
@@ -71,10 +69,10 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     A stage's results, and the latencies of its run, are those of the pipeline up to it.
 
     Examples:
-        >>> from llama_index_rag_metrics import evaluate
-        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
-        >>> [*StageResults({"retriever": evaluate(lambda query: ["d1"], dataset, ["mrr"])})]
-        ['retriever']
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
+        >>> stages = evaluate_stages(lambda query: ["d1"], [], dataset, ["recall"])
+        >>> print(stages.losses[0])
+        d2: relevant, not retrieved
     """
 
     def __init__(self, results: Mapping[str, EvaluationResults]) -> None:
@@ -91,10 +89,9 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     @property
     def losses(self) -> tuple[LostPassage, ...]:
-        """Every relevant item that is missing at the end, with the one stage that lost it.
+        """Every relevant passage that is missing at the end, with the one stage that lost it.
 
-        That is the first stage after the last one that had it; where the first metric has a cutoff,
-        what is beyond it is lost at the stage "cut" or "token budget".
+        What is beyond the cutoff of the first metric is lost at "cut" or "token budget".
         """
         return tuple(self._losses.losses)
 
@@ -104,7 +101,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return self._losses.flow
 
     def lost(self, stage: str) -> list[LostPassage]:
-        """The relevant items that a stage lost for good, the best placed first.
+        """The relevant passages that a stage lost for good, the best placed first.
 
         Raises:
             InvalidInput: there is no such stage.
@@ -112,13 +109,17 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         stages = self._losses.stages
         if stage not in stages:
             raise InvalidInput("stage", stage, " or ".join(map(repr, stages)))
-        return self._losses.lost(stage)
+        losses = [loss for loss in self.losses if loss.stage == stage]
+        return sorted(losses, key=lambda loss: loss.rank or 0)
 
     def report(self, *, full: bool = False) -> m.Report:
-        """Where relevant items were lost, and each stage's scores and latency."""
-        figures = curve_figures(self._systems)
-        decision = self._decision()
-        report = systems_report(self._systems, figures=figures, stages=True, decision=decision)
+        """Where relevant passages were lost, and each stage's scores and latency."""
+        report = systems_report(
+            self._systems,
+            figures=curve_figures(self._systems),
+            stages=True,
+            decision=self._decision(),
+        )
         means, *sections = report.sections
         if self._losses.n_wanted:
             sections.insert(0, m.Section(LOSSES, [self._losses.table()]))
@@ -167,7 +168,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     def _listing(self, stage: str) -> m.Listing:
         """What a stage lost, by question, with where each passage was before."""
-        losses = self._losses.lost(stage)
+        losses = self.lost(stage)
         listed: dict[str, m.QueryAnswers] = {}
         for loss in losses[:_LISTED_LOSSES]:
             story = query_answers(loss.query_id, self._systems, self._losses.metric, stages=True)
@@ -232,13 +233,13 @@ async def aevaluate_stages(
     """
     options = {**locals()}
     del options["retriever"], options["postprocessors"]
-    stages = named_stages(postprocessors)
+    stages = _named_stages(postprocessors)
     plan = Plan.of(**options)
     source = as_source(retriever, retrieval_depth(plan.metrics))
     results: dict[str, EvaluationResults] = {}
     with plan.cache:
         evaluation = Evaluation(source, plan)
-        ask = _StageAsk(source, plan, evaluation.reader, stages)
+        ask = _StageAsk(evaluation, plan, stages)
         answers = await evaluation.answers(ask)
         for stage in ask.rankings:
             results[stage] = await evaluation.results(ask.answers_after(stage, answers), stage)
@@ -253,13 +254,9 @@ class _StageAsk:
     """Asks every question once, and keeps what was there after each stage."""
 
     def __init__(
-        self,
-        source: Source,
-        plan: Plan,
-        reader: AnswerReader,
-        stages: Mapping[str, BaseNodePostprocessor],
+        self, evaluation: Evaluation, plan: Plan, stages: Mapping[str, BaseNodePostprocessor]
     ) -> None:
-        self._source, self._plan, self._reader = source, plan, reader
+        self._source, self._plan, self._reader = evaluation.source, plan, evaluation.reader
         self._calls = {name: postprocessor_call(stages[name]) for name in stages}
         self.rankings: dict[str, dict[str, Ranking]] = {RETRIEVER: {}}
         self.rankings |= {name: {} for name in stages}
@@ -304,28 +301,21 @@ class _StageAsk:
         return replace(answers, rankings=rankings)
 
 
-def named_stages(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
+def _named_stages(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
     """The postprocessors by name; repeated classes are numbered from the second on."""
     if isinstance(postprocessors, Mapping):
         pairs = list(postprocessors.items())
     elif isinstance(postprocessors, Sequence):
-        pairs = [("", postprocessor) for postprocessor in postprocessors]
+        pairs = [(type(postprocessor).__name__, postprocessor) for postprocessor in postprocessors]
     else:
         expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
         remedy = "They stand before the dataset."
         raise InvalidInput("postprocessors", postprocessors, expected, remedy)
     stages: dict[str, BaseNodePostprocessor] = {}
-    for name, component in pairs:
-        postprocessor = checked_postprocessor("postprocessors", component)
-        stage = _free_name(name or type(postprocessor).__name__, {*OWN_STAGES, *stages})
-        stages[stage] = postprocessor
+    for name, postprocessor in pairs:
+        stage, number = name, 1
+        while stage in stages or stage in OWN_STAGES:
+            number += 1
+            stage = f"{name} {number}"
+        stages[stage] = checked_postprocessor("postprocessors", postprocessor)
     return stages
-
-
-def _free_name(name: str, taken: Collection[str]) -> str:
-    """The name, with a number where it is taken."""
-    free, number = name, 1
-    while free in taken:
-        number += 1
-        free = f"{name} {number}"
-    return free
