@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -24,7 +24,7 @@ from llama_index_rag_metrics.report.numbers import counted, questions, whole_per
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.masking import join_first
 
-from .finding import Finder, Found, Label, judged, labels_of
+from .finding import Finder, Label, judged, labels_of
 
 Kind: TypeAlias = Literal["lost", "moved", "split", "changed", "contradicting", "repeated"]
 
@@ -49,7 +49,6 @@ _SENTENCES = {
     "unknown": "{id!r} is gone, and its text isn't known",
     "lost": "{id!r} is gone, and no passage has its text",
     "changed": "the text of {id!r} was edited: {percent} of it are in {where}",
-    "elsewhere": "the text of {id!r} is at another place of its document, in {where}",
     "moved": "the text of {id!r} is now under {where}",
     "split": "the text of {id!r} is spread over {where}",
     "contradicting": "the same question as {twin!r}, but only one expects {labels}",
@@ -101,13 +100,6 @@ class LabelFindings(Reportable):
         notes: what a reader of the numbers should know.
         questions: the text of each question.
         name: the name of the dataset.
-
-    Examples:
-        >>> from llama_index_rag_metrics import RetrievalDataset, check_labels
-        >>> dataset = RetrievalDataset({"q1": "Which moon?"}, {"q1": ["d1"]}, {"d1": "Enceladus."})
-        >>> findings = check_labels(dataset, {"n7": "Enceladus."})
-        >>> findings.counts["moved"], [finding.id for finding in findings.of("moved")]
-        ((1, 1), ['d1'])
     """
 
     findings: Sequence[Finding]
@@ -143,18 +135,12 @@ def check_labels(
 ) -> LabelFindings:
     """Check the labels of a dataset against what can be retrieved today.
 
-    It finds relevant passages that are gone, moved, split or changed, and questions that are there
-    twice, with the same labels or with others.
-
     Args:
         dataset: the labels, with their texts.
         index_or_nodes: what can be retrieved: an index, a vector store that lists its nodes, a
             docstore, nodes, {id: text}, a dataset, or a path to a folder that LlamaIndex persisted,
             a dataset or a corpus.jsonl. None checks the labels against the dataset's own corpus.
         match_on: which id of a node the labels use, as in `evaluate`.
-
-    Returns:
-        The findings, which can be printed and written; `.errors` make scores wrong.
 
     Raises:
         InvalidInput: the second argument is of another kind or empty.
@@ -175,8 +161,7 @@ def check_labels(
         relevance = judged(dataset, query_id)
         if relevance is not None and relevance.grades[item] > 0:
             queries[label].append(query_id)
-    finder = Finder(passages, queries)
-    findings = [*_drifted(queries, finder), *_repeats(dataset)]
+    findings = [*_drifted(queries, Finder(passages, queries)), *_repeats(dataset)]
     findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
     n = Counter(finding.kind for finding in findings)
     totals = dict.fromkeys(KINDS, len({label.id for label in queries}))
@@ -186,37 +171,31 @@ def check_labels(
         {kind: (n[kind], totals[kind]) for kind in KINDS},
         sum(map(len, queries.values())),
         len(passages.texts),
-        _notes(queries, passages, match_on),
+        _notes([label for label in queries if label.has_id], passages, match_on),
         dataset.queries,
         dataset.name,
     )
 
 
 def _drifted(queries: Mapping[Label, Sequence[str]], finder: Finder) -> Iterator[Finding]:
-    texts = finder.passages.texts
+    passages = finder.passages
     for label, query_ids in queries.items():
         outcome = finder.find(label)
-        if outcome.fate == "kept" or _is_fine(label, outcome, finder.passages):
-            continue
+        fate = outcome.fate
         new_ids = tuple(piece.id for piece in outcome.pieces)
-        template: str = outcome.fate
-        if outcome.fate == "lost" and not label.texts:
-            template = "unknown"
-        elif outcome.fate in ("moved", "split") and not label.has_id:
-            template = "elsewhere"
-        places, percent = join_first([*map(repr, new_ids)]), whole_percent(outcome.score)
-        sentence = _SENTENCES[template].format(id=label.id, where=places, percent=percent)
-        today = "".join(texts[new_id] for new_id in new_ids[:1])
+        if fate == "kept":
+            continue
+        if fate in ("moved", "split") and not label.has_id:
+            # a text is found wherever it is; a place, where passages say theirs, only there
+            knows_places = any(new_id in passages.places for new_id in new_ids)
+            if label.place is None or outcome.by == "place" or not knows_places:
+                continue
+        template = "unknown" if fate == "lost" and not label.texts else fate
+        where, percent = join_first([*map(repr, new_ids)]), whole_percent(outcome.score)
+        sentence = _SENTENCES[template].format(id=label.id, where=where, percent=percent)
+        today = "".join(passages.texts[new_id] for new_id in new_ids[:1])
         about = label.id, tuple(query_ids), new_ids, sentence, outcome.score
-        yield Finding(outcome.fate, *about, label.text, today)
-
-
-def _is_fine(label: Label, outcome: Found, passages: Passages) -> bool:
-    """Whether a label that names no passage, but a place or a text, is found as it is."""
-    if label.has_id or outcome.fate not in ("moved", "split"):
-        return False
-    knows_places = any(piece.id in passages.places for piece in outcome.pieces)
-    return label.place is None or outcome.by == "place" or not knows_places
+        yield Finding(fate, *about, label.text, today)
 
 
 def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
@@ -234,36 +213,38 @@ def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         yield Finding(kind, "", (query_id, twin), tuple(sorted(disputed)), sentence)
 
 
-def _notes(labels: Iterable[Label], passages: Passages, match_on: MatchOn) -> list[str]:
+def _notes(labels: Sequence[Label], passages: Passages, match_on: MatchOn) -> list[str]:
     notes = []
-    named = [label for label in labels if label.has_id]
-    check = LabelCheck((label.id for label in named), match_on)
+    check = LabelCheck((label.id for label in labels), match_on)
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
     if check.fits_otherwise:
         notes.append(str(check.note()).removeprefix(f"{NOT_VALID}: "))
-    unknown = sum(1 for label in named if not label.texts)
+    unknown = sum(1 for label in labels if not label.texts)
     if unknown:
-        notes.append(_NO_TEXT.format(unknown=unknown, named=len(named)))
+        notes.append(_NO_TEXT.format(unknown=unknown, named=len(labels)))
     return notes
 
 
 def _report(findings: LabelFindings, n_listed: int) -> m.Report:
-    remarks: defaultdict[Kind, list[tuple[str, str, list[str]]]] = defaultdict(list)
-    for finding in findings.findings:
-        query_id = finding.query_ids[0]
-        entry = query_id, findings.questions.get(query_id, ""), _remarks(finding)
-        remarks[finding.kind].append(entry)
-    listings = []
-    for kind, (_, meaning, _) in KINDS.items():
-        listings.append(m.Listing.of(meaning.capitalize(), remarks[kind], n_listed))
-    head = ("found", "of", "what to do")
-    table = m.Table("", head, [[_row(kind, findings) for kind in KINDS]], first="")
+    rows, listings = [], []
+    for kind, (level, meaning, advice) in KINDS.items():
+        n, n_checked = findings.counts[kind]
+        tone: m.Tone = "alarm" if level == "error" else "open"
+        cells = [m.Cell(n, "count", tone if n else "quiet"), m.Cell(n_checked, "count", "quiet")]
+        rows.append(m.Row(meaning, [*cells, m.Cell(advice if n else "", tone="quiet")]))
+        remarks = []
+        for finding in findings.of(kind):
+            query_id = finding.query_ids[0]
+            remarks.append((query_id, findings.questions.get(query_id, ""), _remarks(finding)))
+        listings.append(m.Listing.of(meaning.capitalize(), remarks, n_listed))
+    table = m.Table("", ("found", "of", "what to do"), [rows], first="")
+    outcome, decision = _decision(findings)
     n_labels = counted(findings.n_labels, "label", "labels")
     return m.Report(
         title=f"Labels of {findings.name}" if findings.name else "Labels",
         lead=f"{questions(len(findings.questions))}, {n_labels}",
-        outcome=_outcome(findings),
-        decision=[_decision(findings)],
+        outcome=outcome,
+        decision=[decision],
         sections=[m.Section("Labels", [table])],
         listings=listings,
         notes=list(findings.notes),
@@ -271,55 +252,32 @@ def _report(findings: LabelFindings, n_listed: int) -> m.Report:
     )
 
 
-def _decision(findings: LabelFindings) -> m.Statement:
-    n_errors, n_labels, n_all = len(findings.errors), findings.n_labels, len(findings)
+def _decision(findings: LabelFindings) -> tuple[m.Cell, m.Statement]:
+    n_errors = len(findings.errors)
     if n_errors:
         # errors come in the order of kinds
         ((kind, n),) = Counter(finding.kind for finding in findings.errors).most_common(1)
-        errors = counted(n_errors, "error makes", "errors make")
-        meaning = KINDS[kind].meaning
-        if n < n_errors:
-            meaning = f"{n:,} of them {meaning}"
-        text = f"{errors} scores wrong, {meaning}: {KINDS[kind].advice}."
-        evidence = f"{KINDS[kind].meaning.capitalize()}: {n:,}"
-        return m.Statement(text, "alarm", evidence=evidence)
-    if not n_labels:
-        return m.Statement("Nothing was checked: there are no labels.", "open")
-    match = f"All {n_labels:,} labels still match"
-    if n_labels == 1:
-        match = "The label still matches"
-    if n_all:
-        return m.Statement(f"{match}; {counted(n_all, 'warning', 'warnings')}.", "open")
-    return m.Statement(f"{match}.", "best")
-
-
-def _outcome(findings: LabelFindings) -> m.Cell:
-    if findings.errors:
-        return m.Cell("errors", "outcome", "alarm")
+        meaning, errors = KINDS[kind].meaning, counted(n_errors, "error makes", "errors make")
+        which = meaning if n == n_errors else f"{n:,} of them {meaning}"
+        text = f"{errors} scores wrong, {which}: {KINDS[kind].advice}."
+        evidence = f"{meaning.capitalize()}: {n:,}"
+        return m.Cell("errors", "outcome", "alarm"), m.Statement(text, "alarm", evidence=evidence)
+    outcome = m.Cell("fine", "outcome", "best")
     if findings.findings:
-        return m.Cell("warnings", "outcome", "open")
-    return m.Cell("fine", "outcome", "best")
-
-
-def _row(kind: Kind, findings: LabelFindings) -> m.Row:
-    level, meaning, advice = KINDS[kind]
-    n, n_checked = findings.counts[kind]
-    checked = m.Cell(n_checked, "count", "quiet")
-    if not n:
-        return m.Row(meaning, [m.Cell(0, "count", "quiet"), checked, m.Cell("")])
-    tone: m.Tone = "alarm" if level == "error" else "open"
-    return m.Row(meaning, [m.Cell(n, "count", tone), checked, m.Cell(advice, tone="quiet")])
+        outcome = m.Cell("warnings", "outcome", "open")
+    if not findings.n_labels:
+        return outcome, m.Statement("Nothing was checked: there are no labels.", "open")
+    text = f"{counted(findings.n_labels, 'label', 'labels')} checked, none is wrong"
+    if findings.findings:
+        warnings = counted(len(findings), "warning", "warnings")
+        return outcome, m.Statement(f"{text}; {warnings}.", "open")
+    return outcome, m.Statement(f"{text}.", "best")
 
 
 def _remarks(finding: Finding) -> list[str]:
-    remarks = [finding.text]
-    n_more = len(finding.query_ids) - 1
-    if n_more and finding.id:
-        questions_more = counted(n_more, "more question", "more questions")
-        remarks = [f"{finding.text} (also a label of {questions_more})"]
     if finding.kind == "lost" and finding.old_text:
-        remarks.append(f"before: “{excerpt(finding.old_text)}”")
-    elif finding.kind == "changed" and finding.old_text and finding.new_text:
+        return [finding.text, f"before: “{excerpt(finding.old_text)}”"]
+    if finding.kind == "changed" and finding.old_text:
         old_text, now = difference(finding.old_text, finding.new_text)
-        remarks += [f"before: “{old_text}”", f"now: “{now}”"]
-    return remarks
+        return [finding.text, f"before: “{old_text}”", f"now: “{now}”"]
+    return [finding.text]

@@ -102,29 +102,25 @@ def labels_of(
         raise InvalidInput("dataset", type(dataset), "a RetrievalDataset", remedy)
     nodes = tuple(old_nodes)
     places = NodePlaces(nodes)
-    texts = {node.node_id: node.get_content() for node in nodes}
+    node_texts = {node.node_id: node.get_content() for node in nodes}
     labels = {}
     for query_id in dataset.queries:
         relevance = judged(dataset, query_id) or Relevance()
-        texts_of = texts | _expected_texts(dataset, query_id)
+        answers = dataset.expected_texts.get(query_id, ())
+        texts: Mapping[str, str] = node_texts
+        with suppress(InvalidInput):  # answers rather than passages
+            expected = Expected.of_texts(dataset.relevance.get(query_id), answers)
+            if answers:
+                texts = node_texts | dict(zip(expected.ids, expected.passages, strict=True))
         for item in relevance.grades:
             span = (relevance.spans or {}).get(item)
             place = places.of_id(item) or _stored_place(dataset.document_metadata.get(item, {}))
-            label = _label(dataset, item, texts_of.get(item, ""), place, span)
-            label = _answering(label, dataset.expected_texts.get(query_id, ()))
+            label = _label(dataset, item, texts.get(item, ""), place, span)
+            label = _answering(label, answers)
             if query_id not in dataset.relevance:
                 label = replace(label, id=f"{item} of {query_id}", has_id=False)
             labels[query_id, item] = label
     return labels
-
-
-def _expected_texts(dataset: RetrievalDataset, query_id: str) -> dict[str, str]:
-    expected = dataset.expected_texts.get(query_id)
-    if expected:
-        with suppress(InvalidInput):  # answers rather than passages
-            by_text = Expected.of_texts(dataset.relevance.get(query_id), expected)
-            return dict(zip(by_text.ids, by_text.passages, strict=True))
-    return {}
 
 
 def _stored_place(metadata: Mapping[str, Any]) -> Span | None:
@@ -163,13 +159,12 @@ def _answering(label: Label, answers: Iterable[str]) -> Label:
     parts = []
     for answer in answers:
         words = answer.split()
-        words_in_a_row = r"\s+".join(map(re.escape, words))
-        pattern = rf"(?<!\w){words_in_a_row}(?!\w)"
         if 0 < len(words) < len(text.split()):
-            parts += [match.span() for match in re.finditer(pattern, text)]
+            words_in_a_row = r"\s+".join(map(re.escape, words))
+            parts += [*re.finditer(rf"(?<!\w){words_in_a_row}(?!\w)", text)]
     if len(parts) != 1:
         return label
-    (start, end), place = parts[0], label.place
+    (start, end), place = parts[0].span(), label.place
     if place is not None and len(text) == place.end - place.start:
         place = Span(place.source, place.start + start, place.start + end)
     return replace(label, place=place, part=(start, end))
@@ -202,14 +197,14 @@ class Finder:
         at_place = self._at_place(label)
         if at_place.score >= WHOLE:
             return at_place
-        best = Found("lost", 0.0)
+        by_text = Found("lost", 0.0)
         for text in label.texts[-1:] if label.part else label.texts:
-            by_text = self._by_text(label, text)
-            if by_text.score > best.score:
-                best = by_text
-            if best.score >= WHOLE:
+            outcome = self._by_text(label, text)
+            if outcome.score > by_text.score:
+                by_text = outcome
+            if by_text.score >= WHOLE:
                 break
-        return at_place if at_place.score > best.score else best
+        return at_place if at_place.score > by_text.score else by_text
 
     def _at_place(self, label: Label) -> Found:
         """The passages at the label's place that still have its text."""
@@ -240,10 +235,12 @@ class Finder:
         return self._held(label, self._nearest_copy(label, covers), "text")
 
     def _nearest_copy(self, label: Label, covers: dict[str, Cover]) -> dict[str, Cover]:
-        """The whole copies of a text, or the best; only the nearest to a label's place."""
-        shares = {item: share(cover) for item, cover in covers.items()}
-        best_share = max(shares.values(), default=0.0)
-        anchors = [item for item in covers if shares[item] >= min(WHOLE, best_share)]
+        """The whole copies of a text, or the best; only the nearest to a label's place.
+
+        What overlaps a whole copy belongs to it; so does what is near the best of one in pieces.
+        """
+        best_share = max(map(share, covers.values()), default=0.0)
+        anchors = [key for key, cover in covers.items() if share(cover) >= min(WHOLE, best_share)]
         if label.place is not None:
             anchors.sort(key=partial(self._distance, label.place))
             anchors = anchors[:1]
@@ -255,20 +252,13 @@ class Finder:
         return copy
 
     def _is_near(self, item: str, anchor: str, slack: int) -> bool:
-        """Whether a passage is where another copy's best one is, or overlaps a whole one."""
-        here, there = self._cut_from(item), self._cut_from(anchor)
-        if here is None or there is None:
-            return slack > 0
+        here, there = self.passages.places.get(item), self.passages.places.get(anchor)
+        if here is None or there is None or here.source == item or there.source == anchor:
+            return slack > 0  # of whole documents
         is_beside = here.start < there.end + slack and there.start < here.end + slack
         return here.source == there.source and is_beside
 
-    def _cut_from(self, passage_id: str) -> Span | None:
-        """The place of a passage in another document; None for a document."""
-        place = self.passages.places.get(passage_id)
-        return None if place is None or place.source == passage_id else place
-
     def _distance(self, old: Span, passage_id: str) -> float:
-        """The characters from an old place; infinite in another document."""
         here = self.passages.places.get(passage_id)
         if here is None or here.source != old.source:
             return math.inf
@@ -280,9 +270,7 @@ class Finder:
         score = share(_together(covers[piece.id] for piece in pieces))
         if score < self._threshold:
             return Found("lost", score)
-        fate: Fate = "split"
-        if pieces[0].share >= WHOLE:
-            fate = "moved"
+        fate: Fate = "moved" if pieces[0].share >= WHOLE else "split"
         has_own_id = any(piece.id == label.id for piece in pieces if piece.share >= self._threshold)
         # what has its id has its text, and more or less than that
         if score < WHOLE or (fate == "moved" and label.has_id and has_own_id):
@@ -292,9 +280,9 @@ class Finder:
     def _pieces(self, covers: Mapping[str, Cover]) -> list[Piece]:
         """The passages that hold enough by themselves, and those that add what is missing."""
         pieces = [Piece(item, share(cover)) for item, cover in covers.items()]
-        pieces.sort(key=_share_of, reverse=True)
+        pieces.sort(key=lambda piece: piece.share, reverse=True)
         pieces_taken = [piece for piece in pieces if piece.share >= self._threshold]
-        candidates = [piece for piece in pieces if piece.share < self._threshold]
+        candidates = pieces[len(pieces_taken) :]
         documents = self.passages.documents
         while candidates:
             together = _together(covers[piece.id] for piece in pieces_taken)
@@ -303,9 +291,8 @@ class Finder:
             gains = [share(covers[piece.id] & ~together) for piece in candidates]
             best = candidates.pop(int(np.argmax(gains)))
             document_ids = {documents.get(piece.id) for piece in pieces_taken or [best]}
-            minimum = _LEAST_ELSEWHERE
-            if documents.get(best.id) in document_ids:
-                minimum = _LEAST_PIECE
+            is_same = documents.get(best.id) in document_ids
+            minimum = _LEAST_PIECE if is_same else _LEAST_ELSEWHERE
             if max(gains) < minimum:
                 break
             pieces_taken.append(best)
@@ -353,7 +340,3 @@ def share(cover: Cover) -> float:
 def _together(covers: Iterable[Cover]) -> Cover:
     arrays = [*covers]
     return np.logical_or.reduce(arrays) if arrays else np.zeros(1, np.bool_)
-
-
-def _share_of(piece: Piece) -> float:
-    return piece.share

@@ -68,13 +68,6 @@ class MovedLabels(Reportable):
             edited) or "lost"; pieces (the new ids, the largest share first), score and how it was
             found: by "id", "place" or "text".
         notes: what a user of the new labels should know.
-
-    Examples:
-        >>> from llama_index_rag_metrics import RetrievalDataset, move_labels
-        >>> dataset = RetrievalDataset({"q1": "Which moon?"}, {"q1": ["d1"]}, {"d1": "Enceladus."})
-        >>> moved = move_labels(dataset, {"n7": "Enceladus."})
-        >>> moved.counts["moved"], len(moved.of("lost"))
-        (1, 0)
     """
 
     dataset: RetrievalDataset
@@ -215,44 +208,38 @@ def _notes(moves: Sequence[Move]) -> list[str]:
 
 
 def _report(moved: MovedLabels, n_listed: int) -> m.Report:
-    remarks: defaultdict[Fate, list[tuple[str, str, list[str]]]] = defaultdict(list)
-    for move in moved.moves:
-        lines = [str(move)]
-        if move.fate == "lost" and move.old_text:
-            lines.append(f"before: “{excerpt(move.old_text)}”")
-        entry = move.query_id, moved.dataset.queries[move.query_id], lines
-        remarks[move.fate].append(entry)
     rows = []
+    remarks: defaultdict[Fate, list[tuple[str, str, list[str]]]] = defaultdict(list)
     for fate, n in moved.counts.items():
         tone = _TONES.get(fate, "normal") if n else "quiet"
         share = m.Cell((n, len(moved.moves)), "share", tone)
         rows.append(m.Row(f"{fate}: {_MEANINGS[fate]}", [share]))
-    listings = [
-        m.Listing.of("Lost", remarks["lost"], n_listed),
-        m.Listing.of("Changed", remarks["changed"], n_listed),
-        m.Listing.of("Split", remarks["split"], n_listed, on_request=True),
-    ]
+        for move in moved.of(fate):
+            lines = [str(move)]
+            if fate == "lost" and move.old_text:
+                lines.append(f"before: “{excerpt(move.old_text)}”")
+            remarks[fate].append((move.query_id, moved.dataset.queries[move.query_id], lines))
     nodes = counted(len(moved.dataset.corpus), "node", "nodes")
     name = f" of {moved.dataset.name}" if moved.dataset.name else ""
+    columns: dict[str, list[Any]] = {}
+    for field in ("query_id", "item", "grade", "fate", "score", "by"):
+        columns[field] = [getattr(move, field) for move in moved.moves]
+    columns["new_ids"] = [[piece.id for piece in move.pieces] for move in moved.moves]
+    columns["shares"] = [[piece.share for piece in move.pieces] for move in moved.moves]
+    columns["others"] = [[piece.id for piece in move.others] for move in moved.moves]
     return m.Report(
         title=f"Labels moved{name}",
         lead=f"{counted(len(moved.moves), 'label', 'labels')}, {nodes}",
         decision=[_decision(moved)],
         sections=[m.Section("Labels", [m.Table("", ("labels",), [rows], first="label")])],
-        listings=listings,
+        listings=[
+            m.Listing.of("Lost", remarks["lost"], n_listed),
+            m.Listing.of("Changed", remarks["changed"], n_listed),
+            m.Listing.of("Split", remarks["split"], n_listed, on_request=True),
+        ],
         notes=list(moved.notes),
-        records=_records(moved.moves),
+        records=m.Records(columns),
     )
-
-
-def _records(moves: Sequence[Move]) -> m.Records:
-    columns: dict[str, list[Any]] = {}
-    for name in ("query_id", "item", "grade", "fate", "score", "by"):
-        columns[name] = [getattr(move, name) for move in moves]
-    columns["new_ids"] = [[piece.id for piece in move.pieces] for move in moves]
-    columns["shares"] = [[piece.share for piece in move.pieces] for move in moves]
-    columns["others"] = [[piece.id for piece in move.others] for move in moves]
-    return m.Records(columns)
 
 
 def _decision(moved: MovedLabels) -> m.Statement:
