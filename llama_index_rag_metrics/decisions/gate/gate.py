@@ -12,7 +12,6 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     scored_otherwise,
     scores_of,
 )
-from llama_index_rag_metrics.decisions.result_columns import Column, table_of
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
@@ -43,6 +42,7 @@ _EQUAL_SCORES = (
     "equal scores prove little with few questions; identical rankings pass without proof, where "
     "both sides know them (`evaluate`, or score_rankings with a Run) and read as much of them"
 )
+_HEAD = ("verdict", "now", "baseline", "difference", "bounds", "questions")
 _ORDER: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
 _TONES: dict[Outcome, m.Tone] = {"pass": "best", "fail": "alarm", "inconclusive": "open"}
 _DECISIONS = {
@@ -59,17 +59,13 @@ _ON_ONE_RULE = {
 
 @dataclass(frozen=True, repr=False)
 class GateReport(Reportable):
-    """The verdicts of a gate.
+    """The verdicts of a gate, one for each rule, in their order.
 
-    Attributes:
-        verdicts: one for each rule, in their order.
-        causes: what explains a loss: that nothing was measured, or that labels don't fit.
+    `causes` explain a loss: that nothing was measured, or that labels don't fit.
 
     Examples:
-        >>> from llama_index_rag_metrics import assert_retrieval, score_rankings
-        >>> relevant = {"q1": ["a"], "q2": ["b"]}
-        >>> scores = score_rankings(relevant, relevant, "recall@5")
-        >>> report = assert_retrieval(scores, "recall@5 >= 0.7")
+        >>> scores = Scores(["q1", "q2"], {"recall@5": [1.0, 0.5]})
+        >>> report = check_rules(scores, "recall@5 >= 0.7")
         >>> report.outcome, len(report.verdicts)
         ('pass', 1)
     """
@@ -86,8 +82,8 @@ class GateReport(Reportable):
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """Return the verdicts that close the gate: failed, with `strict` also inconclusive ones."""
-        passing = {"pass"} if strict else {"pass", "inconclusive"}
-        return [verdict for verdict in self.verdicts if verdict.outcome not in passing]
+        closing = {"fail", "inconclusive"} if strict else {"fail"}
+        return [verdict for verdict in self if verdict.outcome in closing]
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
@@ -96,12 +92,13 @@ class GateReport(Reportable):
         """The verdicts, the worst questions and why; as a table, one row per verdict."""
         worst_first = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
         causes = [m.Statement(cause, "alarm") for cause in self.causes]
+        table = m.Table("", _HEAD, [[_row(verdict) for verdict in worst_first]], first="rule")
         return m.Report(
             title=f"Retrieval gate of {self.name}" if self.name else "Retrieval gate",
             lead=counted(len(worst_first), "rule", "rules"),
-            outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
+            outcome=_outcome(self.outcome),
             decision=[*_decision(worst_first), *causes],
-            sections=[m.Section("Verdicts", [table_of("", worst_first, _COLUMNS, label=_RULE)])],
+            sections=[m.Section("Verdicts", [table])],
             listings=_listings(worst_first, self.name or "now"),
             notes=self.notes,
             records=m.Records.of([_record(verdict) for verdict in self], _RECORDS),
@@ -145,20 +142,14 @@ def check_rules(
         UnknownMetric: a rule names no metric.
 
     Examples:
-        >>> before = Scores(["q1", "q2"], {"mrr": [1.0, 0.5], "recall@5": [1.0, 1.0]})
-        >>> after = Scores(["q1", "q2"], {"mrr": [1.0, 0.5], "recall@5": [1.0, 0.0]})
-        >>> for verdict in check_rules(
-        ...     after, ["mrr >= baseline - 0.1 as observed", "recall@5 >= 0.8"], baseline=before
-        ... ):
-        ...     print(verdict.outcome, "-", verdict.sentence)
-        pass - mrr is 0.75 against 0.75 in the baseline, no change; a loss of up to 0.1 is allowed \
+        >>> before, after = (Scores(["q1", "q2"], {"mrr": [1.0, mrr]}) for mrr in (0.5, 0.4))
+        >>> (verdict,) = check_rules(after, "mrr >= baseline as observed", baseline=before)
+        >>> print(verdict)
+        fail: mrr is 0.70 against 0.75 in the baseline, a loss of 0.05; no loss is allowed \
 (2 questions).
-        fail - recall@5 is 0.50, must be at least 0.8 (2 questions).
     """
     parsed, scores = parse_rules(rules), scores_of(results)
-    previous = None
-    if baseline is not None:
-        previous = baseline_scores(baseline, scores.name)
+    previous = None if baseline is None else baseline_scores(baseline, scores.name)
     notes: list[str] = []
     if any(rule.baseline for rule in parsed):
         if previous is None:
@@ -196,7 +187,6 @@ def assert_retrieval(
             numbers with their bounds and the worst queries.
 
     Examples:
-        >>> from llama_index_rag_metrics import Scores
         >>> scores = Scores(["q1", "q2"], {"recall@5": [1.0, 0.5]})
         >>> assert_retrieval(scores, "recall@5 >= 0.7").outcome
         'pass'
@@ -263,19 +253,16 @@ def _worst_questions(
     results: Results, verdict: Verdict, measured: Measured
 ) -> Iterator[WorstQuestion]:
     """Yield the questions that lost most against the baseline, or are farthest off the limit."""
-    rule = verdict.rule
     losses: dict[str, float] = {}
-    if verdict.outcome == "pass":
-        return
     for query_id, (*previous, score) in measured.scores.items():
-        (reference,) = previous or [rule.value]
-        losses[query_id] = rule.improvement(reference - score)
+        loss = verdict.rule.improvement((previous or [verdict.rule.value])[0] - score)
+        if loss > 0 and verdict.outcome != "pass":
+            losses[query_id] = loss
     system = system_of(results)
     for query_id in sorted(losses, key=losses.__getitem__, reverse=True)[:_WORST]:
-        if losses[query_id] > 0:
-            *previous, score = measured.scores[query_id]
-            story = query_answers(query_id, [system], verdict.metric)
-            yield WorstQuestion(query_id, score, next(iter(previous), None), story)
+        *previous, score = measured.scores[query_id]
+        story = query_answers(query_id, [system], verdict.metric)
+        yield WorstQuestion(query_id, score, next(iter(previous), None), story)
 
 
 def _remarks(verdicts: Sequence[Verdict], scores: Scores) -> Iterator[str]:
@@ -306,48 +293,29 @@ def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
     return statements
 
 
-def _outcome_cell(verdict: Verdict) -> m.Cell:
-    return m.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome])
+def _outcome(outcome: Outcome) -> m.Cell:
+    return m.Cell(outcome, "outcome", _TONES[outcome])
 
 
-def _bounds_cell(verdict: Verdict) -> m.Cell:
-    """Return the bounds, with the digits that the questions carry, told from the rule's limit."""
-    cell = m.Cell(("score", "signed")[verdict.rule.baseline], "bounds", limit=verdict.rule.value)
-    if verdict.rule.confidence is not None:
-        cell = cell._replace(low=verdict.lower, high=verdict.upper)
-    return cell._replace(digits=digits_for(verdict.n, cell))
-
-
-def _score_cell(verdict: Verdict, score: float | None) -> m.Cell:
-    """Return a mean of the questions compared, of which there may be none."""
-    cell = m.Cell(score, "score", digits=_bounds_cell(verdict).digits)
-    if not verdict.n:
-        return cell._replace(value=None)
-    if not verdict.rule.baseline:
-        return cell._replace(limit=verdict.rule.value)
-    return cell
-
-
-def _value_cell(verdict: Verdict) -> m.Cell:
+def _row(verdict: Verdict) -> m.Row:
+    """Return the numbers with the digits that the questions carry, told from the rule's limit."""
+    rule, limit = verdict.rule, verdict.rule.value
+    form = "signed" if rule.baseline else "score"
+    bounds = m.Cell(form, "bounds", low=verdict.lower, high=verdict.upper, limit=limit)
+    difference = m.Cell(verdict.difference, "signed", limit=limit)
+    now, before = m.Cell(verdict.value, "score"), m.Cell(verdict.baseline, "score")
+    if not rule.baseline:
+        now = now._replace(limit=limit)
     if isinstance(verdict.value, int):
-        return m.Cell(verdict.value, "count")
-    return _score_cell(verdict, verdict.value)
+        now = now._replace(form="count")
+    elif not verdict.n:
+        now, before = m.Cell(None), m.Cell(None)
+    digits = digits_for(verdict.n, bounds)
+    numbers = [cell._replace(digits=digits) for cell in (now, before, difference, bounds)]
+    cells = [_outcome(verdict.outcome), *numbers, m.Cell(verdict.n, "count")]
+    return m.Row(str(rule), cells)
 
 
-def _difference_cell(verdict: Verdict) -> m.Cell:
-    digits = _bounds_cell(verdict).digits
-    return m.Cell(verdict.difference, "signed", limit=verdict.rule.value, digits=digits)
-
-
-_RULE: Column[Verdict] = Column("rule", lambda verdict: str(verdict.rule))
-_COLUMNS: Sequence[Column[Verdict]] = (
-    Column("verdict", _outcome_cell),
-    Column("now", _value_cell),
-    Column("baseline", lambda verdict: _score_cell(verdict, verdict.baseline)),
-    Column("difference", _difference_cell),
-    Column("bounds", _bounds_cell),
-    Column("questions", lambda verdict: m.Cell(verdict.n, "count")),
-)
 _RECORDS = (
     *("rule", "metric", "outcome", "value", "baseline", "difference", "lower", "upper", "n"),
     *("expected", "together", "identical", "needed", "decidable", "sentence"),
@@ -361,23 +329,17 @@ def _record(verdict: Verdict) -> dict[str, Any]:
 
 
 def _listings(worst_first: Sequence[Verdict], name: str) -> list[m.Listing]:
-    listings = []
-    listed_ids: set[str] = set()
+    listings, listed_ids = [], set()
     for verdict in worst_first:
         stories = []
-        for question in verdict.worst:
-            if question.query_id not in listed_ids:
-                stories.append(_story(question, name))
-                listed_ids.add(question.query_id)
+        for query_id, score, baseline, story in verdict.worst:
+            if query_id in listed_ids:
+                continue
+            listed_ids.add(query_id)
+            scores = [value for value in (baseline, score) if value is not None]
+            cell = m.Cell(tuple(scores), "change", digits=digits_apart(scores, 1))
+            answers = [answer._replace(system=name, score=cell) for answer in story.answers]
+            stories.append(story._replace(answers=answers))
         title = f"Worst questions on {verdict.metric}"
         listings.append(m.Listing(title, stories, most=MOST_ITEMS))
     return listings
-
-
-def _story(question: WorstQuestion, name: str) -> m.QueryAnswers:
-    scores = [question.score]
-    if question.baseline is not None:
-        scores.insert(0, question.baseline)
-    cell = m.Cell(tuple(scores), "change", digits=digits_apart(scores, 1))
-    answers = [answer._replace(system=name, score=cell) for answer in question.story.answers]
-    return question.story._replace(answers=answers)

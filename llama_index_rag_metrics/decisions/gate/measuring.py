@@ -79,13 +79,11 @@ class PairedEvidence:
         if self._units.n_units[0] < 2:
             return None, None
         aim, n = to_be_kept(rule.confidence or 0.0), float(self._units.n[0])
-        changes = Changes.seen(self._units, np.array([self.widest]))[0]
+        (changes,) = Changes.seen(self._units, np.array([self.widest]))
         needed, decidable = changes.questions(aim, rule.tolerance), changes.distance(aim, n)
-        if needed is not None and needed <= n:
-            needed = None
-        if decidable is not None and decidable > _TOLERABLE * self.widest:
-            decidable = None
-        return needed, decidable
+        is_more = needed is not None and needed > n
+        is_tolerable = decidable is not None and decidable <= _TOLERABLE * self.widest
+        return needed if is_more else None, decidable if is_tolerable else None
 
 
 @dataclass(frozen=True)
@@ -141,10 +139,9 @@ def _decided(verdict: Verdict, evidence: Evidence, together: int) -> Verdict:
     rule = verdict.rule
     lowest = evidence.bounds(rule.confidence or 0.0)[0]
     highest = evidence.bounds(corrected_confidence(rule, together))[1]
-    ends = [lowest, highest]
+    lower, upper = (None if end is None else rule.improvement(end) for end in (lowest, highest))
     if rule.lower_is_better:
-        ends.reverse()
-    lower, upper = (None if end is None else rule.improvement(end) for end in ends)
+        lower, upper = upper, lower
     verdict = replace(verdict, lower=lower, upper=upper, together=together)
     if lowest is not None and rule.is_kept_by(rule.improvement(lowest)):
         return replace(verdict, outcome="pass")
@@ -185,7 +182,7 @@ def measure(rule: Rule, now: Scores, before: Scores | None, clusters: str | None
         expected=expected,
         covered=_is_covered(now, metric, len(scores), expected),
     )
-    if len(sides) == 1:
+    if before is None or len(sides) == 1:
         column = paired.values(_NOW, metric)
         evidence = MeanEvidence(column, paired.clusters, limits_of(metric), rule.lower_is_better)
         return _settled(verdict, verdict.value, scores, evidence)
@@ -212,15 +209,12 @@ def _check_baseline(rule: Rule, metric: str, before: Scores) -> None:
         raise InvalidInput("baseline", list(before), f"scores by {metric}", remedy)
 
 
-def _is_same_run(query_ids: Sequence[str], now: Scores, before: Scores | None) -> bool:
+def _is_same_run(query_ids: Sequence[str], now: Scores, before: Scores) -> bool:
     """Return whether the rankings of these queries are known to be identical, and read alike."""
-    if before is None or scored_otherwise({_BEFORE: before, _NOW: now}):
+    if scored_otherwise({_BEFORE: before, _NOW: now}):
         return False
-    for query_id in query_ids:
-        digest = now.rankings.get(query_id)
-        if not digest or digest != before.rankings.get(query_id):
-            return False
-    return True
+    digests = [(now.rankings.get(name), before.rankings.get(name)) for name in query_ids]
+    return all(digest and digest == previous for digest, previous in digests)
 
 
 def _settled(
@@ -231,14 +225,10 @@ def _settled(
 ) -> Measured:
     """Return the verdict with the outcome that needs no bounds, or with the evidence."""
     rule = verdict.rule
-    if not verdict.n or not verdict.covered:
-        is_kept = False
-    elif verdict.identical:
-        is_kept = rule.is_kept_by(0.0)
-    elif rule.confidence is not None:
+    is_measured = verdict.n > 0 and verdict.covered
+    if is_measured and rule.confidence is not None and not verdict.identical:
         return Measured(verdict, scores, evidence)
-    else:
-        is_kept = rule.is_kept_by(observed)
+    is_kept = is_measured and rule.is_kept_by(0.0 if verdict.identical else observed)
     if verdict.identical and rule.confidence is not None:
         verdict = replace(verdict, lower=0.0, upper=0.0)
     return Measured(replace(verdict, outcome="pass" if is_kept else "fail"), scores)

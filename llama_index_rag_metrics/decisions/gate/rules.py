@@ -1,14 +1,4 @@
-"""Rule: what a change must satisfy, as one line that people and programs can read.
-
-    ndcg@10 >= baseline - 0.02            no more than 0.02 worse than the baseline, at 95 %
-    ndcg@10 >= baseline - 0.02 at 99%     the same with more confidence
-    ndcg@10 >= baseline - 0.05 as observed    the loss seen is no more than 0.05, proof or not
-    recall@5 >= 0.8                       the mean is at least 0.8
-    recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
-    failed <= 0                           a count: queries, scored, failed, empty, …
-
-`<=` is for metrics of which less is better.
-"""
+"""Rule: what a change must satisfy, as one line that people and programs can read."""
 
 from __future__ import annotations
 
@@ -44,14 +34,16 @@ _REMEDY = (
 class Rule:
     """What a metric must satisfy.
 
-    Attributes:
-        metric: its name, or that of a count.
-        sign: how the metric must compare with the limit: ">=" or "<=".
-        value: the limit, or with `baseline` what is added to the baseline's mean: -0.02 tolerates
-            0.02 less.
-        baseline: whether the limit is relative to the baseline.
-        confidence: of the one-sided bounds that decide, between 0.5 and 1; None decides by what was
-            observed.
+        ndcg@10 >= baseline - 0.02                no more than 0.02 worse, at 95 %
+        ndcg@10 >= baseline - 0.02 at 99%         the same with more confidence
+        ndcg@10 >= baseline - 0.05 as observed    the loss seen is no more, proof or not
+        recall@5 >= 0.8                           the mean is at least 0.8
+        recall@5 >= 0.8 at 95%                    its one-sided bound is at least 0.8
+        failed <= 0                               a count: queries, scored, failed, empty, …
+
+    `<=` is for metrics of which less is better. `value` is the limit, or with `baseline` what is
+    added to the baseline's mean. `confidence`, between 0.5 and 1, is that of the bounds that
+    decide; None decides by what was observed.
 
     Examples:
         >>> Rule.parse("ndcg@10 >= baseline - 0.02")

@@ -50,21 +50,20 @@ _WANTED = {
 _BOUND = " ({kind} {bound} with {confidence} confidence)"
 _ENDS = ("at least", "at most")
 _OPEN = {
-    "at least": "{questions} can't tell.",
-    "at most": "{questions} can't tell.",
-    "loss is clear": (
-        "The {loss} is clear; whether it is more than {size}, {questions} can't tell."
-    ),
+    **dict.fromkeys(_ENDS, "{questions} can't tell."),
+    "loss is clear": "The {loss} is clear; whether it is more than {size}, {questions} can't tell.",
     "gain": "A {gain} of at least {size} isn't shown with {questions}.",
     "no loss": "A {loss} can't be ruled out with {questions}.",
     "some loss": "A {loss} of more than {size} can't be ruled out with {questions}.",
 }
 _WAYS_OUT = {
+    "": "",
     "questions": "Use about {needed}.",
     "questions or tolerance": "Use about {needed}, or allow {decidable}.",
     "tolerance": "No number of questions rules out every {loss}: allow {decidable}.",
 }
 _MISSING = {
+    "": "",
     "few": "Only {n} of {expected} have {a_value}.",
     "too few": (
         "Only {n} of {expected} have {a_value}: too few to judge by, whatever the numbers say."
@@ -111,8 +110,8 @@ class Verdict(Sentence):
         n: how many queries have a value, on both sides, of the `expected` ones; whether these are
             enough is `covered`.
         identical: whether all rankings are those of the baseline, so that no bound is needed.
-        needed: how many queries like these would pass an unchanged system 80 % of the time.
-        decidable: the smallest tolerance with which these queries would do so.
+        needed, decidable: how many queries like these would pass an unchanged system 80 % of the
+            time, and the smallest tolerance with which these queries would.
         worst: the questions that count most against a rule that isn't kept.
     """
 
@@ -144,9 +143,8 @@ class Verdict(Sentence):
     @property
     def sentence(self) -> str:
         """What was found, what the rule wants, and where it is undecided, what would decide."""
-        rule = self.rule
+        rule, a_value = self.rule, "a value"
         gain, loss = self._nouns
-        a_value = "a value"
         if rule.baseline:
             a_value = "a value both now and in the baseline"
         fields = {
@@ -172,10 +170,10 @@ class Verdict(Sentence):
         fields["wanted"] = _WANTED[self._wanted].format(**fields)
         parts = [_FINDINGS[self._finding]]
         if self.outcome == "inconclusive":
-            parts += [_OPEN[self._open], *self._way_out]
-        if self.n and (self.n < self.expected or not self.covered):
+            parts += [_OPEN[self._open], _WAYS_OUT[self._way_out]]
+        if self.n:
             parts.append(_MISSING[self._missing])
-        return " ".join(parts).format(**fields)
+        return " ".join(filter(None, parts)).format(**fields)
 
     @property
     def _finding(self) -> str:
@@ -208,22 +206,18 @@ class Verdict(Sentence):
         return self._wanted
 
     @property
-    def _way_out(self) -> list[str]:
-        if self.needed is not None and self.decidable is not None:
-            return [_WAYS_OUT["questions or tolerance"]]
+    def _way_out(self) -> str:
         if self.needed is not None:
-            return [_WAYS_OUT["questions"]]
+            return "questions" if self.decidable is None else "questions or tolerance"
         if self.decidable is not None and not self.rule.tolerance:
-            return [_WAYS_OUT["tolerance"]]
-        return []
+            return "tolerance"
+        return ""
 
     @property
     def _missing(self) -> str:
-        if self.n >= self.expected:
-            return "runs"
-        if self.covered:
-            return "few"
-        return "too few"
+        if self.n < self.expected:
+            return "few" if self.covered else "too few"
+        return "" if self.covered else "runs"
 
     def _number(self, value: float | int) -> str:
         """Return a count in full, or a score in the digits that n carries, told from a limit."""
