@@ -386,7 +386,7 @@ class TestQuestions:
         with pytest.raises(InvalidInput, match=r"Among those asked is 'Who\?'"):
             read_traces(path, questions={"q": "When?"})
         with pytest.raises(InvalidInput, match="questions: expected a dataset"):
-            read_traces(path, questions=["When?"])  # type: ignore[arg-type]
+            read_traces(path, questions=["When?"])
         with pytest.raises(InvalidInput, match="question_id: expected the name"):
             read_traces(path, question_id="")
 

@@ -39,7 +39,7 @@ def retrieve(query: str) -> list[str]:
     [
         (lambda: metrics([NDCG]), "Write NDCG()."),  # type: ignore[list-item]
         (lambda: score_rankings({"q": ["a"]}, {"q": ["a"]}, [NDCG]), "Write NDCG()."),  # type: ignore[list-item]
-        (lambda: RetrieverEvaluator(metrics=[NDCG], retriever=retrieve), "Write NDCG()."),
+        (lambda: RetrieverEvaluator(metrics=[NDCG], retriever=retrieve), "Write NDCG()."),  # type: ignore[list-item]
         (lambda: register({"my": NDCG}), "a metric class, such as a subclass of BinaryMetric"),  # type: ignore[arg-type]
         (lambda: NDCG(k=0), "ndcg: k must be greater than 0, got 0."),
         (lambda: metric("ndcg@0"), "ndcg: k must be greater than 0, got 0."),
