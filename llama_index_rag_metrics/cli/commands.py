@@ -133,7 +133,7 @@ def check_writable(option: str, path: Path) -> None:
 
 def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
     """The message of an error, with a command's names of its arguments."""
-    from llama_index_rag_metrics.files.lines import LacksField
+    from llama_index_rag_metrics.files.lines import RENAMING, LacksField
 
     if isinstance(error, InvalidInput):
         argument, space, detail = error.argument.partition(" ")
@@ -142,7 +142,7 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
         remedy = _REMEDIES.get(error.lacks, error.remedy)
         return error.worded(f"{display_name}{space}{detail}", remedy)
     if isinstance(error, LacksField):
-        return error.worded("")
+        return str(error).replace(RENAMING, "")
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)

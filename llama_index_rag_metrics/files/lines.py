@@ -10,7 +10,7 @@ import lzma
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, NoReturn, TypeVar
@@ -21,6 +21,9 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 T = TypeVar("T")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
+_CONVERT = (
+    "text in UTF-8; this looks like {}: path.write_text(path.read_text('{}'), 'utf-8') converts it"
+)
 _RENAMED = "text; this is {}: give the file a name that ends in {}"
 _FOREIGN = {
     rb"\x1f\x8b": _RENAMED.format("gzip", ".gz"),
@@ -30,32 +33,18 @@ _FOREIGN = {
     rb"ARROW1\x00": "text; this is Arrow: give polars.read_ipc(path) instead of the path",
     rb"\x28\xb5\x2f\xfd": "text; this is Zstandard: unpack it with zstd -d",
     rb"PK\x03\x04": "text; this is a zip file or a workbook: unpack it, or save it as CSV UTF-8",
+    rb"\xff\xfe|\xfe\xff": _CONVERT.format("UTF-16", "utf-16"),
+    rb"[^\x00]\x00[^\x00]\x00": _CONVERT.format("UTF-16", "utf-16-le"),
+    rb"\x00[^\x00]\x00[^\x00]": _CONVERT.format("UTF-16", "utf-16-be"),
 }
-"""How files begin that are no text, and what to do about it."""
+"""How files begin that are no text in UTF-8, and what to do about it."""
 
-_UTF_16 = {
-    rb"\xff\xfe|\xfe\xff": "utf-16",
-    rb"[^\x00]\x00[^\x00]\x00": "utf-16-le",
-    rb"\x00[^\x00]\x00[^\x00]": "utf-16-be",
-}
-_CONVERT = (
-    "text in UTF-8; this looks like {encoding}: "
-    "path.write_text(path.read_text('{codec}'), 'utf-8') converts it"
-)
+
+RENAMING = ", or columns={field: your column} to say what it is called here"
 
 
 class LacksField(FileFormatError):
     """A record or a table lacks a field under all of its names."""
-
-    def __init__(self, path: str, line: int | None, field: str, names: Sequence[str]) -> None:
-        self.field, self.names = field, names
-        way = "columns={field: your column}"
-        super().__init__(path, line, f"{field}, or {way} to say what it is called here", names)
-
-    def worded(self, way: str) -> str:
-        """The message, with another way to name the column, or with none."""
-        remedy = f", or {way} to say what it is called here" if way else ""
-        return str(FileFormatError(self.path, self.line, f"{self.field}{remedy}", self.names))
 
 
 class Location(NamedTuple):
@@ -72,7 +61,7 @@ class Location(NamedTuple):
             raise self.wrong(expected, value)
 
     def lacks(self, field: str, names: Iterable[object]) -> LacksField:
-        return LacksField(self.path, self.line, field, sorted(map(str, names)))
+        return LacksField(self.path, self.line, f"{field}{RENAMING}", sorted(map(str, names)))
 
     @contextmanager
     def expecting(self, expected: str, *errors: type[Exception]) -> Iterator[None]:
@@ -146,16 +135,12 @@ def decoded(raw: bytes, location: Location) -> str:
 
 def _refuse_encoding(raw: bytes, error: UnicodeDecodeError, location: Location) -> NoReturn:
     nearby = raw[max(error.start - 10, 0) : error.end + 10].decode("cp1252", "replace")
-    expected = _CONVERT.format(encoding="Windows-1252", codec="cp1252")
-    raise location.wrong(expected, nearby.strip()) from error
+    raise location.wrong(_CONVERT.format("Windows-1252", "cp1252"), nearby.strip()) from error
 
 
 def _refuse_foreign(raw: bytes, path: Path) -> bytes:
     """The beginning of a file without a byte order mark; an error if it is no text in UTF-8."""
-    utf_16 = {
-        start: _CONVERT.format(encoding="UTF-16", codec=codec) for start, codec in _UTF_16.items()
-    }
-    for pattern, expected in {**_FOREIGN, **utf_16}.items():
+    for pattern, expected in _FOREIGN.items():
         if re.match(pattern, raw):
             raise Location(str(path)).wrong(expected)
     return raw.removeprefix(codecs.BOM_UTF8)

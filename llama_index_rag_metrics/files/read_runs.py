@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -62,6 +62,8 @@ _RISING = (
     "a TREC run is ordered by score, so they are turned round; negate distances"
 )
 _SPACE = re.compile(r"[ \t\v\f\r]+")
+_Passages: TypeAlias = dict[Any, tuple[str, float | None]]
+"""The passages of a question and their scores, by what orders them or tells them apart."""
 
 
 def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None = None) -> Run:
@@ -160,7 +162,7 @@ class _RunReader:
         self._fields, self._question_ids = fields, QuestionIds(fields)
         self._order = ""
         self._rankings: dict[int, dict[str, Ranking]] = {}
-        self._rows: dict[int, dict[str, dict[Any, tuple[str, float | None]]]] = {}
+        self._rows: dict[int, dict[str, _Passages]] = {}
         self._queries: dict[str, str] = {}
         self._is_log = False
 
@@ -177,7 +179,8 @@ class _RunReader:
         self._is_log |= row.get(IS_LOG) is True
         repeat = read_repeat(row, location, fields)
         if is_passage:
-            self._add_passage(self._rows.setdefault(repeat, {}), query_id, row, location)
+            passages = self._rows.setdefault(repeat, {}).setdefault(query_id, {})
+            self._add_passage(passages, query_id, row, location)
         else:
             self.add_ranking(query_id, repeat, read_ranking(row, location, fields), location)
 
@@ -187,42 +190,33 @@ class _RunReader:
         rankings[query_id] = ranking
 
     def _add_passage(
-        self,
-        by_query: dict[str, dict[Any, tuple[str, float | None]]],
-        query_id: str,
-        row: Mapping[str, Any],
-        location: Location,
+        self, passages: _Passages, query_id: str, row: Mapping[str, Any], location: Location
     ) -> None:
         passage = read_id(self._fields.value(row, "doc_id") or None, location)
-        score, rank = (
-            number_or_none(self._fields.value(row, field), location) for field in ("score", "rank")
-        )
+        rank = number_or_none(self._fields.value(row, "rank"), location)
+        score = number_or_none(self._fields.value(row, "score"), location)
         if not self._order:
-            known = [
-                name for name, value in (("rank", rank), ("score", score)) if value is not None
-            ]
-            are_labels = not known and self._fields.has(row, "grade")
+            orders = {"rank": rank, "score": score, "line": 0}
+            self._order = next(name for name, value in orders.items() if value is not None)
+            are_labels = self._order == "line" and self._fields.has(row, "grade")
             location.check(not are_labels, _LABELS_AS_RUN, sorted(row))
-            self._order = [*known, "line"][0]
-        passages = by_query.setdefault(query_id, {})
         keys = {"rank": rank, "score": score, "line": len(passages)}
         key: Any = keys[self._order]
-        location.check(
-            key is not None, _DISORDER.format(order=self._order), f"{query_id} {passage}"
-        )
+        expected = _DISORDER.format(order=self._order)
+        location.check(key is not None, expected, f"{query_id} {passage}")
+        expected = "every rank once a question"
         if self._order == "score":
-            key = passage
-        expected = _ONCE if self._order == "score" else "every rank once a question"
+            key, expected = passage, _ONCE
         location.check(key not in passages, expected, f"{query_id} {key}")
         passages[key] = passage, score
 
-    def _ordered(self, passages: Mapping[Any, tuple[str, float | None]]) -> Ranking:
+    def _ordered(self, passages: _Passages) -> Ranking:
         if self._order == "score":
             return _by_score({item: score or 0.0 for item, score in passages.values()})
-        keys = sorted(passages) if self._order == "rank" else [*passages]
-        scores = [passages[key][1] for key in keys]
-        has_scores = any(score is not None for score in scores)
-        return Ranking([passages[key][0] for key in keys], scores if has_scores else None)
+        if self._order == "rank":
+            passages = dict(sorted(passages.items()))
+        ids, scores = zip(*passages.values(), strict=True)
+        return Ranking(ids, None if set(scores) == {None} else scores)
 
     def run(self, name: str) -> Run:
         """The first rankings of all questions; `repeats` has the second ones, and so on."""
@@ -235,9 +229,9 @@ class _RunReader:
                 if n_before == len(runs):
                     runs.append({})
                 runs[n_before][query_id] = ranking
-        repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
-        if len(runs) == 1:
-            repeats = []
+        repeats: list[Run] = []
+        if len(runs) > 1:
+            repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
         run = Run(runs[0], name=name, queries=self._queries, repeats=repeats)
         run.is_log = self._is_log
         return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -32,6 +32,17 @@ _A_SPAN = "a span: source, start and end"
 _A_TIME = "a number from 1 on, which time the question was asked"
 _LABELS = "spans, ids, {id: grade}, groups of ids or facets"
 _SAME_LENGTH = "lists of the same length"
+_COLUMNS: Mapping[str, tuple[str, Any, str]] = {
+    "retrieved_texts": ("texts", list[str], "texts"),
+    "latency": ("latency", float, "seconds"),
+    "retrieved_tokens": (
+        "tokens",
+        list[Annotated[int, msgspec.Meta(ge=0)]],
+        "numbers of tokens, from 0 on",
+    ),
+}
+"""Fields of a record: their names in a Ranking, and the kind of their values."""
+
 _COLLECTIONS = (list, tuple, set, frozenset)
 _SPAN_SOURCES = ("source", "document", "document_id")
 _SEPARATORS = re.compile("[,;|]")
@@ -153,12 +164,12 @@ def read_list(value: Any, location: Location) -> Sequence[Any]:
 
 
 def read_texts(value: object, location: Location) -> list[str]:
-    texts = [value] if isinstance(value, str) else value
-    converted: list[str] = _converted(texts, list[str], "texts", location)
-    return converted
+    texts: list[str] = _converted(value, list[str], "texts", location)
+    return texts
 
 
 def _converted(value: Any, kind: Any, expected: str, location: Location) -> Any:
+    value = [value] if isinstance(value, str) and kind == list[str] else value
     with location.expecting(expected, msgspec.ValidationError):
         return msgspec.convert(value, kind)
 
@@ -199,14 +210,13 @@ def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> R
         relevance = read_relevance(labels, location)
     else:
         relevance = _labelled(labels, grades, spans, location)
-    model = row.get(GRADED_BY)
-    if isinstance(model, str) and model:
-        return graded(relevance, model)
-    return relevance
+    return graded(relevance, row.get(GRADED_BY))
 
 
-def graded(relevance: Relevance, model: str) -> Relevance:
-    """The labels as graded by an LLM, which reports say."""
+def graded(relevance: Relevance, model: Any) -> Relevance:
+    """The labels as graded by an LLM, which reports say; as they are where none did."""
+    if not isinstance(model, str) or not model:
+        return relevance
     from llama_index_rag_metrics.metrics.texts.llm_relevancy import GradedRelevance
 
     return GradedRelevance(relevance, model)  # type: ignore[arg-type]
@@ -214,10 +224,10 @@ def graded(relevance: Relevance, model: str) -> Relevance:
 
 def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relevance:
     """Labels whose grades or places stand beside them."""
-    values = [] if grades is None else read_list(grades, location)
+    values = read_list([] if grades is None else grades, location)
     numbers = [read_grade(grade, location) for grade in values]
-    items = [] if spans is None else read_list(spans, location)
-    places = [read_span(span, location) for span in items]
+    values = read_list([] if spans is None else spans, location)
+    places = [read_span(span, location) for span in values]
     present = [span for span in places if span is not None]
     if labels is None:
         with location.expecting(_EACH_ONCE, InvalidInput):
@@ -284,7 +294,8 @@ def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
         grades, spans = relevance.grades, relevance.spans
         record |= {"expected_ids": [*grades], "grades": [*grades.values()]}
         if spans is not None:
-            record["expected_spans"] = [_span_record(spans.get(item)) for item in grades]
+            places = map(spans.get, grades)
+            record["expected_spans"] = [place and place._asdict() for place in places]
     if model := getattr(relevance, GRADED_BY, ""):
         record[GRADED_BY] = model
     return record
@@ -345,49 +356,33 @@ def _read_call(value: Any, location: Location) -> Call:
 
 def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields) -> dict[str, Any]:
     columns: dict[str, Any] = {"ids": read_ids(fields.value(record, "retrieved_ids"), location)}
-    for field, (name, reader, _) in _COLUMNS.items():
-        if (value := fields.value(record, field)) is not None:
-            columns[name] = reader(value, location)
+    for field, (name, kind, expected) in _COLUMNS.items():
+        value = fields.value(record, field)
+        if value is not None:
+            columns[name] = _converted(value, kind, expected, location)
+    scores, spans = (fields.value(record, field) for field in ("scores", "retrieved_spans"))
+    if scores is not None:
+        numbers = read_list(scores, location)
+        columns["scores"] = [number_or_none(number, location) for number in numbers]
+    if spans is not None:
+        columns["spans"] = [read_span(span, location) for span in read_list(spans, location)]
+    if (error := fields.value(record, "error")) is not None:
+        columns["error"] = str(error)
     return columns
 
 
 def _plain_columns(items: Items) -> dict[str, Any]:
     record: dict[str, Any] = {"retrieved_ids": list(items.ids)}
-    for field, (name, _, plain) in _COLUMNS.items():
-        if (value := getattr(items, name)) is not None:
-            record[field] = plain(value)
+    if items.scores is not None:
+        record["scores"] = [plain_score(score) for score in items.scores]
+    if items.texts is not None:
+        record["retrieved_texts"] = list(items.texts)
+    if items.latency is not None:
+        record["latency"] = float(items.latency)
+    if items.error is not None:
+        record["error"] = items.error
+    if items.spans is not None:
+        record["retrieved_spans"] = [span and span._asdict() for span in items.spans]
+    if items.tokens is not None:
+        record["retrieved_tokens"] = list(items.tokens)
     return record
-
-
-def _span_record(span: Span | None) -> dict[str, Any] | None:
-    return None if span is None else span._asdict()
-
-
-def _read_scores(value: Any, location: Location) -> list[float | None]:
-    return [number_or_none(score, location) for score in read_list(value, location)]
-
-
-def _read_seconds(value: Any, location: Location) -> float:
-    seconds: float = _converted(value, float, "seconds", location)
-    return seconds
-
-
-def _read_spans(value: Any, location: Location) -> list[Span | None]:
-    return [read_span(span, location) for span in read_list(value, location)]
-
-
-def _read_tokens(value: Any, location: Location) -> list[int]:
-    kind = list[Annotated[int, msgspec.Meta(ge=0)]]
-    tokens: list[int] = _converted(value, kind, "numbers of tokens, from 0 on", location)
-    return tokens
-
-
-_COLUMNS: Mapping[str, tuple[str, Callable[[Any, Location], Any], Callable[[Any], Any]]] = {
-    "scores": ("scores", _read_scores, lambda scores: [*map(plain_score, scores)]),
-    "retrieved_texts": ("texts", read_texts, list),
-    "latency": ("latency", _read_seconds, float),
-    "error": ("error", lambda value, location: str(value), str),
-    "retrieved_spans": ("spans", _read_spans, lambda spans: [*map(_span_record, spans)]),
-    "retrieved_tokens": ("tokens", _read_tokens, list),
-}
-"""A field of a record, its name in a Ranking, and how it is read and written."""

@@ -161,16 +161,16 @@ def gen_ai(span: TraceSpan) -> bool:
 
 def llamaindex_events(span: TraceSpan) -> bool:
     """LlamaIndex's events, as `llama-index-observability-otel` adds them to spans."""
-    for event in span.events:
-        stem, is_start, _ = event.name.partition("StartEvent")
+    for name, attributes in span.events:
+        stem, is_start, _ = name.partition("StartEvent")
         if is_start and span.kind is None and stem in _EVENTS:
             span.kind = _EVENTS[stem]
-            texts = [event.attributes.get(name) for name in _EVENT_QUESTIONS]
+            texts = map(attributes.get, _EVENT_QUESTIONS)
             span.question = next((text for text in texts if isinstance(text, str)), None)
         elif span.kind in ("retrieval", "reranking") and span.documents is None:
-            stem, is_end, _ = event.name.partition("EndEvent")
+            stem, is_end, _ = name.partition("EndEvent")
             if is_end and _EVENTS.get(stem) == span.kind:
-                nodes = parsed(event.attributes.get("nodes"), "nodes", span.location)
+                nodes = parsed(attributes.get("nodes"), "nodes", span.location)
                 span.documents = [_node(node) for node in nodes]
     return span.kind is not None
 

@@ -45,7 +45,7 @@ _TIMES = (
 _FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _CUT = "JSON as {what} ({error}; was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?)"
-_BLANK = re.compile(r"\s*")
+_FILLED = re.compile(r"\S")
 _HEAD = 4096
 
 
@@ -57,11 +57,6 @@ class Document(NamedTuple):
     score: Any = None
     metadata: Any = None
     source: Any = None
-
-
-class Event(NamedTuple):
-    name: str
-    attributes: Mapping[str, Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +77,7 @@ class TraceSpan:
     begin: float | None
     end: float | None
     attributes: Mapping[str, Any]
-    events: Sequence[Event]
+    events: Sequence[tuple[str, Mapping[str, Any]]]
     error: str | None
     location: Location
     dropped: int = 0
@@ -188,7 +183,8 @@ def _values(path: Path) -> Iterator[tuple[Location, Any]]:
     """JSON values one after another, each over as many lines as it takes."""
     text, decoder = read_text(path), json.JSONDecoder()
     line, end = 1, 0
-    while (begin := _skip_blank(text, end)) < len(text):
+    while (match := _FILLED.search(text, end)) is not None:
+        begin = match.start()
         line += text.count("\n", end, begin)
         try:
             value, end = decoder.raw_decode(text, begin)
@@ -272,7 +268,7 @@ def _span(raw: Any, location: Location) -> TraceSpan:
             attributes.setdefault("openinference.span.kind", kind)
         events = []
         for event in map(mapping, raw.get("events") or ()):
-            events.append(Event(str(event.get("name", "")), _attributes(event.get("attributes"))))
+            events.append((str(event.get("name", "")), _attributes(event.get("attributes"))))
         return TraceSpan(
             read_id(trace_id, location),
             read_id(span_id, location),
@@ -317,7 +313,7 @@ def _plain(value: Any) -> Any:
     return float(content) if kind == "doubleValue" else content
 
 
-def _error(raw: Mapping[str, Any], events: Iterable[Event]) -> str | None:
+def _error(raw: Mapping[str, Any], events: Iterable[Any]) -> str | None:
     status = mapping(raw.get("status"))
     codes = (raw.get("status_code"), status.get("code"), status.get("status_code"))
     if not any(code in _FAILED for code in codes):
@@ -336,8 +332,3 @@ def _moment(value: Any) -> float | None:
     if isinstance(value, datetime):
         return float(value.timestamp())
     return None if value is None else int(value) / 1e9
-
-
-def _skip_blank(text: str, begin: int) -> int:
-    match = _BLANK.match(text, begin)
-    return begin if match is None else match.end()
