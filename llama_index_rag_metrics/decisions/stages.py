@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -63,7 +63,7 @@ _ONE_STAGE = (
 )
 
 
-class StageResults(Reportable, Mapping[str, EvaluationResults]):
+class StageResults(Reportable, dict[str, EvaluationResults]):
     """The results of every stage, by its name, in order; `compare` takes them, too.
 
     A stage's results, and the latencies of its run, are those of the pipeline up to it.
@@ -74,18 +74,6 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         >>> print(stages.losses[0])
         d2: relevant, not retrieved
     """
-
-    def __init__(self, results: Mapping[str, EvaluationResults]) -> None:
-        self._results = dict(results)
-
-    def __getitem__(self, stage: str) -> EvaluationResults:
-        return self._results[stage]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._results)
-
-    def __len__(self) -> int:
-        return len(self._results)
 
     @property
     def losses(self) -> tuple[LostPassage, ...]:

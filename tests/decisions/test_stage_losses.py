@@ -170,8 +170,3 @@ def test_a_retriever_that_fails_loses_all() -> None:
     failed = {loss.item for loss in stages.losses if loss.failed}
     assert failed == {"a", "c", "y", "z"}
     assert {loss.stage for loss in stages.losses} == {"retriever"}
-
-
-def test_a_question_is_asked_once() -> None:
-    with pytest.raises(TypeError, match="repeats"):
-        evaluate_stages(two()[0], [], DATASET, ["recall"], repeats=2)  # type: ignore[call-arg]

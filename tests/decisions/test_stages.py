@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +22,6 @@ from llama_index_rag_metrics import (
     EmbeddingSimilarity,
     Relevance,
     RetrievalDataset,
-    aevaluate_stages,
     compare,
     evaluate,
     evaluate_stages,
@@ -232,27 +230,12 @@ def test_labels_that_a_stage_drops_are_labels_all_the_same() -> None:
     assert len(caught) == 1
 
 
-def test_the_asynchronous_twin() -> None:
-    async def inside() -> Any:
-        return await aevaluate_stages(retriever(), [CUTOFF], DATASET, ["mrr"])
-
-    stages = asyncio.run(inside())
-    assert [lost.item for lost in stages.losses] == ["c"]
-
-
 @pytest.mark.parametrize(
     "postprocessors", [[sorted], {"x": "rerank"}, DATASET], ids=["function", "name", "dataset"]
 )
 def test_what_is_no_postprocessor_is_refused(postprocessors: Any) -> None:
     with pytest.raises(InvalidInput, match="postprocessor"):
         evaluate_stages(retriever(), postprocessors, DATASET, ["mrr"])
-
-
-def test_a_number_of_workers_is_checked_before_anything_is_asked() -> None:
-    asked = retriever()
-    with pytest.raises(InvalidInput, match="workers"):
-        evaluate_stages(asked, [Broken()], DATASET, ["mrr"], workers=0)
-    assert asked.asked == []
 
 
 def lines(text: str, label: str) -> Sequence[str]:
@@ -283,13 +266,6 @@ def test_the_printed_report_says_what_each_stage_kept_and_lost(
     assert "Lost at cutoff: 1" in text
     assert "c [1] “text of c”: dropped by cutoff (was 3)" in text
     assert repr(stages) == "<StageResults of retriever → cutoff → rerank>"
-
-
-def test_a_notebook_shows_stages_and_escapes() -> None:
-    drop = Postprocessor(function=lambda nodes: nodes[:1])
-    html = evaluate_stages(retriever(), {"<b>drop</b>": drop}, DATASET, ["mrr"])._repr_html_()
-    assert "<b>drop" not in html
-    assert "Lost at &lt;b&gt;drop&lt;/b&gt;: 3" in html
 
 
 def test_a_group_that_is_still_met_is_no_loss() -> None:

@@ -380,15 +380,6 @@ def test_the_head_says_what_all_configurations_share() -> None:
     assert "90 % confidence" in report.sections[0].text
 
 
-def test_names_are_escaped(tmp_path: Path) -> None:
-    def build(kind: str) -> Any:
-        return Builder()(9, 1)
-
-    swept = sweep(build, {"kind": ["<script>x</script>", "b"]}, DATASET, ["mrr"])
-    assert "<script>x" not in swept._repr_html_()
-    assert "<script>x" not in swept.to_html(tmp_path / "page.html").read_text("utf-8")
-
-
 def test_compared_with_one_of_them() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"])
     comparison = swept.compare()
@@ -417,14 +408,6 @@ def test_an_unknown_configuration() -> None:
     assert isinstance(swept, Sweep)
     with pytest.raises(InvalidInput, match="share=9, top_k=1"):
         swept["share=3"]
-
-
-def test_an_argument_that_there_isnt_is_refused_before_anything_is_built() -> None:
-    def build(k: int) -> Any:
-        raise AssertionError("nothing is built")
-
-    with pytest.raises(TypeError, match="unexpected keyword argument 'worker'"):
-        sweep(build, {"k": [1]}, DATASET, "mrr", worker=8)
 
 
 def test_configurations_that_score_the_same() -> None:

@@ -217,19 +217,6 @@ def _outputs(found: Sweep, folder: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def test_half_a_character_in_a_name(tmp_path: Path) -> None:
-    grid: dict[str, Any] = {"model": [1], "kind": ["half \ud83d", "whole"]}
-
-    def build(model: int, kind: str) -> Any:
-        assert kind in grid["kind"]
-        return Builder()(model)
-
-    found = sweep(build, grid, DATASET, journal=tmp_path, **OPTIONS)
-    assert not found.failed
-    for text in _outputs(found, tmp_path):
-        text.encode()
-
-
 def test_a_busy_journal_ends_the_sweep(tmp_path: Path) -> None:
     grid = {"model": [1, 3]}
     path = tmp_path / file_name("model=3")

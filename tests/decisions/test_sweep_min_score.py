@@ -61,11 +61,6 @@ def test_each_is_what_evaluate_says(tmp_path: Path, is_kept: bool) -> None:
         assert len(list(journal.glob("*.jsonl"))) == 6
 
 
-def test_a_constant_one_is_that_of_evaluate() -> None:
-    found = sweep(Builder(), {"boost": [0.0]}, DATASET, METRICS, min_score=0.4)
-    assert found[0].mean("abstained") == 1.0
-
-
 def test_a_function_may_have_its_own() -> None:
     given = []
 

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_bet
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.reportable import Sentence
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import listed_means
 from llama_index_rag_metrics.statistics.intervals import (
@@ -66,7 +66,9 @@ class Configuration(Sentence):
 
     def mean(self, metric: str) -> float | None:
         """The mean on a metric; None where there is none."""
-        return None if self.results is None else system_of(self.results).mean(metric)
+        if self.results is None:
+            return None
+        return system_of(self.results).mean(metric)
 
     @cached_property
     def tokens(self) -> float | None:
@@ -74,7 +76,9 @@ class Configuration(Sentence):
 
         Failed questions are left out: they have nothing to read.
         """
-        rankings = [] if self.results is None else self.results.run.every_ranking
+        if self.results is None:
+            return None
+        rankings = self.results.run.every_ranking
         answered = [ranking for ranking in rankings if ranking.error is None]
         if not answered or any(ranking.tokens is None for ranking in answered):
             return None
@@ -83,8 +87,9 @@ class Configuration(Sentence):
     @cached_property
     def p95(self) -> float | None:
         """The seconds in which 95 % of the questions were answered; None if they weren't timed."""
-        latency = None if self.results is None else self.results.run.latency
-        return None if latency is None else latency.p95
+        if self.results is None or self.results.run.latency is None:
+            return None
+        return self.results.run.latency.p95
 
 
 def _tokens_read(ranking: Ranking, depth: int | TokenBudget | None) -> int:
@@ -224,10 +229,8 @@ class Choice(Sequence[Configuration]):
         return self._sign * exact_mean(self._scores[:, self.finished.index(configuration)])
 
     def interval(self, configuration: Configuration) -> MeanInterval:
-        """The interval of a configuration's mean, with `confidence`."""
-        if configuration.results is None:
-            raise InvalidInput("configuration", configuration.name, "one that was evaluated")
-        intervals = configuration.results.scores.intervals(confidence=self.confidence)
+        """The interval of the mean of an evaluated configuration, with `confidence`."""
+        intervals = self.results[configuration.name].scores.intervals(confidence=self.confidence)
         return intervals[self.primary]
 
     @property
@@ -268,11 +271,11 @@ class Choice(Sequence[Configuration]):
         return pair(scores, self.finished[0].name, metrics=[self.primary])
 
     @cached_property
-    def _is_common(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _is_common(self) -> BoolArray:
         """(queries,) whether all evaluated configurations have a value."""
         is_missing = np.isnan(self._paired.columns[self.primary])
-        has_value: np.ndarray[Any, np.dtype[np.bool_]] = np.all(~is_missing, axis=1)
-        return has_value
+        is_common: BoolArray = np.all(~is_missing, axis=1)
+        return is_common
 
     @cached_property
     def _scores(self) -> FloatArray:
