@@ -59,6 +59,7 @@ _NO_TEXT = (
     "can't be told. Keep the corpus in the dataset."
 )
 _FIELDS = ("kind", "level", "id", "query_ids", "others", "score", "text")
+_TONES: Mapping[str, m.Tone] = {"error": "alarm", "warning": "open"}
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 
 
@@ -190,7 +191,9 @@ def _drifted(queries: Mapping[Label, Sequence[str]], finder: Finder) -> Iterator
             knows_places = any(new_id in passages.places for new_id in new_ids)
             if label.place is None or outcome.by == "place" or not knows_places:
                 continue
-        template = "unknown" if fate == "lost" and not label.texts else fate
+        template: str = fate
+        if fate == "lost" and not label.texts:
+            template = "unknown"
         where, percent = join_first([*map(repr, new_ids)]), whole_percent(outcome.score)
         sentence = _SENTENCES[template].format(id=label.id, where=where, percent=percent)
         today = "".join(passages.texts[new_id] for new_id in new_ids[:1])
@@ -229,9 +232,11 @@ def _report(findings: LabelFindings, n_listed: int) -> m.Report:
     rows, listings = [], []
     for kind, (level, meaning, advice) in KINDS.items():
         n, n_checked = findings.counts[kind]
-        tone: m.Tone = "alarm" if level == "error" else "open"
-        cells = [m.Cell(n, "count", tone if n else "quiet"), m.Cell(n_checked, "count", "quiet")]
-        rows.append(m.Row(meaning, [*cells, m.Cell(advice if n else "", tone="quiet")]))
+        checked, todo = m.Cell(n_checked, "count", "quiet"), m.Cell("")
+        tone: m.Tone = "quiet"
+        if n:
+            tone, todo = _TONES[level], m.Cell(advice, tone="quiet")
+        rows.append(m.Row(meaning, [m.Cell(n, "count", tone), checked, todo]))
         remarks = []
         for finding in findings.of(kind):
             query_id = finding.query_ids[0]
@@ -258,9 +263,10 @@ def _decision(findings: LabelFindings) -> tuple[m.Cell, m.Statement]:
         # errors come in the order of kinds
         ((kind, n),) = Counter(finding.kind for finding in findings.errors).most_common(1)
         meaning, errors = KINDS[kind].meaning, counted(n_errors, "error makes", "errors make")
-        which = meaning if n == n_errors else f"{n:,} of them {meaning}"
-        text = f"{errors} scores wrong, {which}: {KINDS[kind].advice}."
         evidence = f"{meaning.capitalize()}: {n:,}"
+        if n < n_errors:
+            meaning = f"{n:,} of them {meaning}"
+        text = f"{errors} scores wrong, {meaning}: {KINDS[kind].advice}."
         return m.Cell("errors", "outcome", "alarm"), m.Statement(text, "alarm", evidence=evidence)
     outcome = m.Cell("fine", "outcome", "best")
     if findings.findings:

@@ -270,7 +270,9 @@ class Finder:
         score = share(_together(covers[piece.id] for piece in pieces))
         if score < self._threshold:
             return Found("lost", score)
-        fate: Fate = "moved" if pieces[0].share >= WHOLE else "split"
+        fate: Fate = "split"
+        if pieces[0].share >= WHOLE:
+            fate = "moved"
         has_own_id = any(piece.id == label.id for piece in pieces if piece.share >= self._threshold)
         # what has its id has its text, and more or less than that
         if score < WHOLE or (fate == "moved" and label.has_id and has_own_id):
@@ -291,8 +293,9 @@ class Finder:
             gains = [share(covers[piece.id] & ~together) for piece in candidates]
             best = candidates.pop(int(np.argmax(gains)))
             document_ids = {documents.get(piece.id) for piece in pieces_taken or [best]}
-            is_same = documents.get(best.id) in document_ids
-            minimum = _LEAST_PIECE if is_same else _LEAST_ELSEWHERE
+            minimum = _LEAST_ELSEWHERE
+            if documents.get(best.id) in document_ids:
+                minimum = _LEAST_PIECE
             if max(gains) < minimum:
                 break
             pieces_taken.append(best)

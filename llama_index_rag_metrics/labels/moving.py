@@ -129,12 +129,13 @@ def move_labels(
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, old_nodes)
     finder = Finder(passages, labels.values(), threshold)
-    by_query: defaultdict[str, list[Move]] = defaultdict(list)
+    moves: list[Move] = []
     relevance: dict[str, Relevance] = {}
     for query_id in dataset.queries:
         old = judged(dataset, query_id)
         if old is None:
             continue
+        question_moves = []
         for item, grade in old.grades.items():
             label = labels[query_id, item]
             found_label = finder.find(label)
@@ -142,9 +143,9 @@ def move_labels(
             pieces = pieces or found_label.pieces
             small_pieces = tuple(piece for piece in found_label.pieces if piece not in pieces)
             outcome = found_label.fate, pieces, small_pieces, found_label.score, found_label.by
-            by_query[query_id].append(Move(query_id, item, grade, *outcome, label.text))
-        relevance[query_id] = _relabelled(old, by_query[query_id])
-    moves = [move for of_query in by_query.values() for move in of_query]
+            question_moves.append(Move(query_id, item, grade, *outcome, label.text))
+        moves += question_moves
+        relevance[query_id] = _relabelled(old, question_moves)
     notes = _notes(moves)
     moved = RetrievalDataset(
         dataset.queries,
@@ -180,7 +181,10 @@ def _relabelled(old: Relevance, moves: Sequence[Move]) -> Relevance:
     needs = old.alternatives or [(item,) for item in old]
     groups: list[list[str]] = []
     for need in needs:
-        groups.append(list(dict.fromkeys(new_id for item in need for new_id in new_ids[item])))
+        group: dict[str, None] = {}
+        for item in need:
+            group.update(dict.fromkeys(new_ids[item]))
+        groups.append(list(group))
     if old.facet_names is not None:
         facets = dict(zip(old.facet_names, groups, strict=True))
         weights = dict(zip(old.facet_names, old.weights or (), strict=True))
@@ -188,9 +192,9 @@ def _relabelled(old: Relevance, moves: Sequence[Move]) -> Relevance:
             if need and not facets[name]:  # one that nothing met before stays
                 del facets[name], weights[name]
         return Relevance(facets=facets, weights=weights, grades=grades)
-    groups = [group for group in groups if group]
-    single = {group[0] for group in groups if len(group) == 1}
-    if not groups or (old.alternatives is None and len(single) == len(groups)):
+    groups = [ids for ids in groups if ids]
+    n_single = len({ids[0] for ids in groups if len(ids) == 1})
+    if not groups or (old.alternatives is None and n_single == len(groups)):
         return Relevance(grades)
     return Relevance(grades, groups=groups)
 
@@ -221,12 +225,16 @@ def _report(moved: MovedLabels, n_listed: int) -> m.Report:
             remarks[fate].append((move.query_id, moved.dataset.queries[move.query_id], lines))
     nodes = counted(len(moved.dataset.corpus), "node", "nodes")
     name = f" of {moved.dataset.name}" if moved.dataset.name else ""
-    columns: dict[str, list[Any]] = {}
-    for field in ("query_id", "item", "grade", "fate", "score", "by"):
-        columns[field] = [getattr(move, field) for move in moved.moves]
-    columns["new_ids"] = [[piece.id for piece in move.pieces] for move in moved.moves]
-    columns["shares"] = [[piece.share for piece in move.pieces] for move in moved.moves]
-    columns["others"] = [[piece.id for piece in move.others] for move in moved.moves]
+    names = ("query_id", "item", "grade", "fate", "score", "by")
+    new_ids: list[list[str]] = []
+    shares: list[list[float]] = []
+    small_ids: list[list[str]] = []
+    for move in moved.moves:
+        new_ids.append([piece.id for piece in move.pieces])
+        shares.append([piece.share for piece in move.pieces])
+        small_ids.append([piece.id for piece in move.others])
+    columns = dict(m.Records.of_fields(moved.moves, names).columns)
+    columns |= {"new_ids": new_ids, "shares": shares, "others": small_ids}
     return m.Report(
         title=f"Labels moved{name}",
         lead=f"{counted(len(moved.moves), 'label', 'labels')}, {nodes}",

@@ -35,7 +35,7 @@ _DECISIONS = {
 
 @dataclass(frozen=True, slots=True)
 class PoolItem:
-    """A passage to be labelled; `query` and `text` are "" where they aren't known.
+    """A passage to be labelled; `query` and `text` are "" where they aren't stored.
 
     `best_rank` is its best rank in any system, from 1. `spread` is how differently the systems rank
     it, from 0 (all alike) to 1: the largest difference of 1 / rank, which is 0 below the depth.
@@ -161,17 +161,17 @@ def pool(
     if n is not None:
         check_integer("n", n, 1, "a number of passages, from 1 on, or None for all")
     systems = _systems(runs)
-    known = RetrievalDataset({}) if dataset is None else dataset
-    labels: Any = known if judgements is None else judgements
-    if isinstance(labels, RetrievalDataset):
-        relevance: Mapping[str, RelevanceLike] = labels.relevance
-    else:
-        relevance = read_qrels(labels)
+    stored = RetrievalDataset({}) if dataset is None else dataset
+    relevance: Mapping[str, RelevanceLike] = stored.relevance
+    if isinstance(judgements, RetrievalDataset):
+        relevance = judgements.relevance
+    elif judgements is not None:
+        relevance = read_qrels(judgements)
     items: list[PoolItem] = []
     n_judged = 0
     for query_id in dict.fromkeys(query_id for run in systems for query_id in run):
         grades = Relevance(relevance.get(query_id, ())).grades
-        for item in _union(query_id, systems, depth, known):
+        for item in _union(query_id, systems, depth, stored):
             if grades.get(item.id, -1) >= 0:
                 n_judged += 1
             else:
@@ -190,9 +190,11 @@ def _systems(runs: Any) -> list[Run]:
         raise InvalidInput("runs", [], "at least one run")
     systems = []
     for name, source in runs.items():
-        run = source.run if isinstance(source, EvaluationResults) else source
-        if not isinstance(run, Run):
-            run = Run(run, name=name)
+        run = source
+        if isinstance(source, EvaluationResults):
+            run = source.run
+        elif not isinstance(source, Run):
+            run = Run(source, name=name)
         if run.repeats:
             expected = "one in which each question was asked once"
             remedy = "To pool them, give each of run.repeats as a run of its own."
@@ -202,10 +204,10 @@ def _systems(runs: Any) -> list[Run]:
 
 
 def _union(
-    query_id: str, systems: Sequence[Run], depth: int, known: RetrievalDataset
+    query_id: str, systems: Sequence[Run], depth: int, stored: RetrievalDataset
 ) -> Iterator[PoolItem]:
     """The first passages of every system for a question, each once."""
-    query = known.queries.get(query_id, "")
+    query = stored.queries.get(query_id, "")
     ranks: dict[str, list[int]] = {}
     texts: dict[str, str] = {}
     for run in systems:
@@ -219,9 +221,11 @@ def _union(
         for item, text in zip(ranking.ids, ranking.texts or (), strict=False):
             texts[item] = text or texts.get(item, "")
     for item, item_ranks in ranks.items():
-        lowest = 1 / max(item_ranks) if len(item_ranks) == len(systems) else 0.0
         best_rank = min(item_ranks)
+        spread = 1 / best_rank
+        if len(item_ranks) == len(systems):
+            spread -= 1 / max(item_ranks)
         text = texts.get(item, "")
-        if not text and item in known.corpus:
-            text = known.indexed_text(item)
-        yield PoolItem(query_id, item, best_rank, 1 / best_rank - lowest, query, text)
+        if not text and item in stored.corpus:
+            text = stored.indexed_text(item)
+        yield PoolItem(query_id, item, best_rank, spread, query, text)

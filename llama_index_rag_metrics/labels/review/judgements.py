@@ -179,12 +179,12 @@ class Disagreement(NamedTuple):
     second_note: str = ""
 
     def __str__(self) -> str:
-        first, second = format_grade(self.first), format_grade(self.second)
+        grade, other_grade = format_grade(self.first), format_grade(self.second)
         if self.first_note:
-            first += f" ({self.first_note})"
+            grade += f" ({self.first_note})"
         if self.second_note:
-            second += f" ({self.second_note})"
-        return f"{self.doc_id}: {first} and {second}"
+            other_grade += f" ({self.second_note})"
+        return f"{self.doc_id}: {grade} and {other_grade}"
 
 
 @dataclass(frozen=True, repr=False)

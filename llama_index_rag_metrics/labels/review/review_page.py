@@ -202,25 +202,27 @@ def _content(
         passages.append({"query_id": item.query_id, "doc_id": item.doc_id, "text": item.text})
     keys = {(item.query_id, item.doc_id) for item in items}
     records: list[dict[str, Any]] = []
-    others: list[dict[str, Any]] = []
+    other_records: list[dict[str, Any]] = []
     n_judged = 0
     for judgement in reviews:
         if judgement.key not in keys:
-            others.append(judgement.record())
+            other_records.append(judgement.record())
             continue
         if judgement.is_judged and judgement.scale != scale.name:
             expected = f"grades by {scale.name!r}, by which the page asks"
             raise InvalidInput("judgements", judgement.scale, expected, _ANOTHER_SCALE)
         records.append(judgement.record())
         n_judged += judgement.grade is not None
-    already = f", {n_judged:,} judged already" if n_judged else ""
+    amount = f"{extent(items)}."
+    if n_judged:
+        amount = f"{extent(items)}, {n_judged:,} judged already."
     return {
         "pool": short_hash(f"{digest(items)} {scale.name}", 32),
-        "extent": f"{extent(items)}{already}.",
+        "extent": amount,
         "scale": msgspec.to_builtins(scale),
         "names_scale": scale.name != DEFAULT,
         "queries": {item.query_id: item.query for item in items},
         "items": passages,
         "judgements": records,
-        "others": others,
+        "others": other_records,
     }
