@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from itertools import compress
+from itertools import chain, compress, product, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,10 +112,10 @@ class Comparison(Reportable):
         return [self.baseline, *(name for name in self.systems if name != self.baseline)]
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
-        _, *others = self.names
-        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in others:
-            example = f"As in comparison[{others[0]!r}, {self.primary!r}]."
-            expected = f"a metric and one of the systems {others}"
+        systems = self.names[1:]
+        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in systems:
+            example = f"As in comparison[{systems[0]!r}, {self.primary!r}]."
+            expected = f"a metric and one of the systems {systems}"
             raise InvalidInput("comparison[...]", key, expected, example)
         return self._by_key[key[0], name_among(key[1], self.metric_names)]
 
@@ -132,8 +132,9 @@ class Comparison(Reportable):
 
     def measured(self, metric: str) -> list[Difference]:
         """Return the differences of systems that answered anything; none if the baseline didn't."""
-        first, *others = self._answering or [""]
-        return [self[name, metric] for name in others if first == self.baseline]
+        if not self.systems[self.baseline].is_measured:
+            return []
+        return [self[name, metric] for name in self._answering[1:]]
 
     @cached_property
     def _digits(self) -> dict[str, int]:
@@ -273,7 +274,7 @@ def compare(
     if paired.clusters is not None:
         words = clusters_in_words(clusters, paired.clusters)
         notes.append(f"{words}: these count as a whole, and t is cluster-robust")
-    keys = [(name, metric) for name in scores for metric in paired.columns]
+    keys = list(product(scores, paired.columns))
     means = mean_intervals(
         np.stack([paired.values(*key) for key in keys], axis=1),
         limits=[limits_of(metric) for _, metric in keys],
@@ -301,12 +302,12 @@ def _report(comparison: Comparison) -> m.Report:
     method = _METHODS[len(systems) > 2].format(
         confidence=level, metric=primary, systems=f"{len(systems):,}"
     )
-    further: list[m.Statement] = []
+    details: list[m.Statement] = []
     if len(systems) <= _MOST_LINES + 1:
         for metric in metrics[1:]:
-            further += map(_statement, comparison.measured(metric))
+            details += map(_statement, comparison.measured(metric))
     short = short_names(comparison.names)
-    baseline, *others = [short[name] for name in comparison.names]
+    baseline, *rivals = [short[name] for name in comparison.names]
     n = questions(len(comparison.query_ids))
     notes = [
         (mean.note, f"mean {metric} of {system}")
@@ -315,10 +316,10 @@ def _report(comparison: Comparison) -> m.Report:
     remarks = results_report.gathered(notes) + results_report.remarks(systems)
     every_note = list(dict.fromkeys([*comparison.notes, *remarks]))
     return m.Report(
-        title=f"{results_report.listed(others)} against {results_report.listed([baseline])}",
+        title=f"{results_report.listed(rivals)} against {results_report.listed([baseline])}",
         lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
         decision=decision,
-        further=further,
+        further=details,
         about=results_report.about(systems),
         sections=[
             m.Section("Differences", _tables(comparison, f"{level} interval"), text=method),
@@ -351,7 +352,7 @@ def _tables(comparison: Comparison, interval: str) -> list[m.Table]:
     names, (primary, *metrics) = comparison.names, comparison.metric_names
     prefix, short = without_prefix(names)
     labels = dict(zip(names, short, strict=True))
-    first = f"{prefix}…" if prefix else "system"
+    heading = f"{prefix}…" if prefix else "system"
     lines = [m.Row(labels[name], _cells_of_others(comparison, name)) for name in names]
     if comparison.baseline != "baseline":
         labels[comparison.baseline] += " (baseline)"
@@ -364,10 +365,10 @@ def _tables(comparison: Comparison, interval: str) -> list[m.Table]:
         m.Row(labels[name], _cells(comparison, name, primary)) for name in sorted(names, key=rank)
     ]
     head = ["mean", interval, "difference", interval, "better / same / worse"]
-    tables = [m.Table(f"On {primary}", head, [rows], first)]
+    tables = [m.Table(f"On {primary}", head, [rows], heading)]
     if metrics:
-        head = [heading for metric in metrics for heading in (metric, "difference")]
-        tables.append(m.Table("On other metrics", head, [lines], first, "detail"))
+        head = list(chain.from_iterable(zip(metrics, repeat("difference"))))
+        tables.append(m.Table("On other metrics", head, [lines], heading, "detail"))
     return tables
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -168,7 +169,7 @@ def differences_of(
     among themselves.
     """
     names = [name for name in paired.systems if name != baseline]
-    keys = [(name, metric, baseline) for name in names for metric in paired.columns]
+    keys = list(product(names, paired.columns, [baseline]))
     units = paired.units(keys)
     widest = np.array([paired.widest(*key) for key in keys])
     confidences, possible = np.ones(len(keys)), np.ones((len(keys), 2))
@@ -184,11 +185,13 @@ def differences_of(
     intervals = difference_intervals(
         units, widest=widest, confidence=confidences, possible=possible
     )
-    for (system, metric, _), interval, shown in zip(keys, intervals, detectable, strict=True):
+    for (system, metric, _), interval, smallest in zip(keys, intervals, detectable, strict=True):
         values = paired.values(system, metric, baseline)
         is_scored = ~np.isnan(values)
         rises, falls = int((values > 0).sum()), int((values < 0).sum())
-        wins, losses = (falls, rises) if lower_is_better(metric) else (rises, falls)
+        wins, losses = rises, falls
+        if lower_is_better(metric):
+            wins, losses = falls, rises
         yield Difference(
             system=system,
             baseline=baseline,
@@ -202,7 +205,7 @@ def differences_of(
             wins=wins,
             ties=interval.n - wins - losses,
             losses=losses,
-            detectable=shown,
+            detectable=smallest,
             margin=margin_of(metric, margin, "margin"),
             confidence=confidence,
             note=interval.note,

@@ -127,7 +127,7 @@ def pair(
     uncommon = dict.fromkeys(name for name in chain(*systems.values()) if name not in names)
     if uncommon and metrics is None:
         notes.append(f"not compared, since not every system has them: {', '.join(uncommon)}")
-    compared = {query_id for scores in systems.values() for query_id in scores.query_ids}
+    compared = set(chain.from_iterable(scores.query_ids for scores in systems.values()))
     query_ids = sorted(compared, key=str)
     notes += _left_out(systems, compared)
     metadata: dict[str, dict[str, Any]] = {}
@@ -171,12 +171,12 @@ def clusters_in_words(key: str | None, numbers: IntArray) -> str:
 
 
 def _check_same_questions(systems: Mapping[str, Scores]) -> None:
-    every: set[str] = set()
+    query_ids: set[str] = set()
     for scores in systems.values():
-        every.update(scores.query_ids, scores.excluded)
+        query_ids.update(scores.query_ids, scores.excluded)
     lacking = []
     for name, scores in systems.items():
-        missing = sorted(map(str, every.difference(scores.query_ids, scores.excluded)))
+        missing = sorted(map(str, query_ids.difference(scores.query_ids, scores.excluded)))
         if missing:
             lacking.append(f"{name} lacks {len(missing)} ({join_first(missing)})")
     if lacking:
@@ -186,10 +186,10 @@ def _check_same_questions(systems: Mapping[str, Scores]) -> None:
 
 
 def _metrics_of(
-    systems: Mapping[str, Scores], baseline: str, wanted: Sequence[str] | None
+    systems: Mapping[str, Scores], baseline: str, metrics: Sequence[str] | None
 ) -> list[str]:
-    names = [wanted] if isinstance(wanted, str) else list(wanted or ())
-    if wanted is None:
+    names = [metrics] if isinstance(metrics, str) else list(metrics or ())
+    if metrics is None:
         names = list(systems[baseline])
         for scores in systems.values():
             names = [name for name in names if name in set(scores)]

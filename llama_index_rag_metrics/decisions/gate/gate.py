@@ -226,15 +226,15 @@ def _one_of(by_name: Mapping[str, Scores], system: str | None) -> Scores:
     return by_name[system]
 
 
-def _check_same_questions(before: Scores, now: Scores) -> None:
+def _check_same_questions(previous: Scores, now: Scores) -> None:
     """Refuse a baseline of other questions or labels; what one side doesn't know isn't compared."""
-    ids_before = {*before.query_ids, *before.excluded}
+    ids_before = {*previous.query_ids, *previous.excluded}
     ids_now = {*now.query_ids, *now.excluded}
     differences = {
         "missing now": ids_before - ids_now,
         "new": ids_now - ids_before,
-        "with another question": _unequal(before.queries, now.queries),
-        "with other labels": _unequal(before.labels, now.labels),
+        "with another question": _unequal(previous.queries, now.queries),
+        "with other labels": _unequal(previous.labels, now.labels),
     }
     listed = {reason: sorted(map(str, ids)) for reason, ids in differences.items() if ids}
     if listed:
@@ -244,9 +244,10 @@ def _check_same_questions(before: Scores, now: Scores) -> None:
         raise InvalidInput("baseline", "", sentence=sentence, remedy=remedy)
 
 
-def _unequal(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    both = [(query_id, before[query_id], now[query_id]) for query_id in before.keys() & now.keys()]
-    return {query_id for query_id, one, other in both if one and other and one != other}
+def _unequal(previous: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    known_ids = previous.keys() & now.keys()
+    known_ids = {query_id for query_id in known_ids if previous[query_id] and now[query_id]}
+    return {query_id for query_id in known_ids if previous[query_id] != now[query_id]}
 
 
 def _worst_questions(
@@ -303,15 +304,15 @@ def _row(verdict: Verdict) -> m.Row:
     form = "signed" if rule.baseline else "score"
     bounds = m.Cell(form, "bounds", low=verdict.lower, high=verdict.upper, limit=limit)
     difference = m.Cell(verdict.difference, "signed", limit=limit)
-    now, before = m.Cell(verdict.value, "score"), m.Cell(verdict.baseline, "score")
+    now, baseline = m.Cell(verdict.value, "score"), m.Cell(verdict.baseline, "score")
     if not rule.baseline:
         now = now._replace(limit=limit)
     if isinstance(verdict.value, int):
         now = now._replace(form="count")
     elif not verdict.n:
-        now, before = m.Cell(None), m.Cell(None)
+        now, baseline = m.Cell(None), m.Cell(None)
     digits = digits_for(verdict.n, bounds)
-    numbers = [cell._replace(digits=digits) for cell in (now, before, difference, bounds)]
+    numbers = [cell._replace(digits=digits) for cell in (now, baseline, difference, bounds)]
     cells = [_outcome(verdict.outcome), *numbers, m.Cell(verdict.n, "count")]
     return m.Row(str(rule), cells)
 

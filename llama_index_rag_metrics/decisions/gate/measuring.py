@@ -154,7 +154,7 @@ def _decided(verdict: Verdict, evidence: Evidence, together: int) -> Verdict:
     return replace(verdict, needed=needed, decidable=decidable)
 
 
-def measure(rule: Rule, now: Scores, before: Scores | None, clusters: str | None) -> Measured:
+def measure(rule: Rule, now: Scores, previous: Scores | None, clusters: str | None) -> Measured:
     """Measure a rule; against the baseline, on the queries that have a value in both."""
     counts = asdict(now.counts)
     if rule.metric in counts and rule.metric not in now:
@@ -165,9 +165,9 @@ def measure(rule: Rule, now: Scores, before: Scores | None, clusters: str | None
         return _settled(Verdict(rule, rule.metric, value, n=n, expected=n, covered=n > 0), value)
     metric = name_among(rule.metric, now.metric_names)
     sides = {_NOW: now}
-    if rule.baseline and before is not None:
-        _check_baseline(rule, metric, before)
-        sides = {_BEFORE: before, _NOW: now}
+    if rule.baseline and previous is not None:
+        _check_baseline(rule, metric, previous)
+        sides = {_BEFORE: previous, _NOW: now}
     paired = pair(sides, next(iter(sides)), metrics=[metric], clusters=clusters)
     is_known = ~np.isnan(paired.columns[metric]).any(axis=1)
     values = paired.columns[metric][is_known]
@@ -182,7 +182,7 @@ def measure(rule: Rule, now: Scores, before: Scores | None, clusters: str | None
         expected=expected,
         covered=_is_covered(now, metric, len(scores), expected),
     )
-    if before is None or len(sides) == 1:
+    if previous is None or len(sides) == 1:
         column = paired.values(_NOW, metric)
         evidence = MeanEvidence(column, paired.clusters, limits_of(metric), rule.lower_is_better)
         return _settled(verdict, verdict.value, scores, evidence)
@@ -193,28 +193,28 @@ def measure(rule: Rule, now: Scores, before: Scores | None, clusters: str | None
         verdict,
         baseline=exact_mean(values[:, 0]),
         difference=difference,
-        identical=not differences[is_known].any() and _is_same_run(query_ids, now, before),
+        identical=not differences[is_known].any() and _is_same_run(query_ids, now, previous),
     )
     low, high = sorted((sign * paired.possible([key], rule.confidence or 0.95)[0]).tolist())
     changes = PairedEvidence(sign * differences, paired.clusters, paired.widest(*key), (low, high))
     return _settled(verdict, difference, scores, changes)
 
 
-def _check_baseline(rule: Rule, metric: str, before: Scores) -> None:
+def _check_baseline(rule: Rule, metric: str, previous: Scores) -> None:
     if lower_is_better(metric) and not rule.lower_is_better:
         remedy = f"Write '{metric} <= baseline + 0.01', for example."
         raise InvalidInput("rule", str(rule), "<=, since less is better", remedy)
-    if metric not in before:
+    if metric not in previous:
         remedy = f"Store a new one from scores by {metric}."
-        raise InvalidInput("baseline", list(before), f"scores by {metric}", remedy)
+        raise InvalidInput("baseline", list(previous), f"scores by {metric}", remedy)
 
 
-def _is_same_run(query_ids: Sequence[str], now: Scores, before: Scores) -> bool:
+def _is_same_run(query_ids: Sequence[str], now: Scores, previous: Scores) -> bool:
     """Return whether the rankings of these queries are known to be identical, and read alike."""
-    if scored_otherwise({_BEFORE: before, _NOW: now}):
+    if scored_otherwise({_BEFORE: previous, _NOW: now}):
         return False
-    digests = [(now.rankings.get(name), before.rankings.get(name)) for name in query_ids]
-    return all(digest and digest == previous for digest, previous in digests)
+    digests = [(now.rankings.get(name), previous.rankings.get(name)) for name in query_ids]
+    return all(digest and digest == digest_before for digest, digest_before in digests)
 
 
 def _settled(
