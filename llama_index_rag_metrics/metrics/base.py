@@ -1,14 +1,7 @@
 """What every ranking metric shares: parameters, name, range, and scoring one query or a million.
 
 A metric is a subclass with a `name` and one formula, `score`, on the hits of a whole batch as flat
-arrays; it returns one number a query. Everything else is done here.
-
-The parameters that several metrics take:
-
-* `k`: only the first k distinct items count; None takes the whole ranking.
-* `tokens`, in names `@2000tokens`: only the items that fit into this many tokens count, whole and
-  in rank order; the first that doesn't fit ends the list.
-* `min_grade`: the grade from which an item is relevant, 1 by default.
+arrays; it returns one number a query.
 """
 
 from __future__ import annotations
@@ -45,9 +38,6 @@ from llama_index_rag_metrics.runtime.masking import shorten
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
 _BEHIND_NAME = re.compile(r"[(@]")
-
-LARGEST_CUTOFF = 2**62
-"""Ranks and tokens are counted in 64 bits."""
 
 # names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
@@ -149,8 +139,7 @@ class RankingMetric(NamedMetric):
     def score_queries(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the score of every query, within `bounds` and never NaN.
 
-        A query with nothing relevant scores 0 here; whether it counts is decided by whoever takes
-        the mean.
+        A query with nothing relevant scores 0; whether it counts is decided where means are taken.
         """
         low, high = self.bounds
         return np.minimum(np.maximum(self._score(judged), low), high)
@@ -180,22 +169,15 @@ class RankingMetric(NamedMetric):
         Args:
             query: not used.
             expected_ids: the relevant ids, {id: grade}, groups of ids, or a `Relevance`.
-            retrieved_ids: the ranking, best first; repeated ids count at their first rank. An empty
-                list scores 0.
+            retrieved_ids: the ranking, best first; repeated ids count at their first rank.
             expected_texts: not used: `match_run` and `evaluate` recognise passages by their texts.
-            retrieved_texts: with a cutoff by tokens, the text of each retrieved id; its tokens are
-                counted by LlamaIndex's `get_tokenizer()`, unless they are given.
+            retrieved_texts: with a cutoff by tokens, what they are counted of unless given.
             retrieved_tokens: the length in tokens of each retrieved item.
             retrieved_spans: for span metrics, where each retrieved item is in its document.
 
-        Returns:
-            The score, and what the metric says beside it in `metadata`: a "note" where there are
-            grades above 0, but none that reaches the metric's `min_grade`.
-
         Raises:
-            InvalidInput: expected_ids is None, or has no grade above 0 (or one, where the metric is
-                of questions without an answer); retrieved_ids is None; or ids of the two sides have
-                different types.
+            InvalidInput: an argument is None, nothing is relevant (or something, where the metric
+                is of questions without an answer), or ids of the two sides have different types.
         """
         if kwargs:
             raise unknown_argument(kwargs, type(self))
@@ -224,26 +206,21 @@ class RankingMetric(NamedMetric):
         score = float(self.score_queries(judged)[0])
         details = self.details(judged)
         metadata = dict(details[0]) if details else {}
-        if not score and isinstance(self, ThresholdMetric):
-            lowest = self.min_grade
-            if not judged.count_judgements(lowest)[0]:
-                note = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
-                metadata["note"] = note
+        lowest = getattr(self, "min_grade", None)
+        if not score and lowest is not None and not judged.count_judgements(lowest)[0]:
+            metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
         return RetrievalMetricResult(score=score, metadata=metadata)
 
 
 class CutMetric(NamedMetric):
     """A metric that takes a cutoff: by rank, or by tokens."""
 
+    # ranks and tokens are counted in 64 bits
     k: int | None = Field(
-        None, gt=0, le=LARGEST_CUTOFF, strict=True, description="cutoff; None: the whole ranking"
+        None, gt=0, le=2**62, strict=True, description="cutoff; None: the whole ranking"
     )
     tokens: int | None = Field(
-        None,
-        gt=0,
-        le=LARGEST_CUTOFF,
-        strict=True,
-        description="cutoff by tokens: what fits into this many",
+        None, gt=0, le=2**62, strict=True, description="cutoff by tokens: what fits into this many"
     )
 
     @model_validator(mode="after")

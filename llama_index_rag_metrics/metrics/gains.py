@@ -25,7 +25,7 @@ HIGHEST_EXPONENT = 64
 class DCG(GainMetric):
     """Discounted cumulative gain: Σ gain / log2(rank + 1); the gain is the grade by default.
 
-    Unbounded; the exponential gain is 2^grade - 1 (Järvelin and Kekäläinen, TOIS 20(4), 2002).
+    The exponential gain is 2^grade - 1 (Järvelin and Kekäläinen, TOIS 20(4), 2002).
 
     Examples:
         >>> DCG(k=2).compute(expected_ids={"a": 3}, retrieved_ids=["a", "x"]).score

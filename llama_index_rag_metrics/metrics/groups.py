@@ -71,9 +71,7 @@ class GroupMRR(GroupMetric):
 
 
 class GroupAP(GroupMetric):
-    """The mean over the groups of the mean precision at the group's found passages.
-
-    Within a group only its own items count as relevant; the mean is over those that were found.
+    """The mean over the groups of the mean precision at the group's own found passages.
 
     Examples:
         >>> GroupAP().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["x", "a", "y", "b"]).score
@@ -84,7 +82,8 @@ class GroupAP(GroupMetric):
 
     def score(self, groups: GroupHits) -> FloatArray:
         precision_there = groups.ordinal / groups.rank
-        return ratio(groups.sum_by_query(precision_there / groups.n_found), groups.n_groups)
+        n_found = np.bincount(groups.group)[groups.group]
+        return ratio(groups.sum_by_query(precision_there / n_found), groups.n_groups)
 
 
 class Complete(GroupMetric):
@@ -106,8 +105,7 @@ class Complete(GroupMetric):
 class FacetRecall(GroupMetric):
     """The weight of the facets that were found / the weight of all facets.
 
-    A facet that nothing is known to supply counts among all. Without weights, subtopic recall
-    (ndeval's strec): Zhai, Cohen and Lafferty, SIGIR 2003.
+    Without weights, subtopic recall (ndeval's strec): Zhai, Cohen and Lafferty, SIGIR 2003.
 
     Examples:
         >>> relevance = {"facets": {"x": ["a"], "y": ["b"]}, "weights": {"x": 3}}
@@ -134,11 +132,8 @@ class NoveltyMetric(GroupMetric):
 class AlphaNDCG(NoveltyMetric):
     """Discounted novelty gain over that of a greedily chosen ideal ranking.
 
-    The gain of an item is the sum over its facets of (1 - alpha)^(times supplied above), the
-    discount log2(rank + 1). Clarke et al., "Novelty and diversity in information retrieval
-    evaluation", SIGIR 2008; ties of the greedy choice by id, descending, as ndeval breaks them. The
-    ideal is k long; without a cutoff, as long as what was retrieved. A ranking that beats the
-    greedy ideal has 1 here, and more than 1 in ndeval.
+    The discount is log2(rank + 1); ties of the greedy choice go by id, descending, as ndeval's. A
+    ranking that beats the ideal has 1 here, and more in ndeval (Clarke et al., SIGIR 2008).
 
     Examples:
         >>> facets = {"facets": {"x": ["a", "b"], "y": ["c"]}}
@@ -157,9 +152,8 @@ class AlphaNDCG(NoveltyMetric):
 class ERRIA(NoveltyMetric):
     """Expected reciprocal rank over facets (intent-aware): novelty gain / rank, averaged.
 
-    Over the number of facets, and over the value of a ranking every item of which supplies every
-    facet, as ndeval divides it; at rank 1 ndeval doesn't divide at all. Chapelle et al.,
-    "Intent-based diversification of web search results", Information Retrieval 14(6), 2011.
+    Divided by the value of a ranking every item of which supplies every facet, as ndeval does but
+    at rank 1 (Chapelle et al., Information Retrieval 14(6), 2011).
 
     Examples:
         >>> facets = {"facets": {"x": ["a", "b"], "y": ["c"]}}

@@ -78,8 +78,8 @@ class MetricEntry:
 
     @property
     def needs(self) -> list[str]:
-        fields = self.metric_class.model_fields
-        return [name for name, field in fields.items() if field.is_required()]
+        fields = self.metric_class.model_fields.items()
+        return [name for name, field in fields if field.is_required()]
 
 
 class MetricTable(dict[str, MetricEntry]):
@@ -177,8 +177,7 @@ def metric(name: str) -> NamedMetric:
             other tools are known, and shown as they are: "map", "success@5", "ndcg_cut_10", "P_5".
 
     Raises:
-        UnknownMetric: no metric has that name, or it has no such parameter; the message lists the
-            nearest ones.
+        UnknownMetric: no metric has that name or parameter; the message lists the nearest ones.
         InvalidInput: a value is out of range.
 
     Examples:
@@ -268,18 +267,16 @@ def split_names(text: str) -> list[str]:
 
 def limits_of(name: str) -> tuple[float, float]:
     """The lowest and the highest score that a metric can give; infinite where unknown."""
-    metric_class = _class_of(name)
-    return (-math.inf, math.inf) if metric_class is None else metric_class.bounds
+    bounds: tuple[float, float] = getattr(_class_of(name), "bounds", (-math.inf, math.inf))
+    return bounds
 
 
 def lower_is_better(name: str) -> bool:
-    metric_class = _class_of(name)
-    return metric_class is not None and metric_class.lower_is_better
+    return bool(getattr(_class_of(name), "lower_is_better", False))
 
 
 def is_of_unanswerable(name: str) -> bool:
-    metric_class = _class_of(name)
-    return metric_class is not None and metric_class.of_unanswerable
+    return bool(getattr(_class_of(name), "of_unanswerable", False))
 
 
 def worst_score(name: str) -> float | None:

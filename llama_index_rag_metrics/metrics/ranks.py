@@ -85,8 +85,7 @@ class RBP(BinaryMetric):
 class BPref(WholeRankingMetric):
     """How often judged non-relevant passages are above relevant ones; 1 means never.
 
-    As trec_eval's, counting all judged non-relevant items, not only retrieved ones; unjudged ones
-    are skipped (Buckley and Voorhees, SIGIR 2004).
+    As trec_eval's; unjudged passages are skipped (Buckley and Voorhees, SIGIR 2004).
 
     Examples:
         >>> BPref().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "a"]).score

@@ -41,8 +41,7 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
 
     Args:
         metrics: classes of your own metrics, which are added to the table of metrics first; and
-            names that LlamaIndex's evaluator should know besides the usual ones, such as
-            "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
+            names that LlamaIndex's evaluator should know besides the usual ones.
         replace: let ours replace LlamaIndex's own metrics of the same names: of those that are
             given, or of all where none is.
 

@@ -9,16 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.metrics.base import (
-    BinaryMetric,
-    CutMetric,
-    GainMetric,
-    RankingMetric,
-    Variants,
-)
 from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+from .base import BinaryMetric, CutMetric, RankingMetric, Variants
 
 __all__ = [
     "Abstained",
@@ -35,7 +30,7 @@ __all__ = [
 class HitRate(BinaryMetric):
     """1 if a relevant passage was retrieved, else 0; granular: hits / R, the same as recall.
 
-    trec_eval's success_k. `granular_hit_rate` is LlamaIndex's name for recall.
+    trec_eval's success_k; the granular form is LlamaIndex's.
 
     Examples:
         >>> HitRate(k=2).compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
@@ -87,11 +82,8 @@ class FScore(BinaryMetric):
     """The harmonic mean of precision and recall, weighted by beta; f1: the harmonic mean of
     precision and recall, 2 · precision · recall / (precision + recall).
 
-    With beta B, (1 + B²) · precision · recall / (B² · precision + recall).
-
-    This is van Rijsbergen's beta: recall counts beta times as much as precision.
-    trec_eval's set_F.x takes B² as its parameter. With a cutoff, both are taken at k, so that
-    f1@k stays under 1 where R < k.
+    With beta B, (1 + B²) · precision · recall / (B² · precision + recall); trec_eval's set_F.x
+    takes B². With a cutoff, both are taken at k, so that f1@k stays under 1 where R < k.
 
     Examples:
         >>> round(FScore().compute(expected_ids=["a", "b"], retrieved_ids=["a"]).score, 4)
@@ -112,14 +104,7 @@ class FScore(BinaryMetric):
         return f_score(precision(hits), recall(hits), squared)
 
 
-class JudgedItemsMetric(GainMetric):
-    """A metric of all judged passages, those with grade 0 included."""
-
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.cutoff, 0.0))
-
-
-class Judged(JudgedItemsMetric):
+class Judged(CutMetric, RankingMetric):
     """The share of the retrieved passages that were judged (grade 0 or more); @k: within min(k, n).
 
     It shows how far to trust the other metrics where judgements have holes (ir_measures' Judged).
@@ -132,16 +117,16 @@ class Judged(JudgedItemsMetric):
     name = "judged"
     needs_relevance: ClassVar[bool] = False
 
-    def score(self, hits: Hits) -> FloatArray:
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        hits = judged.at(self.cutoff, 0.0)
         return ratio(hits.count, hits.depth)
 
 
 class Accuracy(BinaryMetric):
     """(TP + TN) / corpus size, where the retrieved passages are those predicted to be relevant.
 
-    Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant, or
-    nothing reaches min_grade, it is 0 as every metric is, though (TP + TN) / corpus size would be
-    nearly 1. The confusion matrix {tp, fp, fn, tn} is in the result's metadata.
+    Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant it
+    is 0, as every metric is. The confusion matrix {tp, fp, fn, tn} is in the result's metadata.
 
     Examples:
         >>> Accuracy(corpus_size=10).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"])
@@ -162,19 +147,15 @@ class Accuracy(BinaryMetric):
         return [dict(zip(confusion, row, strict=True)) for row in rows]
 
     def _confusion(self, hits: Hits) -> dict[str, IntArray]:
-        check_corpus_size(hits.judged, self.corpus_size)
+        judged = hits.judged
+        found = np.bincount(judged.item_query, minlength=len(judged))
+        largest = (judged.depth + judged.n_judged - found).max(initial=0)
+        if largest > self.corpus_size:
+            passages = "distinct passages retrieved or labelled for one question"
+            expected = f"at least {largest}, the {passages}"
+            raise InvalidInput("corpus_size", self.corpus_size, expected)
         tp, fp, fn = hits.count, hits.depth - hits.count, hits.n_relevant - hits.count
         return {"tp": tp, "fp": fp, "fn": fn, "tn": self.corpus_size - tp - fp - fn}
-
-
-def check_corpus_size(judged: JudgedRankings, corpus_size: int) -> None:
-    retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
-    n_items = judged.depth + judged.n_judged - retrieved_judged
-    if (largest := n_items.max(initial=0)) > corpus_size:
-        expected = (
-            f"at least {largest}, the distinct passages retrieved or labelled for one question"
-        )
-        raise InvalidInput("corpus_size", corpus_size, expected)
 
 
 def precision(hits: Hits) -> FloatArray:
@@ -200,8 +181,7 @@ class UnanswerableMetric(RankingMetric):
 class Abstained(UnanswerableMetric):
     """1 if nothing was returned for a question that has no answer, else 0.
 
-    Other questions are left out. A question on which the retriever failed has 0: a failure doesn't
-    show that it would have abstained.
+    Other questions are left out; where the retriever failed, the question has 0.
 
     Examples:
         >>> Abstained().compute(expected_ids=[], retrieved_ids=["a"]).score
@@ -217,8 +197,7 @@ class Abstained(UnanswerableMetric):
 class Returned(CutMetric, UnanswerableMetric):
     """The passages that were returned for a question that has no answer; @k: of the first k.
 
-    Unbounded; less is better. Copies of a passage count once. Other questions are left out, and
-    those on which the retriever failed.
+    Unbounded; less is better. Other questions are left out, and those that failed.
 
     Examples:
         >>> Returned(k=5).compute(expected_ids=[], retrieved_ids=["a", "b", "a"]).score

@@ -85,9 +85,6 @@ class SpanF1(SpanMetric):
 class SpanIoU(SpanMetric):
     """What is both labelled and retrieved, over what is either: |E∩T| / |E∪T|.
 
-    Chroma's chunking evaluation sums the lengths of the retrieved chunks instead, so that what two
-    of them share counts twice.
-
     Examples:
         >>> from llama_index_rag_metrics import Relevance
         >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 200)

@@ -64,8 +64,7 @@ class JudgedRankings:
         return self.judged_offset[1:] - self.judged_offset[:-1]
 
     @cached_property
-    def judged_query(self) -> IntArray:
-        """(judgements,) the query of every judgement."""
+    def _judged_query(self) -> IntArray:
         return np.repeat(np.arange(len(self)), self.n_judged)
 
     @cached_property
@@ -90,7 +89,7 @@ class JudgedRankings:
     def count_judgements(self, lowest: float | None, below: float | None = math.inf) -> IntArray:
         """(queries,) how many grades are from `lowest` (None: above 0) to under `below`."""
         counted = _reaches(self.judged_grade, lowest) & ~_reaches(self.judged_grade, below)
-        return np.bincount(self.judged_query[counted], minlength=len(self))
+        return np.bincount(self._judged_query[counted], minlength=len(self))
 
     def at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> Hits:
         """The hits within a cutoff, memoised."""
@@ -295,11 +294,6 @@ class GroupHits(Ranked):
         """(items,) 1 for the group's first retrieved item, 2 for its second, and so on."""
         return ordinal_of(self.group)
 
-    @property
-    def n_found(self) -> IntArray:
-        """(items,) how many items of the same group are here."""
-        return np.bincount(self.group)[self.group]
-
 
 def ordinal_of(key: IntArray) -> IntArray:
     """(items,) 1 for the first of equal neighbours, 2 for the second, and so on."""
@@ -318,11 +312,6 @@ def _is_within(query: IntArray, rank: IntArray, last: IntArray | int) -> BoolArr
     if not isinstance(last, int):
         last = last[query]
     return np.asarray(rank <= last, np.bool_)
-
-
-def place_of(query: IntArray, rank: IntArray) -> IntArray:
-    """(items,) query and rank as one number: the query in the upper half, the rank in the lower."""
-    return np.asarray((query << 32) + rank, np.int64)
 
 
 def grades_best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:

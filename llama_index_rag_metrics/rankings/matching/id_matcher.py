@@ -23,11 +23,12 @@ NOT_VALID = "Not a valid score"
 """What a note begins with of labels that name what was retrieved otherwise than by its ids."""
 
 CAME_OTHERWISE = (
-    "{NOT_VALID}: {under_other_ids:,} of {wanted:,} relevant passages came under other ids{by_id}. "
+    "Not a valid score: {under_other_ids:,} of {wanted:,} relevant passages came under other ids"
+    "{by_id}. "
     "Match by text (matcher='text', --matcher text), or move the labels (rag-metrics labels move)"
 )
 MATCH_OTHERWISE = (
-    "{NOT_VALID}: {sentence}; {n:,} match {best}: use match_on={best!r} (--match-on {best})"
+    "Not a valid score: {sentence}; {n:,} match {best}: use match_on={best!r} (--match-on {best})"
 )
 MATCH_NOTHING = "{sentence}{nor}: every score is 0. A label is {label}, a retrieved id {retrieved}"
 
@@ -124,21 +125,17 @@ class LabelCheck:
         came = came or Came()
         matches_nothing = bool(self._labels and self._example) and not self._n_matched
         best, n_fitting = "", 0
-        if matches_nothing:
-            for kind, labels in self._labels_by_kind.items():
-                if len(labels) > n_fitting:
-                    best, n_fitting = kind, len(labels)
+        for kind, labels in self._labels_by_kind.items():
+            if matches_nothing and len(labels) > n_fitting:
+                best, n_fitting = kind, len(labels)
         if self.are_strange and came.under_other_ids > came.by_id and came.texts > n_fitting:
             by_id = f", {came.by_id:,} under their own" if came.by_id else ""
-            counts = {**came._asdict(), "by_id": by_id}
-            return CAME_OTHERWISE.format(NOT_VALID=NOT_VALID, **counts)
+            return CAME_OTHERWISE.format(**{**came._asdict(), "by_id": by_id})
         if not matches_nothing:
             return None
         sentence = f"0 of {len(self._labels):,} labels match {self._match_on}"
         if best:
-            return MATCH_OTHERWISE.format(
-                NOT_VALID=NOT_VALID, sentence=sentence, n=n_fitting, best=best
-            )
+            return MATCH_OTHERWISE.format(sentence=sentence, n=n_fitting, best=best)
         nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
         label, retrieved = seen_apart(min(self._labels), self._example)
         return MATCH_NOTHING.format(sentence=sentence, nor=nor, label=label, retrieved=retrieved)

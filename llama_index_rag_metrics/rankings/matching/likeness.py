@@ -30,8 +30,7 @@ _SHORTEST_PART = 15
 
 _LONGEST = 16
 _FACTORS = np.random.default_rng(5).integers(2**63, 2**64, _LONGEST, np.uint64) | np.uint64(1)
-"""A gram's hash is the sum of its characters times these, modulo 2^64: 50,000 different grams hold
-two of the same hash about once in 10^10 times."""
+"""A gram's hash is the sum of its characters times these, modulo 2^64."""
 
 _DROPPED = frozenset(("Cc", "Cf", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp"))
 """Unicode's categories of control and format characters, punctuation and spaces. Marks (Mn, Mc) are
@@ -52,11 +51,9 @@ _RAISED = re.compile("([\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u215
 
 
 def likeness(expected: Sequence[str], retrieved: Sequence[str]) -> FloatArray:
-    """(retrieved, expected) the share of either text that is in the other, the larger one.
+    """(retrieved, expected) the share of either text's distinct 5-grams that the other has.
 
-    The share of the expected passage's distinct 5-grams of normalised characters that the retrieved
-    text has; or the share of the retrieved text's grams that the passage has. A text of fewer than
-    five letters is looked for as it is, a word as a word.
+    The larger one. A text of fewer than five letters is looked for as it is, a word as a word.
 
     >>> passage = "Enceladus has geysers of water."
     >>> likeness([passage], [f"Saturn has moons. {passage} Io has volcanoes.", "Nothing."])

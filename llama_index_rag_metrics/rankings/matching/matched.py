@@ -19,20 +19,12 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .likeness import CONTAINED, likeness
 
-MatchFunction: TypeAlias = Callable[[Sequence[str], Sequence[str]], npt.ArrayLike]
-"""Of expected and retrieved texts a matrix of truth values: a row for each retrieved text, a column
-for each expected one."""
-
-MatcherLike: TypeAlias = "str | MatchFunction"
-"""`"text"`, `"span"`, or a function of expected and retrieved texts."""
+MatcherLike: TypeAlias = "str | Callable[[Sequence[str], Sequence[str]], npt.ArrayLike]"
+"""`"text"`, `"span"`, or a function of expected and retrieved texts; see `match_run`."""
 
 BY_ID, BY_TEXT, BY_SPAN = "id", "text", "span"
 
-_HALF = 0.5
-"""The share of an expected span from which a retrieved one is it."""
-
-PLACE_KEYS = ("ref_doc_id", "start_char_idx", "end_char_idx")
-"""The keys of a document's metadata that say where it is in its source."""
+_PLACE_KEYS = ("ref_doc_id", "start_char_idx", "end_char_idx")
 
 
 class Labelled(Protocol):
@@ -99,7 +91,7 @@ class Expected:
         spans: dict[str, Span] = {}
         for item in _grades(relevance):
             metadata = dataset.document_metadata.get(item, {})
-            source, start, end = (metadata.get(key) for key in PLACE_KEYS)
+            source, start, end = (metadata.get(key) for key in _PLACE_KEYS)
             if isinstance(source, str) and type(start) is int and type(end) is int:
                 spans[item] = Span(source, start, end)
         if relevance is not None:
@@ -257,14 +249,12 @@ def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> Bool
     if retrieved is None and ranking.ids:
         raise InvalidInput(column, None, f"{column} of what was retrieved")
     retrieved = list(retrieved or ())
-    shape = (len(retrieved), len(expected.passages))
     if matcher == BY_TEXT:
         return likeness(expected.passages, retrieved) >= CONTAINED
+    shape = (len(retrieved), len(expected.passages))
     if matcher == BY_SPAN:
-        shares = np.zeros(shape)
-        for row, column_of in np.ndindex(shape):
-            shares[row, column_of] = _share(expected.passages[column_of], retrieved[row])
-        return shares >= _HALF
+        is_in = [_is_in(wanted, place) for place in retrieved for wanted in expected.passages]
+        return np.array(is_in, np.bool_).reshape(shape)
     assert not isinstance(matcher, str)
     covers = np.asarray(matcher(list(expected.passages), retrieved), np.bool_)
     if covers.shape != shape and covers.size:
@@ -273,11 +263,12 @@ def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> Bool
     return covers.reshape(shape)
 
 
-def _share(wanted: Span, place: Span | None) -> float:
+def _is_in(wanted: Span, place: Span | None) -> bool:
+    """Whether half of a span is in the place of a retrieved item."""
     if place is None or wanted.source != place.source:
-        return 0.0
+        return False
     shared = min(wanted.end, place.end) - max(wanted.start, place.start)
-    return max(0, shared) / (wanted.end - wanted.start)
+    return 2 * shared >= wanted.end - wanted.start
 
 
 def _stand_ins(
@@ -328,8 +319,7 @@ def carry_costs(
 ) -> list[int]:
     """The cost of each item of the flattened ranking, so that a budget counts whole chunks.
 
-    A retrieved item's cost is that of the first item that it stands for; the others are free. A
-    repetition's cost is carried to the next item; a copy of a retrieved item costs nothing.
+    The first item that a retrieved one stands for has its cost; a repetition's goes to the next.
 
     >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])
     [10, 0, 50, 0]
