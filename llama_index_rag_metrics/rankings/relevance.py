@@ -19,7 +19,6 @@ RelevanceLike: TypeAlias = (
 )
 """What the entry points take for one query: ids, {id: grade}, groups of ids, or a Relevance."""
 
-Groups: TypeAlias = tuple[tuple[str, ...], ...]
 Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, Any]"
 
 HIGHEST_GRADE = 1e300
@@ -64,7 +63,7 @@ class Relevance(list[str]):
 
     __slots__ = ("alternatives", "facet_names", "grades", "spans", "weights")
     grades: Mapping[str, float]
-    alternatives: Groups | None
+    alternatives: tuple[tuple[str, ...], ...] | None
     facet_names: tuple[str, ...] | None
     weights: tuple[float, ...] | None
     spans: Mapping[str, Span] | None
@@ -111,7 +110,12 @@ class Relevance(list[str]):
             alternatives = tuple(map(_read_group, groups))
             if names is None and () in alternatives:
                 raise InvalidInput("group", [], "at least one id", "Leave an empty group out.")
-            grade_of = _with_members(grade_of, alternatives)
+            members = dict.fromkeys(chain.from_iterable(alternatives), 1.0)
+            for item in members:
+                if grade_of.get(item, 1) <= 0:
+                    expected = "a number above 0, since it is in a group"
+                    raise InvalidInput(f"grade of {item!r}", grade_of[item], expected)
+            grade_of = {**members, **grade_of}
             weight_of_each = (1.0,) * len(alternatives)
         if names is not None or weights:
             weight_of_each = _read_weights(names or (), weights or {})
@@ -269,15 +273,6 @@ def _read_group(group: object) -> tuple[str, ...]:
     if isinstance(group, (str, bytes)) or not isinstance(group, Iterable):
         raise InvalidInput("group", group, "a collection of ids", "Write one id as ['id'].")
     return tuple(dict.fromkeys(map(_read_id, group)))
-
-
-def _with_members(grades: Mapping[str, float], groups: Groups) -> dict[str, float]:
-    members = dict.fromkeys(chain.from_iterable(groups), 1.0)
-    for item in members:
-        if grades.get(item, 1) <= 0:
-            expected = "a number above 0, since it is in a group"
-            raise InvalidInput(f"grade of {item!r}", grades[item], expected)
-    return {**members, **grades}
 
 
 def _read_weights(names: tuple[str, ...], weights: Mapping[str, float]) -> tuple[float, ...]:

@@ -268,9 +268,7 @@ def _column(frame: pl.DataFrame, name: str) -> list[Any]:
 def _labelled(
     ids: Sequence[str], grades: Sequence[float] | None, places: Sequence[Span | None] | None
 ) -> Relevance:
-    labels: Any = ids
-    if grades is not None:
-        labels = dict(zip(ids, grades, strict=True))
+    labels = ids if grades is None else dict(zip(ids, grades, strict=True))
     if places is None:
         return Relevance(labels)
     spans = {item: span for item, span in zip(ids, places, strict=True) if span is not None}
@@ -367,9 +365,7 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
             return column
         offsets = chunk.offsets.to_numpy()
         items = _as_views(chunk.values.slice(offsets[0], offsets[-1] - offsets[0]))
-        mask = None
-        if chunk.null_count:
-            mask = chunk.is_null()
+        mask = chunk.is_null() if chunk.null_count else None
         chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
     return pa.chunked_array(chunks) if chunks else column
 

@@ -103,11 +103,7 @@ def token_counts(
     tokenizer: Tokenizer | TokenCounter | None = None,
     query_ids: Sequence[str] | None = None,
 ) -> IntArray:
-    """(retrieved,) the length in tokens of every distinct item, counted where only texts are there.
-
-    Raises:
-        InvalidInput: a ranking has neither tokens nor texts, or fewer than 0 tokens.
-    """
+    """(retrieved,) the length in tokens of every distinct item; texts are counted where need be."""
     counter: TokenCounter | None = None
     counts: list[int] = []
     for query, ranking in enumerate(rankings):
@@ -136,9 +132,7 @@ def check_tokens(counts: IntArray) -> IntArray:
 def _lacking(
     name: str, what: str, remedy: str, query: int, query_ids: Sequence[str] | None, ids: object
 ) -> InvalidInput:
-    query_id: object = query
-    if query_ids is not None:
-        query_id = query_ids[query]
+    query_id = query if query_ids is None else query_ids[query]
     expected = f"the {what} of what was retrieved"
     return InvalidInput(f"ranking of question {query_id!r}", ids, expected, remedy, lacks=name)
 
@@ -161,11 +155,7 @@ class JudgedSpans:
         rankings: Sequence[RankingLike],
         query_ids: Sequence[str] | None = None,
     ) -> JudgedSpans:
-        """The spans of a batch, copies of items dropped.
-
-        Raises:
-            InvalidInput: a ranking has no spans, or a span's end is before its start.
-        """
+        """The spans of a batch, copies of items dropped."""
         spans: list[Span] = []
         numbers: list[tuple[int, int, float]] = []  # query, rank, grade
         for query, (labels, ranking) in enumerate(zip(relevance, rankings, strict=True)):
@@ -217,12 +207,10 @@ class JudgedSpans:
 def _on_one_line(spans: Sequence[Span], query: FloatArray) -> tuple[IntArray, IntArray]:
     """(spans,) the starts and ends of spans whose documents lie one after another, by query."""
     place = np.array([span[1:] for span in spans], np.float64).reshape(-1, 2)
-    wrong = np.flatnonzero(
-        (place[:, 0] < 0) | (place[:, 1] < place[:, 0]) | (place[:, 1] > LONGEST)
-    )
-    if len(wrong):
+    is_wrong = (place[:, 0] < 0) | (place[:, 1] < place[:, 0]) | (place[:, 1] > LONGEST)
+    if is_wrong.any():
         expected = "a first character from 0 on, and an end that isn't before it"
-        raise InvalidInput("span", spans[wrong[0]], f"{expected}, at most {LONGEST:,}")
+        raise InvalidInput("span", spans[is_wrong.argmax()], f"{expected}, at most {LONGEST:,}")
     number: dict[tuple[float, str], int] = {}
     pairs = zip(query.tolist(), spans, strict=True)
     documents = [number.setdefault((row, span[0]), len(number)) for row, span in pairs]
