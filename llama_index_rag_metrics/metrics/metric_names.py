@@ -111,11 +111,6 @@ class MetricTable(dict[str, MetricEntry]):
             self[name] = MetricEntry(name, metric_class, dict(preset))
         return metric_class
 
-    def remove(self, metric_class: type[NamedMetric]) -> None:
-        for name in (metric_class.name, *metric_class.variants):
-            if name in self and self[name].metric_class is metric_class:
-                del self[name]
-
 
 def _identity(metric_class: type) -> tuple[str, str]:
     return metric_class.__module__, metric_class.__qualname__

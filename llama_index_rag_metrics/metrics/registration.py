@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, TypeGuard
+from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 
@@ -70,7 +70,7 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
     texts = [entry for entry in metrics if isinstance(entry, str)]
     for name in dict.fromkeys((*_usual_names(), *texts)):
         present = _registry.get(name)
-        if _is_ours(present):
+        if isinstance(present, RegisteredName):
             _registry[name] = RegisteredName(name, present.instead_of)
         elif present is None or (replace and (not names or name in names)):
             _registry[name] = RegisteredName(name, present)
@@ -96,16 +96,10 @@ def unregister() -> None:
         >>> register()
     """
     for name, present in list(_registry.items()):
-        if _is_ours(present):
+        if isinstance(present, RegisteredName):
             del _registry[name]
             if present.instead_of is not None:
                 _registry[name] = present.instead_of
-
-
-def _is_ours(present: object) -> TypeGuard[RegisteredName]:
-    """By name: after a reload of this module, what it registered before is of another class."""
-    kind = type(present)
-    return (kind.__module__, kind.__qualname__) == (__name__, RegisteredName.__qualname__)
 
 
 def _usual_names() -> list[str]:

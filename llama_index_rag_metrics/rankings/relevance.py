@@ -244,7 +244,7 @@ def _read_id(item: Any) -> Any:
     if isinstance(item, str) and not item:
         raise InvalidInput("expected_ids", item, "an id, a text that isn't empty")
     if isinstance(item, tuple) or not isinstance(item, Hashable):
-        remedy = "For groups, use Relevance(groups=...); for grades, {id: grade}."
+        remedy = "For groups, use Relevance(groups=...); for nodes, node.node_id of each."
         raise InvalidInput("expected_ids", item, "an id", remedy)
     return item
 

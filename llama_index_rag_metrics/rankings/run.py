@@ -142,7 +142,9 @@ class Ranking(Items):
         check_min_score(min_score)
         scores: Sequence[Any] = [None] * len(self.ids) if self.scores is None else self.scores
         if not all(map(is_number, scores)):
-            argument = f"scores of question {query_id!r}" if query_id else "scores"
+            argument = "scores"
+            if query_id:
+                argument = f"scores of question {query_id!r}"
             expected = "a score of every retrieved passage, a number"
             raise InvalidInput(argument, self.scores, expected, UNSCORED)
         return self.only([float(score) >= min_score for score in scores])

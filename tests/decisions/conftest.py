@@ -43,4 +43,4 @@ def costs() -> Iterator[None]:
         metric_names.METRICS.add(metric_class)
     yield
     for metric_class in (Calls, Tokens):
-        metric_names.METRICS.remove(metric_class)
+        del metric_names.METRICS[metric_class.name]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import pickle
 import random
 from pathlib import Path
@@ -66,22 +64,6 @@ def test_without_facets_every_relevant_item_is_one() -> None:
     assert score("complete", ["b", "x"], graded) == 0.0
     assert score("facet_recall", ["b", "x"], graded) == 0.5
     assert score("alpha_ndcg", ["x", "a"], graded) == score("ndcg", ["x", "a"], binary)
-
-
-@pytest.mark.parametrize(
-    "again",
-    [
-        copy.deepcopy(HOPS),
-        pickle.loads(pickle.dumps(HOPS)),
-        Relevance(json.loads(json.dumps(HOPS.to_plain()))),
-        Relevance(HOPS),
-        eval(repr(HOPS)),
-    ],
-    ids=["copy", "pickle", "plain", "made of it", "repr"],
-)
-def test_names_and_weights_stay(again: Relevance) -> None:
-    assert again == HOPS
-    assert (again.facet_names, again.weights) == (("hop 1", "hop 2"), (1.0, 3.0))
 
 
 def test_weights_and_names_tell_facets_apart() -> None:

@@ -46,7 +46,9 @@ def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRanki
     for need in needs:
         columns += FIELDS[need]
     _check_columns(frame, columns)
-    tokens = _read_tokens(frame) if TOKENS in needs else None
+    tokens = None
+    if TOKENS in needs:
+        tokens = _read_tokens(frame)
     if SPANS not in needs and not _is_grouped(frame):
         try:
             return _judge_hashed(frame, tokens)
@@ -248,7 +250,9 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
     relevance: list[Relevance | None] = []
     rankings: list[Ranking] = []
     for row, expected_ids in enumerate(labels):
-        counts = (tokens[row] or []) if TOKENS in needs else None
+        counts = None
+        if TOKENS in needs:
+            counts = tokens[row] or []
         rankings.append(Ranking(ids[row], tokens=counts, spans=spans[row]))
         if expected_ids is None:
             relevance.append(None)
@@ -365,7 +369,9 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
             return column
         offsets = chunk.offsets.to_numpy()
         items = _as_views(chunk.values.slice(offsets[0], offsets[-1] - offsets[0]))
-        mask = chunk.is_null() if chunk.null_count else None
+        mask = None
+        if chunk.null_count:
+            mask = chunk.is_null()
         chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
     return pa.chunked_array(chunks) if chunks else column
 

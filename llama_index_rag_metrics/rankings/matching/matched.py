@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, product, repeat, starmap
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -253,8 +253,8 @@ def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> Bool
         return likeness(expected.passages, retrieved) >= CONTAINED
     shape = (len(retrieved), len(expected.passages))
     if matcher == BY_SPAN:
-        is_in = [_is_in(wanted, place) for place in retrieved for wanted in expected.passages]
-        return np.array(is_in, np.bool_).reshape(shape)
+        is_in = starmap(_is_in, product(retrieved, expected.passages))
+        return np.array([*is_in], np.bool_).reshape(shape)
     assert not isinstance(matcher, str)
     covers = np.asarray(matcher(list(expected.passages), retrieved), np.bool_)
     if covers.shape != shape and covers.size:
@@ -263,7 +263,7 @@ def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> Bool
     return covers.reshape(shape)
 
 
-def _is_in(wanted: Span, place: Span | None) -> bool:
+def _is_in(place: Span | None, wanted: Span) -> bool:
     """Whether half of a span is in the place of a retrieved item."""
     if place is None or wanted.source != place.source:
         return False
