@@ -210,7 +210,9 @@ def _on_one_line(spans: Sequence[Span], query: FloatArray) -> tuple[IntArray, In
     is_wrong = (place[:, 0] < 0) | (place[:, 1] < place[:, 0]) | (place[:, 1] > LONGEST)
     if is_wrong.any():
         expected = "a first character from 0 on, and an end that isn't before it"
-        raise InvalidInput("span", spans[is_wrong.argmax()], f"{expected}, at most {LONGEST:,}")
+        raise InvalidInput(
+            "span", spans[int(is_wrong.argmax())], f"{expected}, at most {LONGEST:,}"
+        )
     number: dict[tuple[float, str], int] = {}
     pairs = zip(query.tolist(), spans, strict=True)
     documents = [number.setdefault((row, span[0]), len(number)) for row, span in pairs]
