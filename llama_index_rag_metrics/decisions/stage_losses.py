@@ -22,7 +22,7 @@ from llama_index_rag_metrics.report.whereabouts import (
     best_place,
     where_found,
 )
-from llama_index_rag_metrics.stories.answers import placed_answers
+from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.label_view import System
 
 OWN_STAGES = (RETRIEVER, CUT, BUDGET)
@@ -89,12 +89,11 @@ class StageLosses:
         self.losses: list[LostPassage] = []
         self.n_wanted = self.n_unknown = 0
         self._kept: Counter[str] = Counter()
-        story_of = placed_answers(systems, metric, stages=True)
         scores = systems[-1].scores
         ends: dict[str, None] = {}
         for query_id in scores.query_ids:
             if query_id not in scores.excluded:
-                story = story_of(query_id)
+                story = query_answers(query_id, systems, metric, stages=True, brief=True)
                 self._count(story)
                 if story.cutoff is not None:
                     ends[_ENDS[story.cutoff.unit]] = None

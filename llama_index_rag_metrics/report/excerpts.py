@@ -40,11 +40,6 @@ def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
     return title, cut_line(body, room) if room >= _REST_CHARACTERS else ""
 
 
-def beginning(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
-    """A passage cut to about so many characters, its title in a line of its own."""
-    return "\n".join(filter(None, titled(text, most)))
-
-
 def passage_line(text: str | None) -> str:
     """The beginning of a passage in one line, its title in quotes."""
     title, body = titled(text)

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.excerpts import excerpt, named, passage_line, short_ids
-from llama_index_rag_metrics.report.whereabouts import (
-    has_calls,
-    most_wanted,
-    standings,
-    where_found,
-)
+
+from . import model as m
+from .escape import terminal as plain
+from .excerpts import excerpt, named, passage_line, short_ids
+from .numbers import counted
+from .whereabouts import has_calls, most_wanted, standings, where_found
 
 T = TypeVar("T")
 
@@ -30,37 +27,51 @@ class WantedLine(NamedTuple):
     is_missed: bool
 
     def __str__(self) -> str:
-        text = f" “{text_shown}”" if (text_shown := excerpt(self.passage)) else ""
-        return f"{self.name}{text}{f': {self.where}' if self.where else ''}"
+        line = self.name
+        passage = excerpt(self.passage)
+        if passage:
+            line += f" “{passage}”"
+        if self.where:
+            line += f": {self.where}"
+        return line
+
+
+class Line(NamedTuple):
+    """A line about what came."""
+
+    text: str
+    is_hit: bool = False
 
 
 def more_wanted(query: m.QueryAnswers) -> str:
     """How many needs there are beyond those that are listed, in words; "" for none."""
-    n = max(len(query.wanted) - most_wanted(query), 0)
-    return f"and {n:,} more relevant" if n else ""
+    n = len(query.wanted) - most_wanted(query)
+    if n <= 0:
+        return ""
+    return f"and {n:,} more relevant"
 
 
 def in_order(query: m.QueryAnswers, relevant: T, came: T) -> tuple[T, T]:
     """What is relevant and what came; the calls of agents come first."""
-    return (came, relevant) if has_calls(query) else (relevant, came)
+    if has_calls(query):
+        return came, relevant
+    return relevant, came
 
 
-def wanted_lines(
-    query: m.QueryAnswers, most: int | None = None, names: Mapping[str, str] | None = None
-) -> list[WantedLine]:
+def wanted_lines(query: m.QueryAnswers, names: Mapping[str, str] | None = None) -> list[WantedLine]:
     """The first relevant passages, in the order of `standings`; `names` of ids."""
-    short_names = short_ids_of(query) if names is None else names
+    if names is None:
+        names = short_ids_of(query)
     systems = [plain(answer.system) for answer in query.answers]
     lines = []
-    for standing in standings(query, short_names)[: most or most_wanted(query)]:
+    for standing in standings(query, names)[: most_wanted(query)]:
         need = query.wanted[standing.need]
-        name = " or ".join(_wanted_name(item, short_names) for item in need)
+        name = " or ".join(_wanted_name(item, names) for item in need)
         passage = next((item.text for item in need if item.text), "")
-        places = standing.words(systems)
-        whereabouts = "; ".join(
-            f"{holder}: {words}" if holder else words for words, holder in places
-        )
-        lines.append(WantedLine(name, passage, whereabouts, standing.is_missed))
+        places = []
+        for words, holder in standing.words(systems):
+            places.append(f"{holder}: {words}" if holder else words)
+        lines.append(WantedLine(name, passage, "; ".join(places), standing.is_missed))
     return lines
 
 
@@ -82,50 +93,48 @@ def found_line(query: m.QueryAnswers) -> str:
         if answer.error is not None:
             parts.append(f"{name} failed: {plain(answer.error)}")
         elif is_lost:
-            n = f"{len(is_lost)} relevant passage{'' if len(is_lost) == 1 else 's'}"
-            parts.append(f"{name} found {is_lost.count(False)} of {n}")
+            passages = counted(len(is_lost), "relevant passage", "relevant passages")
+            parts.append(f"{name} found {is_lost.count(False)} of {passages}")
     if parts:
         return f"{'; '.join(parts)}."
-    return "No ranking is known." if query.wanted else "Nothing is labelled as relevant."
-
-
-class Line(NamedTuple):
-    """A line about what came."""
-
-    text: str
-    is_hit: bool = False
+    if query.wanted:
+        return "No ranking is known."
+    return "Nothing is labelled as relevant."
 
 
 def came_lines(
     query: m.QueryAnswers, answer: m.Answer, most: int, names: Mapping[str, str] | None = None
 ) -> list[Line]:
     """What came, one line an item or a call, and how many more; with `most` 1, the first alone."""
-    short_names = short_ids_of(query) if names is None else names
-    calls = call_lines(answer, 0 if most == 1 else most, short_names)
-    if answer.error is None and answer.calls is not None and is_sum(answer):
-        return calls or [Line("no search was made")]
+    if names is None:
+        names = short_ids_of(query)
+    is_listed = most > 1
+    lines = call_lines(answer, most if is_listed else 0, names)
     items, ranks = answer.retrieved or (), answer.all_ranks
-    if not items or answer.error is not None:
-        return [*calls, *map(Line, retrieved_lines(query, answer, most, short_names))]
-    lines, last = [], -1
-    for position in shown_positions(answer, most):
-        if between := [rank for rank in ranks[last + 1 : position] if rank is not None]:
-            ends = dict.fromkeys((between[0], between[-1]))
-            lines.append(Line(f"{' to '.join(f'{rank}.' for rank in ends)} none labelled relevant"))
-        text = _item_line(answer, position, short_names, is_numbered=most > 1)
+    if answer.error is None and answer.calls is not None and _is_sum(answer):
+        return lines or [Line("no search was made")]
+    if answer.error is not None or not items:
+        return [*lines, *map(Line, retrieved_lines(query, answer, most, names))]
+    if lines:
+        lines.append(Line("together:"))
+    positions = list(range(min(most, len(items))))
+    if is_listed:
+        beyond = range(most, len(items))
+        hits = [n for n in beyond if items[n].is_hit and ranks[n] is not None]
+        positions += hits[:_FURTHER_HITS]
+    last = -1
+    for position in positions:
+        skipped = [rank for rank in ranks[last + 1 : position] if rank is not None]
+        if skipped:
+            ends = dict.fromkeys([f"{skipped[0]}.", f"{skipped[-1]}."])
+            lines.append(Line(f"{' to '.join(ends)} none labelled relevant"))
+        text = _item_line(answer, position, names, is_numbered=is_listed)
         lines.append(Line(text, items[position].is_hit))
         last = position
-    n = len(items) - last - 1
-    last_line = [Line(f"and {n:,} more")] if n and most > 1 else []
-    return [*calls, *([Line("together:")] if calls else []), *lines, *last_line]
-
-
-def shown_positions(answer: m.Answer, most: int) -> list[int]:
-    """Positions of the first items, and of more than one also of the first hits beyond them."""
-    items, ranks = answer.retrieved or (), answer.all_ranks
-    positions = range(most, len(items) if most > 1 else 0)
-    hits = [n for n in positions if items[n].is_hit and ranks[n] is not None]
-    return [*range(min(most, len(items))), *hits[:_FURTHER_HITS]]
+    n_unlisted = len(items) - last - 1
+    if n_unlisted and is_listed:
+        lines.append(Line(f"and {n_unlisted:,} more"))
+    return lines
 
 
 def retrieved_lines(
@@ -134,11 +143,14 @@ def retrieved_lines(
     """One numbered line an item, with its text; one line in all where nothing was retrieved."""
     if answer.error is not None:
         return [f"failed: {plain(answer.error)}"]
+    if answer.retrieved is None:
+        return []
     if not answer.retrieved:
-        return [] if answer.retrieved is None else ["nothing retrieved"]
-    short_names = short_ids_of(query) if names is None else names
+        return ["nothing retrieved"]
+    if names is None:
+        names = short_ids_of(query)
     positions = range(min(most, len(answer.retrieved)))
-    return [_item_line(answer, n, short_names, is_numbered=most > 1) for n in positions]
+    return [_item_line(answer, n, names, is_numbered=most > 1) for n in positions]
 
 
 def _item_line(
@@ -148,28 +160,30 @@ def _item_line(
     line = f"{retrieved_name(item, names, answer)}  {passage_line(item.text)}".rstrip()
     if not is_numbered:
         return line
-    return f"{'again:' if rank is None else f'{rank}.'} {line}"
+    if rank is None:
+        return f"again: {line}"
+    return f"{rank}. {line}"
 
 
 def retrieved_name(
     item: m.ReportedItem, names: Mapping[str, str] | None = None, answer: m.Answer | None = None
 ) -> str:
     """An item with its grade, or with what it stands for or, of an `answer`, has the text of."""
-    short_name = named(item.id, names)
+    name = named(item.id, names)
     if item.stands_for:
-        by = "" if item.why == "id" else f", by {item.why}"
         labels = [f"{named(label.id, names)} [{label.grade:g}]" for label in item.stands_for]
-        return f"{short_name} is {', '.join(labels)}{by}"
-    same_text = answer.same_text if answer else {}
-    names_of_text = [
-        named(labels, names) for labels, match in same_text.items() if match.id == item.id
-    ]
-    grade = "" if item.grade is None else f" [{item.grade:g}]"
-    return (
-        short_name
-        + grade
-        + (f" (same text as {', '.join(names_of_text)})" if names_of_text else "")
-    )
+        name += f" is {', '.join(labels)}"
+        if item.why != "id":
+            name += f", by {item.why}"
+        return name
+    if item.grade is not None:
+        name += f" [{item.grade:g}]"
+    if answer is not None:
+        matches = answer.same_text.items()
+        labels = [named(label, names) for label, match in matches if match.id == item.id]
+        if labels:
+            name += f" (same text as {', '.join(labels)})"
+    return name
 
 
 def call_lines(
@@ -178,14 +192,18 @@ def call_lines(
     """One line a call: what was asked, and how much of what came is relevant; its items."""
     lines = []
     for number, call in enumerate(answer.calls or (), 1):
-        by = f" ({plain(call.asked_by)})" if call.asked_by else ""
-        lines.append(Line(f"{number}. “{excerpt(call.query)}” → {call_outcome(call)}{by}"))
-        for item, new in list(zip(call.retrieved, call.is_new, strict=True))[:most]:
-            again = ", again" if item.is_hit and not new else ""
-            text = f"   {retrieved_name(item, names, answer)}{again}  {passage_line(item.text)}"
-            lines.append(Line(text.rstrip(), item.is_hit))
-        if most and (n := len(call.retrieved) - most) > 0:
-            lines.append(Line(f"   and {n:,} more"))
+        head = f"{number}. “{excerpt(call.query)}” → {call_outcome(call)}"
+        if call.asked_by:
+            head += f" ({plain(call.asked_by)})"
+        lines.append(Line(head))
+        for item, is_new in list(zip(call.retrieved, call.is_new, strict=True))[:most]:
+            name = retrieved_name(item, names, answer)
+            if item.is_hit and not is_new:
+                name += ", again"
+            lines.append(Line(f"   {name}  {passage_line(item.text)}".rstrip(), item.is_hit))
+        n_unlisted = len(call.retrieved) - most
+        if most and n_unlisted > 0:
+            lines.append(Line(f"   and {n_unlisted:,} more"))
     return lines
 
 
@@ -195,27 +213,36 @@ def call_outcome(call: m.CallAnswer) -> str:
         return f"failed: {plain(call.error)}"
     if not call.retrieved:
         return "nothing retrieved"
+    parts = [counted(len(call.retrieved), "passage", "passages")]
     hits = [new for item, new in zip(call.retrieved, call.is_new, strict=True) if item.is_hit]
-    words = {"relevant and new": hits.count(True), "relevant again": hits.count(False)}
-    counts = ", ".join(f"{n} {word}" for word, n in words.items() if n) or "none labelled relevant"
-    n = len(call.retrieved)
-    return f"{n} passage{'' if n == 1 else 's'}, {counts}"
+    if True in hits:
+        parts.append(f"{hits.count(True)} relevant and new")
+    if False in hits:
+        parts.append(f"{hits.count(False)} relevant again")
+    if not hits:
+        parts.append("none labelled relevant")
+    return ", ".join(parts)
 
 
-def is_sum(answer: m.Answer) -> bool:
+def _is_sum(answer: m.Answer) -> bool:
     """Whether the ranking is that of the calls one after another, and so says nothing new."""
-    ids = [item.id for call in answer.calls or () for item in call.retrieved]
-    return [item.id for item in answer.retrieved or ()] == list(dict.fromkeys(ids))
+    ids: dict[str, None] = {}
+    for call in answer.calls or ():
+        ids |= dict.fromkeys(item.id for item in call.retrieved)
+    return [item.id for item in answer.retrieved or ()] == list(ids)
 
 
 def short_ids_of(query: m.QueryAnswers) -> dict[str, str]:
     """The ids of everything that a question's story names, shortened together."""
-    ids = [item.id for need in query.wanted for item in need]
+    ids = []
+    for need in query.wanted:
+        ids += [item.id for item in need]
     for answer in query.answers:
         retrieved = [*(answer.retrieved or ())]
-        retrieved += [item for call in answer.calls or () for item in call.retrieved]
-        ids += [item.id for item in retrieved]
-        ids += [label.id for item in retrieved for label in item.stands_for]
+        for call in answer.calls or ():
+            retrieved += call.retrieved
+        for item in retrieved:
+            ids += [item.id, *(label.id for label in item.stands_for)]
     return short_ids(ids)
 
 
@@ -224,6 +251,9 @@ def place_of(span: Span) -> str:
 
 
 def _wanted_name(item: m.Item, names: Mapping[str, str]) -> str:
-    place = f" ({place_of(item.passage)})" if isinstance(item.passage, Span) else ""
-    grade = f" [{item.grade:g}]" if item.grade else ""
-    return f"{named(item.id, names)}{place}{grade}"
+    name = named(item.id, names)
+    if isinstance(item.passage, Span):
+        name += f" ({place_of(item.passage)})"
+    if item.grade:
+        name += f" [{item.grade:g}]"
+    return name

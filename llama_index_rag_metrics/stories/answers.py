@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import repeat
+from itertools import chain, product, repeat
 from typing import NamedTuple
 
 from llama_index_rag_metrics.files.conversations import conversation_sentence
@@ -42,43 +41,31 @@ def query_answers(
         brief: whether to leave out what came: where each wanted passage was found or lost is all.
     """
     view = LabelView.of(metric)
-    sights = [_Seen.of(system, query_id, metric, view) for system in systems]
+    sights = [_Sight.of(system, query_id, metric, view) for system in systems]
     needs = next((sight.wanted for sight in sights if sight.wanted), [])
     text_of = _texts_known(systems, sights)
     needs = [[item._replace(text=text_of(item)) for item in need] for need in needs]
-    values = [
-        None if system.invalid(metric) else column.get(query_id)
-        for system, column in zip(systems, scores or [{}] * len(systems), strict=True)
-    ]
+    values: list[float | None] = [None] * len(systems)
+    for number, column in enumerate(scores):
+        if not systems[number].invalid(metric):
+            values[number] = column.get(query_id)
     digits = digits_apart(values, max(map(len, scores), default=0))
     answers = []
-    for system, of_system, value in zip(systems, sights, values, strict=True):
+    for system, sight, value in zip(systems, sights, values, strict=True):
         cell = m.Cell.of(value, "score")._replace(digits=digits)
-        answers.append(of_system.answer(system, cell, needs, brief))
+        answers.append(sight.answer(system, cell, needs, brief))
     remarks: list[str] = []
     if not brief:
+        sentences = (
+            conversation_sentence(system.scores.metadata.get(query_id, {})) for system in systems
+        )
+        remarks += [*filter(None, sentences)][:1]
         is_labelled = any(system.judged_by(metric).relevance.get(query_id) for system in systems)
-        remarks += _conversation(query_id, systems)
         if is_labelled and not needs:
             remarks.append(_TOO_STRICT.format(least=view.least, metric=metric))
         remarks += _runs(query_id, systems, metric, answers)
     text = query_text(query_id, systems)
     return m.QueryAnswers(query_id, text, needs, answers, remarks, view.cutoff, stages)
-
-
-def placed_answers(
-    systems: Sequence[System], metric: str, *, stages: bool = False
-) -> Callable[[str], m.QueryAnswers]:
-    """Return a function from query id to where each wanted passage was found or lost."""
-    return partial(query_answers, systems=systems, metric=metric, stages=stages, brief=True)
-
-
-def _conversation(query_id: str, systems: Sequence[System]) -> list[str]:
-    for system in systems:
-        sentence = conversation_sentence(system.scores.metadata.get(query_id, {}))
-        if sentence:
-            return [sentence]
-    return []
 
 
 def _runs(
@@ -90,11 +77,14 @@ def _runs(
         if not runs:
             continue
         values = [run.by_query(metric).get(query_id, math.nan) for run in runs]
-        listed = ", ".join(score(value, digits=2) for value in values)
-        sentence = _OF_RUNS.format(metric=metric, scores=listed)
+        sentence = _OF_RUNS.format(
+            metric=metric, scores=", ".join(score(value, digits=2) for value in values)
+        )
         if answer.retrieved is not None:
             sentence += "; the first is shown"
-        yield f"{system.name}: {sentence}" if len(systems) > 1 else sentence
+        if len(systems) > 1:
+            sentence = f"{system.name}: {sentence}"
+        yield sentence
 
 
 class _Part(NamedTuple):
@@ -105,7 +95,7 @@ class _Part(NamedTuple):
     texts: Sequence[str | None]
 
 
-class _Seen(NamedTuple):
+class _Sight(NamedTuple):
     """What a metric sees of one question and one system."""
 
     view: LabelView
@@ -116,7 +106,7 @@ class _Seen(NamedTuple):
     error: str | None = None
 
     @classmethod
-    def of(cls, system: System, query_id: str, metric: str, view: LabelView) -> _Seen:
+    def of(cls, system: System, query_id: str, metric: str, view: LabelView) -> _Sight:
         matched, ranking = system.judged_by(metric), system.run.get(query_id)
         judged = matched.relevance.get(query_id) or Relevance()
         passages = {**(judged.spans or {}), **matched.passages.get(query_id, {})}
@@ -224,22 +214,26 @@ def _texts(items: Items, system: System) -> Sequence[str | None]:
 
 
 def _texts_known(
-    systems: Sequence[System], seen: Sequence[_Seen]
+    systems: Sequence[System], sights: Sequence[_Sight]
 ) -> Callable[[m.Item], str | None]:
     """A function from a wanted item to its text, from a corpus or from whoever retrieved it."""
     corpora = [system.retrieval.text_of for system in systems if system.retrieval.text_of]
     retrieved: dict[str, str] = {}
-    for part in (part for of_system in seen for part in of_system.parts):
+    for part in chain.from_iterable(sight.parts for sight in sights):
         for names, text in zip(part.labels, part.texts, strict=True):
-            for name in names if text else ():
-                retrieved.setdefault(name, text or "")
+            if text:
+                for name in names:
+                    retrieved.setdefault(name, text)
 
     def text_of(item: m.Item) -> str | None:
         if item.text:
             return item.text
-        places = (item.id,) if item.passage is None else (item.passage, item.id)
-        texts = (corpus(place) for place in places for corpus in corpora)
-        return next(filter(None, texts), retrieved.get(item.id))
+        places = [item.id] if item.passage is None else [item.passage, item.id]
+        for place, corpus in product(places, corpora):
+            text = corpus(place)
+            if text:
+                return text
+        return retrieved.get(item.id)
 
     return text_of
 

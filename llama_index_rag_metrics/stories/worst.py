@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
@@ -18,7 +18,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
 
-from .answers import placed_answers, query_answers
+from .answers import query_answers
 from .label_view import System, metrics_of
 
 MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
@@ -32,6 +32,7 @@ _DECISIONS = {
     "one": "The worst of {all} scores {ends} on {metric}.",
     "some": "The {shown:,} worst of {all} score {ends} on {metric}.",
 }
+_REMEDY = "{passages} came {other_id}. {remedy}"
 
 
 class Losses(NamedTuple):
@@ -45,23 +46,20 @@ class Losses(NamedTuple):
     min_score: float | None = None  # below which passages are left out, where that is known
 
     def __str__(self) -> str:
+        if not self.by_loss and self.wanted == 1:
+            return "the relevant passage was found"
         if not self.by_loss:
-            if self.wanted == 1:
-                return "the relevant passage was found"
             return f"all {self.wanted:,} relevant passages were found"
-        passages = counted(self.wanted, "relevant passage", "relevant passages")
-        parts: list[str] = []
+        of_passages = f" of {counted(self.wanted, 'relevant passage', 'relevant passages')}"
+        parts = []
         for loss, n in self.by_loss.items():
-            above = w.reaching(self.min_score) if loss == w.NEVER else ""
-            whole_count = "" if parts else f" of {passages}"
-            parts.append(f"{n:,}{whole_count} {_verb(loss, n)} {loss}{above}")
+            verbs = ("was", "were") if loss in (w.NEVER, w.DROPPED) else ("is", "are")
+            part = f"{n:,}{of_passages} {verbs[n > 1]} {loss}"
+            if loss == w.NEVER:
+                part += w.reaching(self.min_score)
+            parts.append(part)
+            of_passages = ""  # said once
         return ", ".join(parts)
-
-
-def _verb(loss: str, n: int) -> str:
-    if loss in (w.NEVER, w.DROPPED):
-        return "was" if n == 1 else "were"
-    return "is" if n == 1 else "are"
 
 
 def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> list[Losses]:
@@ -70,12 +68,20 @@ def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> l
     if max(map(len, columns), default=0) > MOST_QUESTIONS:
         return []
     tallies = [Counter[str]() for _ in systems]
-    story_of = placed_answers(systems, metric, stages=stages)
-    for query_id in dict.fromkeys(query_id for column in columns for query_id in column):
-        story = story_of(query_id)
+    query_ids: dict[str, None] = {}
+    for column in columns:
+        query_ids |= dict.fromkeys(column)
+    for query_id in query_ids:
+        story = query_answers(query_id, systems, metric, stages=stages, brief=True)
         for number, (column, tally) in enumerate(zip(columns, tallies, strict=True)):
-            if query_id in column:
-                _count(story, number, tally)
+            if query_id not in column:
+                continue
+            places = [w.where_found(story, number, need) for need in story.wanted]
+            ways = [place.loss for place in places if place.words and place.loss != w.UNMET]
+            tally["wanted"] += len(ways)
+            tally["questions"] += bool(ways)
+            tally["without"] += bool(ways) and all(ways)
+            tally.update(filter(None, ways))
     counts = []
     for system, tally in zip(systems, tallies, strict=True):
         if tally["wanted"]:
@@ -85,33 +91,24 @@ def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> l
     return counts
 
 
-def _count(story: m.QueryAnswers, number: int, tally: Counter[str]) -> None:
-    """Add what one system lost of one question."""
-    places = [w.where_found(story, number, need) for need in story.wanted]
-    ways = [place.loss for place in places if place.words and place.loss != w.UNMET]
-    if ways:
-        tally["wanted"] += len(ways)
-        tally["questions"] += 1
-        tally["without"] += all(ways)
-        tally.update(filter(None, ways))
-
-
-def losses_line(known: Sequence[Losses]) -> str:
+def losses_line(counts: Sequence[Losses]) -> str:
     """What each system lost, in one sentence; "" where nobody knows, or where systems are many."""
-    if not known or len(known) > MOST_ABREAST:
+    if not counts or len(counts) > MOST_ABREAST:
         return ""
-    if len(known) > 1:
-        return f"{'; '.join(f'{losses.system}: {losses}' for losses in known)}."
-    text = f"{known[0]}."
+    if len(counts) > 1:
+        parts = [f"{of_system.system}: {of_system}" for of_system in counts]
+        return f"{'; '.join(parts)}."
+    text = f"{counts[0]}."
     return text[0].upper() + text[1:]
 
 
-def remedy(n: int) -> list[m.Statement]:
+def _remedy(n: int) -> list[m.Statement]:
     """What to do about relevant passages that came under other ids, if there are any."""
-    sentence = (
-        f"{counted(n, 'relevant passage', 'relevant passages')} came {w.OTHER_ID}. {w.REMEDY}"
-    )
-    return [m.Statement(sentence, "open", command=w.MOVE)] if n else []
+    if not n:
+        return []
+    passages = counted(n, "relevant passage", "relevant passages")
+    sentence = _REMEDY.format(passages=passages, other_id=w.OTHER_ID, remedy=w.REMEDY)
+    return [m.Statement(sentence, "open", command=w.MOVE)]
 
 
 class HardQuestions(Reportable, list[tuple[str, float]]):
@@ -133,47 +130,45 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         """What was asked, wanted and retrieved; as a table, one row per question."""
         system, metric = self.system, self.metric
         invalid = system.invalid(metric)
-        decision = [self._decision()]
+        n_lowest = sum(value == self[0][1] for value in self.scores.values()) if self else 0
+        decision = [self._decision(n_lowest)]
         listing = m.Listing(_QUESTIONS, self.stories, most=_ITEMS)
         if invalid:  # the first is an example of all
             decision = [m.Statement(f"{invalid}.", "alarm")]
-            listing = m.Listing(_QUESTIONS, self.stories[:1], more=self._n_lowest - 1, most=_ITEMS)
+            listing = m.Listing(_QUESTIONS, self.stories[:1], more=n_lowest - 1, most=_ITEMS)
         elif not system.scores.repeats:  # then rankings are those of the first run, scores of all
             counts = losses([system], metric)
-            decision += remedy(sum(of_system.by_loss.get(w.OTHER_ID, 0) for of_system in counts))
+            decision += _remedy(sum(of_system.by_loss.get(w.OTHER_ID, 0) for of_system in counts))
             lead = losses_line(counts)
             listing = m.Listing(_QUESTIONS, self.stories, most=_ITEMS, lead=lead)
-        columns: dict[str, Sequence[Any]] = {
-            "query_id": [query_id for query_id, _ in self],
+        columns = {
+            "query_id": [story.query_id for story in self.stories],
             "score": [value for _, value in self],
             "question": [story.text for story in self.stories],
         }
-        return m.Report(
-            listing_title(metric), decision=decision, listings=[listing], records=m.Records(columns)
-        )
+        title = listing_title(metric)
+        return m.Report(title, decision=decision, listings=[listing], records=m.Records(columns))
 
-    @property
-    def _n_lowest(self) -> int:
-        return sum(value == self[0][1] for value in self.scores.values()) if self else 0
-
-    def _decision(self) -> m.Statement:
-        n, n_lowest = len(self.scores), self._n_lowest
+    def _decision(self, n_lowest: int) -> m.Statement:
+        n, n_shown = len(self.scores), len(self)
         if not self:
             return m.Statement(_DECISIONS["none"].format(all=questions(n)), "open")
         kind = "some"
-        if n_lowest > len(self):
-            kind = "alike, first" if len(self) == 1 else "alike"
-        elif len(self) == n > 1:
+        if n_lowest > n_shown == 1:
+            kind = "alike, first"
+        elif n_lowest > n_shown:
+            kind = "alike"
+        elif n_shown == n > 1:
             kind = "every"
-        elif len(self) == 1:
+        elif n_shown == 1:
             kind = "one"
-        low, last = (score(self[end][1], digits=digits_of(1)) for end in (0, -1))
+        ends = [score(value, digits=digits_of(1)) for _, value in (self[0], self[-1])]
         sentence = _DECISIONS[kind].format(
             all=questions(n),
             lowest="All" if n_lowest == n else f"{n_lowest:,} of",
-            ends=low if low == last else f"{low} to {last}",
+            ends=" to ".join(dict.fromkeys(ends)),
             metric=self.metric,
-            shown=len(self),
+            shown=n_shown,
             order=listing_title(self.metric).partition(" ")[0].lower(),
         )
         return m.Statement(sentence, evidence=_QUESTIONS)
@@ -183,7 +178,9 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
 
 
 def listing_title(metric: str) -> str:
-    return f"{'Highest' if lower_is_better(metric) else 'Lowest'} {metric}"
+    if lower_is_better(metric):
+        return f"Highest {metric}"
+    return f"Lowest {metric}"
 
 
 def worst_of(system: System, metric: str | None, n: int) -> HardQuestions:
@@ -202,7 +199,7 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
     if any(system.scores.repeats for system in systems):
         sentence = f"In the first run: {sentence}"
     n_elsewhere = sum(len(answer.same_text) for answer in story.answers)
-    decision = [m.Statement(sentence), *remedy(n_elsewhere)]
+    decision = [m.Statement(sentence), *_remedy(n_elsewhere)]
     listing = m.Listing(metric, [story], most=depth)
     return m.Report(f"Question {query_id}", decision=decision, listings=[listing])
 
@@ -219,10 +216,8 @@ def hardest(
         for query_id, value in column.items():
             values_of[query_id].append(value)
     sign = -1 if lower_is_better(metric) else 1
-    means = {
-        query_id: sign * math.fsum(values) / len(values) for query_id, values in values_of.items()
-    }
-    ids = sorted(means, key=means.__getitem__)[:n]
-    return [
-        query_answers(question_id, systems, metric, columns, stages=stages) for question_id in ids
-    ]
+    means = {}
+    for query_id, values in values_of.items():
+        means[query_id] = sign * math.fsum(values) / len(values)
+    worst_ids = sorted(means, key=means.__getitem__)[:n]
+    return [query_answers(name, systems, metric, columns, stages=stages) for name in worst_ids]
