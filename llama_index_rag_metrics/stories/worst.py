@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
@@ -141,7 +141,7 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
             decision += _remedy(sum(of_system.by_loss.get(w.OTHER_ID, 0) for of_system in counts))
             lead = losses_line(counts)
             listing = m.Listing(_QUESTIONS, self.stories, most=_ITEMS, lead=lead)
-        columns = {
+        columns: dict[str, Sequence[Any]] = {
             "query_id": [story.query_id for story in self.stories],
             "score": [value for _, value in self],
             "question": [story.text for story in self.stories],
