@@ -27,6 +27,7 @@ from llama_index_rag_metrics.report.numbers import counted, questions, score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
 
+from .mappings import of_queries
 from .scores import Scores
 
 SAMPLE = 40  # spellings are compared in this many questions, by lot; if one differs, in all
@@ -165,10 +166,11 @@ def absent_labels(
 ) -> frozenset[str]:
     """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
     ids = set(indexed)
-    retrieved = {item for ranking in run.values() for item in ranking.ids}
+    labels = set().union(*relevance.values())
+    retrieved = set().union(*(ranking.ids for ranking in run.values()))
     if not ids or not retrieved <= ids:
         return frozenset()
-    return frozenset(label for labels in relevance.values() for label in labels) - ids
+    return frozenset(labels - ids)
 
 
 def reused_note(rows: Sequence[Asked], stock: Stock) -> str:
@@ -209,15 +211,12 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
     for query_id, by_item in matched.stands_for.items():
         label_texts = matched.passages.get(query_id, {})
         for names, text in zip(by_item, texts_of.get(query_id, ()), strict=False):
-            labelled = [
-                passage for passage in map(label_texts.get, names) if isinstance(passage, str)
-            ]
-            n_credited += len(labelled)
-            unlike |= {
-                (label_text, text): None
-                for label_text in labelled
-                if not same_text(label_text, text)
-            }
+            for label_text in map(label_texts.get, names):
+                if not isinstance(label_text, str):
+                    continue
+                n_credited += 1
+                if not same_text(label_text, text):
+                    unlike[label_text, text] = None
     if not unlike:
         return ""
     shares = {(label, text): float(likeness([label], [text])[0, 0]) for label, text in unlike}
@@ -244,35 +243,28 @@ def check_comparable(systems: Mapping[str, Scores], baseline: str) -> None:
     for name, scores in systems.items():
         if name == baseline:
             continue
-        shared = [query_id for query_id in scores.queries if query_id in theirs.queries]
-        reworded = [
-            question_id
-            for question_id in shared
-            if scores.queries[question_id] != theirs.queries[question_id]
-        ]
-        common = [query_id for query_id in scores.query_ids if query_id in theirs.labels]
-        labelled = [query_id for query_id in common if query_id in scores.labels]
-        relabelled = [
-            question_id
-            for question_id in labelled
-            if scores.labels[question_id] != theirs.labels[question_id]
-        ]
-        sentence = remedy = ""
-        fields = {"name": name, "baseline": baseline}
+        n_shared, reworded = _differing(scores.queries, theirs.queries)
         if reworded:
             example = reworded[0]
             texts = f"{shorten(theirs.queries[example])} and {shorten(scores.queries[example])}"
-            n, total = len(reworded), questions(len(shared))
-            sentence = _REWORDED.format(
-                n=n, of=total, example=shorten(example), texts=texts, **fields
-            )
+            fields = {"n": len(reworded), "of": questions(n_shared), "example": shorten(example)}
+            sentence = _REWORDED.format(name=name, baseline=baseline, texts=texts, **fields)
             remedy = "Evaluate both on the same dataset."
-        elif relabelled:
-            n, total = len(relabelled), questions(len(common))
-            sentence = _RELABELLED.format(n=n, of=total, example=shorten(relabelled[0]), **fields)
-            remedy = "Score both by the same labels."
-        if sentence:
             raise InvalidInput("systems", name, sentence=sentence, remedy=remedy)
+        labelled = of_queries({*scores.query_ids}, scores.labels)
+        n_shared, relabelled = _differing(labelled, theirs.labels)
+        if relabelled:
+            example = relabelled[0]
+            fields = {"n": len(relabelled), "of": questions(n_shared), "example": shorten(example)}
+            sentence = _RELABELLED.format(name=name, baseline=baseline, **fields)
+            remedy = "Score both by the same labels."
+            raise InvalidInput("systems", name, sentence=sentence, remedy=remedy)
+
+
+def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[int, list[str]]:
+    """How many questions both have, and those for which they have something else."""
+    shared = [query_id for query_id in ours if query_id in theirs]
+    return len(shared), [query_id for query_id in shared if ours[query_id] != theirs[query_id]]
 
 
 def same_text(text: str, other: str) -> bool:

@@ -32,16 +32,20 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
     parts = tuple(repeats)
     if len(parts) < 2:
         raise InvalidInput("repeats", list(parts), "the scores of two runs or more")
-    names = dict.fromkeys(name for part in parts for name in part) if metrics is None else metrics
+    if metrics is None:
+        metrics = list(_all(parts, "metric_names"))
     query_ids = list(_all(parts, "query_ids"))
     columns = {}
-    for name in names:
+    for name in metrics:
         runs = runs_of(parts, name)
         columns[name] = [_mean(runs.get(query_id, ())) for query_id in query_ids]
-    counted = {q for part in parts for q in part.query_ids if q not in part.excluded}
-    n_asked = Counter(q for part in parts for q in {*part.query_ids, *part.excluded})
-    n_failed = Counter(query_id for part in parts for query_id in part.failed)
-    n_empty = Counter(query_id for part in parts for query_id in part.empty)
+    counted: set[str] = set()
+    n_asked, n_failed, n_empty = Counter[str](), Counter[str](), Counter[str]()
+    for part in parts:
+        counted.update(set(part.query_ids).difference(part.excluded))
+        n_asked.update(dict.fromkeys([*part.query_ids, *part.excluded], 1))
+        n_failed.update(list(part.failed))
+        n_empty.update(part.empty)
     excluded, failed = _all(parts, "excluded"), _all(parts, "failed")
     return parts[0].replace(
         query_ids=query_ids,
@@ -62,7 +66,9 @@ def _mean(values: Sequence[float]) -> float:
     """The mean of a question's runs; of equal values the value itself, to the last bit."""
     if not values:
         return math.nan
-    return values[0] if len({*values}) == 1 else exact_mean(np.array(values))
+    if len(set(values)) == 1:
+        return values[0]
+    return exact_mean(np.array(values))
 
 
 def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
@@ -70,36 +76,38 @@ def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for part in parts:
         values = getattr(part, name)
-        pairs = values.items() if isinstance(values, Mapping) else dict.fromkeys(values).items()
-        for key, value in pairs:
+        if not isinstance(values, Mapping):
+            values = dict.fromkeys(values)
+        for key, value in values.items():
             merged.setdefault(key, value)
     return merged
 
 
 def _usage(parts: Sequence[Scores]) -> dict[str, Usage]:
-    usage: dict[str, Usage] = {}
+    usage: dict[str, Usage] = defaultdict(Usage)
     for part in parts:
-        for name, used in part.usage.items():
-            usage[name] = usage[name] + used if name in usage else used
+        for name, of_run in part.usage.items():
+            usage[name] += of_run
     return usage
 
 
 def _notes_of_runs(parts: Sequence[Scores]) -> Iterator[str]:
     """The notes of all runs; those of some say of which."""
-    for note in dict.fromkeys(note for part in parts for note in part.notes):
+    for note in _all(parts, "notes"):
         numbers = [str(number) for number, part in enumerate(parts, 1) if note in part.notes]
         if len(numbers) == len(parts):
             yield note
+        elif len(numbers) == 1:
+            yield f"run {numbers[0]}: {note}"
         else:
-            yield f"{'runs' if len(numbers) > 1 else 'run'} {', '.join(numbers)}: {note}"
+            yield f"runs {', '.join(numbers)}: {note}"
 
 
 def _notes(parts: Sequence[Scores], n_asked: Mapping[str, int]) -> Iterator[str]:
     n_failed = sum(len(part.failed) for part in parts)
     if n_failed:
-        question_ids = {query_id for part in parts for query_id in part.failed}
-        n_answers = sum(n_asked.values())
-        yield f"{n_failed:,} of {n_answers:,} answers failed, of {questions(len(question_ids))}"
+        n_answers, n_questions = sum(n_asked.values()), len(_all(parts, "failed"))
+        yield f"{n_failed:,} of {n_answers:,} answers failed, of {questions(n_questions)}"
     n_fewer = sum(times < len(parts) for times in n_asked.values())
     if n_fewer:
         have = "has" if n_fewer == 1 else "have"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -43,11 +43,11 @@ def first_lines(
     systems: Sequence[System], metric: str, lost: Sequence[Losses] | None = None
 ) -> list[Statement]:
     """What a report begins with, `lost` being on the metric; of several systems, what failed."""
-    names = [metric, *metrics_of(systems)] if metric else metrics_of(systems)
-    names_measured = (
-        name for name in names if any(system.mean(name) is not None for system in systems)
-    )
-    measured = next(names_measured, None)
+    measured = None
+    for name in filter(None, [metric, *metrics_of(systems)]):
+        if any(system.mean(name) is not None for system in systems):
+            measured = name
+            break
     if len(systems) > 1:
         return failing(systems, measured)
     if lost is None or measured != metric:
@@ -70,7 +70,9 @@ def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     unmeasured: dict[str, list[str]] = {}
     of_labels: dict[str, list[str]] = {}
     for system in systems:
-        why = system.invalid(metric) if metric else ""
+        why = ""
+        if metric:
+            why = system.invalid(metric)
         if why:
             invalid.append(Statement(f"{system.name}: {why}.", "alarm"))
         for note in system.scores.label_notes:
@@ -88,22 +90,28 @@ def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
         nothing.append(Statement(of_whom, "alarm", evidence="questions"))
     misfits = []
     for note, names in of_labels.items():
-        holders = "" if len(names) == len(systems) else f"{', '.join(names)}: "
-        misfits.append(Statement(f"{holders}{note}.", "alarm"))
+        text = f"{note}."
+        if len(names) < len(systems):
+            text = f"{', '.join(names)}: {text}"
+        misfits.append(Statement(text, "alarm"))
     return [*invalid, *nothing, *misfits, *incomplete]
 
 
 def nothing_measured(counts: Counts, errors: Sequence[str]) -> str:
     """Why nothing was measured, of what has no mean."""
     n, failed = counts.queries, counts.failed
-    why = f" ({errors_in_words(errors)})" if errors else ""
     if not n:
         return f"{NOTHING}: there are no questions."
+    why = ""
+    if errors:
+        why = f" ({errors_in_words(errors)})"
+    if failed >= n > 1:
+        return f"{NOTHING}: all {questions(n)} failed{why}."
     if failed >= n:
-        all_of = "all " if n > 1 else ""
-        return f"{NOTHING}: {all_of}{questions(n)} failed{why}."
-    reasons = [f"{failed:,} failed{why}"] if failed else []
-    reasons += counts.left_out
+        return f"{NOTHING}: {questions(n)} failed{why}."
+    reasons = [*counts.left_out]
+    if failed:
+        reasons.insert(0, f"{failed:,} failed{why}")
     if not reasons:
         return f"{NOTHING} on {questions(n)}."
     return f"{NOTHING} on {questions(n)}: {', '.join(reasons)}."
@@ -133,13 +141,17 @@ def in_first_run(systems: Sequence[System], text: str) -> str:
 def _repeats(system: System, metric: str) -> list[Statement]:
     """How many questions differ between their runs."""
     repeats = system.scores.repeats
-    runs = runs_of(repeats, metric) if repeats and metric in repeats[0] else {}
+    if not repeats or metric not in repeats[0]:
+        return []
+    runs = runs_of(repeats, metric)
     if not runs:
         return []
     differing = sum(len({*scores}) > 1 for scores in runs.values())
-    is_complete = all(len(scores) == len(repeats) for scores in runs.values())
+    times = f"{len(repeats)}"
+    if any(len(scores) < len(repeats) for scores in runs.values()):
+        times = f"up to {times}"
     text = _REPEATS.format(
-        times=len(repeats) if is_complete else f"up to {len(repeats)}",
+        times=times,
         differing=f"{differing:,}" if differing else "none",
         all=questions(len(runs)),
         score="score" if differing > 1 else "scores",
@@ -161,8 +173,8 @@ def _of_one(system: System, metric: str | None, lost: Sequence[Losses]) -> Itera
             yield Statement(f"{'; '.join(failed)}.", "open", evidence="questions")
         return
     graders = [note for note in scores.label_notes if note.startswith(GRADED)]
-    for note in graders:
-        yield Statement(f"{note}.", "alarm")
+    misfits = [note for note in scores.label_notes if note not in graders]
+    yield from (Statement(f"{note}.", "alarm") for note in graders)
     mean = scores.replace(columns={metric: scores.column(metric)}).intervals()[metric]
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
     measured = f"{value} on {questions(mean.n)}"
@@ -170,24 +182,26 @@ def _of_one(system: System, metric: str | None, lost: Sequence[Losses]) -> Itera
         measured += ", too few for an interval"
     sentence = "; ".join([measured, *failed])
     yield Statement(f"{sentence}.", "open" if failed else "normal", evidence=MEANS)
-    for note in scores.label_notes:
-        if note not in graders:
-            yield Statement(f"{note}.", "alarm")
+    yield from (Statement(f"{note}.", "alarm") for note in misfits)
     if not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE:
         for of_system in lost:
-            text = in_first_run([system], _lost(system, metric, of_system))
+            text = in_first_run(
+                [system], _lost(system, metric, of_system, has_misfits=bool(misfits))
+            )
             yield Statement(f"{text}.", evidence="questions")
     conversations = conversations_of([*scores.by_query(metric)], scores.metadata)
     for remark in _uncertain(mean, limits_of(metric), len({*(conversations or ())})):
         yield Statement(remark, "quiet", evidence=MEANS)
 
 
-def _lost(system: System, metric: str, lost: Losses) -> str:
+def _lost(system: System, metric: str, lost: Losses, *, has_misfits: bool) -> str:
     """How many questions got no relevant passage, where it was lost, and what could find it."""
     cutoff = LabelView.of(metric).cutoff
     depth = ""
     if cutoff is not None:
-        depth = f" in the first {cutoff.at:,}{'' if cutoff.unit == 'items' else ' tokens'}"
+        depth = f" in the first {cutoff.at:,}"
+    if cutoff is not None and cutoff.unit == "tokens":
+        depth += " tokens"
     text = str(lost)
     if lost.without:
         get = "gets" if lost.without == 1 else "get"
@@ -200,10 +214,10 @@ def _lost(system: System, metric: str, lost: Losses) -> str:
     if below:
         return f"{text}. A reranker could lift {below:,} of them"
     # what isn't there can't be retrieved; with a least score, what lies deeper would be left out
-    misfits = [note for note in system.scores.label_notes if not note.startswith(GRADED)]
+    if has_misfits or lost.min_score is not None or NEVER not in lost.by_loss:
+        return text
     deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
-    is_shallow = cutoff is not None and 0 < deepest <= cutoff.at
-    if is_shallow and not misfits and lost.min_score is None and NEVER in lost.by_loss:
+    if cutoff is not None and 0 < deepest <= cutoff.at:
         text += f". Retrieve more than {deepest:,} to see whether a reranker could lift them"
     return text
 
@@ -237,26 +251,31 @@ def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
     """How many failed and why, the mean of the others where they count, and how many are empty."""
     if scores.failed:
         yield from _failed(scores, metric)
-    empty = len({*scores.empty} - {*scores.unanswerable})
-    if empty:
-        n_questions = scores.counts.queries - len(scores.unanswerable)
-        of_runs = " in any run" if scores.repeats else ""
-        yield f"nothing was returned for {empty:,} of {n_questions:,}{of_runs}"
+    n_empty = len({*scores.empty} - {*scores.unanswerable})
+    if n_empty:
+        text = f"nothing was returned for {n_empty:,} of "
+        text += f"{scores.counts.queries - len(scores.unanswerable):,}"
+        if scores.repeats:
+            text += " in any run"
+        yield text
 
 
 def _failed(scores: Scores, metric: str) -> Iterator[str]:
-    by_query = scores.by_query(metric) if metric in scores else {}
-    counting = [query_id for query_id in scores.failed if query_id in by_query]
-    n, total = len(scores.failed), scores.counts.queries
-    start = f"{n:,} of {total:,} failed ({errors_in_words([*scores.failed.values()])})"
+    by_query: Mapping[str, float] = {}
+    if metric in scores:
+        by_query = scores.by_query(metric)
+    counting = [by_query[query_id] for query_id in scores.failed if query_id in by_query]
+    n = len(scores.failed)
+    why = errors_in_words([*scores.failed.values()])
+    start = f"{n:,} of {scores.counts.queries:,} failed ({why})"
     if not counting:
         yield f"{start} and {'is' if n == 1 else 'are'} left out"
         return
-    count = "count" if len(counting) > 1 else "counts"
+    count = "counts" if len(counting) == 1 else "count"
     if len(counting) < n:
         count = f"{len(counting):,} of them {count}"
-    is_zero = not any(by_query[query_id] for query_id in counting)
-    yield f"{start} and {count} as {'0' if is_zero else 'empty rankings'}"
+    counted_as = "empty rankings" if any(counting) else "0"
+    yield f"{start} and {count} as {counted_as}"
     answered = [value for query_id, value in by_query.items() if query_id not in scores.failed]
     if answered:
         mean = intervals.exact_mean(np.array(answered))

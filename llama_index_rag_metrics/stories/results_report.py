@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import questions, shown
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.runtime.masking import join_first
-from llama_index_rag_metrics.scores.scores import Counts, Scores
+from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
 
@@ -59,7 +60,7 @@ def systems_report(
         title = f"Retrieval of {listed([*short_names(names).values()])}"
     metrics = metrics_of(systems)
     primary = metric or m.headline(metrics)
-    interval_of = own_intervals(systems)
+    interval_of = _own_intervals(systems)
     losses_known = losses(systems, primary, stages=stages) if primary else []
     statements = first_lines(systems, primary, losses_known) if decision is None else decision
     is_valid = not all(system.invalid(primary) for system in systems)
@@ -77,13 +78,14 @@ def systems_report(
             systems, [name] if name else metrics, interval_of
         )
     slices = [rows.slice_table(systems, key, primary) for key in slice_by]
+    counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
     runs = with_runs(systems)
     return m.Report(
         title=title,
-        lead=how_many([system.scores.counts for system in systems]),
+        lead="; ".join([f"{questions(counts.scored)} scored", *counts.left_out]),
         decision=statements,
         about=about(systems),
-        sections=[summary_section(systems, metrics, interval_of), m.Section(SLICES, slices)],
+        sections=[_summary(systems, metrics, interval_of), m.Section(SLICES, slices)],
         listings=listings,
         failures=failures(systems),
         notes=unsaid(remarks(systems), statements),
@@ -106,19 +108,19 @@ def means_figure(
     metrics = [name for name in metrics if limits_of(name) == UNIT_RANGE] or metrics
     series = []
     for number, system in enumerate(systems):
-        intervals = {name: interval_of(number, name) for name in metrics}
-        intervals_known = {
-            name: interval for name, interval in intervals.items() if interval is not None
-        }
-        means, low, high = (
-            [getattr(interval, end) for interval in intervals_known.values()]
-            for end in ("mean", "low", "high")
-        )
-        remarks = []
-        for name, interval in intervals_known.items():
+        names, remarks = [], []
+        means, low, high = [], [], []
+        for name in metrics:
+            interval = interval_of(number, name)
+            if interval is None:
+                continue
+            names.append(name)
+            means.append(interval.mean)
+            low.append(interval.low)
+            high.append(interval.high)
             cell = m.Cell(interval.mean, "score", low=interval.low, high=interval.high)
             remarks.append(f"{name}: {shown(cell)}")
-        points = Series(system.name, number, means, list(intervals_known), low, high, remarks)
+        points = Series(system.name, number, means, names, low, high, remarks)
         series.append(replace(points, is_baseline=compared and not number))
     return Figure("points", Axis("mean"), Axis(), series)
 
@@ -154,33 +156,27 @@ def _with_facets(
     missed = {}
     for system in systems:
         for metric, details in system.scores.details.items():
-            if any("missed" in row for row in details.values()):
+            if system.name not in missed and any("missed" in row for row in details.values()):
                 missed[system.name] = metric, details
-                break
     for story in stories:
         remarks = [*story.remarks]
         for name, (metric, details) in missed.items():
-            names = details.get(story.query_id, {}).get("missed")
-            if names:
-                quoted = join_first([f"'{terminal(facet)}'" for facet in names], _SHOWN_FACETS)
-                remarks.append(f"{name}: {quoted} not found, on {metric}")
+            facets = details.get(story.query_id, {}).get("missed", ())
+            quoted = [f"'{terminal(facet)}'" for facet in facets]
+            if quoted:
+                listing = join_first(quoted, _SHOWN_FACETS)
+                remarks.append(f"{name}: {listing} not found, on {metric}")
         yield story._replace(remarks=remarks)
 
 
-def how_many(counts: Sequence[Counts]) -> str:
-    """How many questions are scored, at most, and why the others aren't."""
-    counts_of_most = max(counts, key=attrgetter("scored"))
-    return "; ".join([f"{questions(counts_of_most.scored)} scored", *counts_of_most.left_out])
-
-
-def summary_section(
+def _summary(
     systems: Sequence[System], metrics: Sequence[str], interval_of: rows.Intervals
 ) -> m.Section:
     """Means with their intervals, a row a system; then how many questions there are, and costs."""
     of_unanswerable = [metric for metric in metrics if is_of_unanswerable(metric)]
-    metrics_shown = [metric for metric in metrics if metric not in of_unanswerable] or metrics
-    tables = [rows.means_table(systems, metrics_shown, interval_of)]
-    if of_unanswerable and metrics_shown != of_unanswerable:
+    of_answerable = [metric for metric in metrics if metric not in of_unanswerable]
+    tables = [rows.means_table(systems, of_answerable or metrics, interval_of)]
+    if of_unanswerable and of_answerable:
         n = max(len(system.scores.unanswerable) for system in systems)
         table = rows.means_table(systems, of_unanswerable, interval_of)
         tables.append(replace(table, title=f"Without an answer: {questions(n)}"))
@@ -193,7 +189,7 @@ def summary_section(
     return m.Section(MEANS, [*tables, *rows.counts_tables(systems)], notes=gathered(notes))
 
 
-def own_intervals(systems: Sequence[System]) -> rows.Intervals:
+def _own_intervals(systems: Sequence[System]) -> rows.Intervals:
     """The intervals of the systems' own means, computed when asked for."""
 
     @cache
@@ -210,8 +206,8 @@ def own_intervals(systems: Sequence[System]) -> rows.Intervals:
 
 def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
     """Each note once, after the names that it holds for."""
-    holders = _holders((note, holder) for note, holder in notes if note)
-    return [f"{listed(names)}: {terminal(note)}" for note, names in holders.items()]
+    pairs = [(terminal(note), holder) for note, holder in notes if note]
+    return _with_holders(pairs, math.inf, listed)
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
@@ -226,11 +222,13 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What was evaluated and how; a value that isn't everybody's after the systems' names."""
+    values: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for system in systems:
+        for label, value in system.about.items():
+            values[label].append((value, system.name))
     lines = []
-    for label in dict.fromkeys(label for system in systems for label in system.about):
-        having = [system for system in systems if label in system.about]
-        values = _holders((system.about[label], system.name) for system in having)
-        lines.append((label, "; ".join(_of_some(values, len(systems), listed))))
+    for label, pairs in values.items():
+        lines.append((label, "; ".join(_with_holders(pairs, len(systems), listed))))
     return lines
 
 
@@ -243,21 +241,21 @@ def failures(systems: Sequence[System]) -> list[m.Failure]:
     return failed
 
 
-def remarks(
-    systems: Sequence[System], listed: Callable[[Sequence[str]], str] = ", ".join
-) -> list[str]:
-    """The notes of all systems, each once, with the systems that it holds for, as `listed`."""
+def remarks(systems: Sequence[System]) -> list[str]:
+    """The notes of all systems, each once, with the systems that it holds for."""
     pairs = []
     for system in systems:
         scores = system.scores
         repeated = scores.counts.notes if is_unmeasured(scores) else ()
         notes = [note for note in scores.notes if note not in repeated]
         pairs += [(terminal(note), system.name) for note in (*notes, *_own_denominators(scores))]
-    return [*_of_some(_holders(pairs), len(systems), listed)]
+    return _with_holders(pairs, len(systems), ", ".join)
 
 
 def unsaid(notes: Sequence[str], decision: Sequence[m.Statement]) -> list[str]:
-    return [note for note in notes if not any(note in statement.text for statement in decision)]
+    """The notes that no statement of the decision has."""
+    said = "\n".join(statement.text for statement in decision)
+    return [note for note in notes if note not in said]
 
 
 def glossary(metrics: Iterable[str]) -> list[m.Term]:
@@ -282,19 +280,17 @@ def _records(systems: Sequence[System]) -> m.Records:
     return m.Records({"query_id": scores.query_ids, **columns}, index="query_id")
 
 
-def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _with_holders(
+    pairs: Iterable[tuple[str, str]], n: float, join: Callable[[Sequence[str]], str]
+) -> list[str]:
+    """Each text once, after the names that it holds for unless these are all n."""
     holders: dict[str, list[str]] = defaultdict(list)
     for text, holder in pairs:
         holders[text].append(holder)
-    return holders
-
-
-def _of_some(
-    holders: Mapping[str, Sequence[str]], n: int, listed: Callable[[Sequence[str]], str]
-) -> Iterator[str]:
-    """Each text, after the names that it holds for unless these are all n."""
+    lines = []
     for text, names in holders.items():
-        yield text if len(names) == n else f"{listed(names)}: {text}"
+        lines.append(text if len(names) == n else f"{join(names)}: {text}")
+    return lines
 
 
 def _own_denominators(scores: Scores) -> Iterator[str]:
