@@ -108,17 +108,19 @@ class StageLosses:
             if not any(item.grade for item in need):
                 continue
             self.n_wanted += 1
-            item = need[0]
+            best_item = need[0]
             for answer in story.answers:
                 places = answer.found or {}
-                placed = [wanted for wanted in need if wanted.id in places]
-                if placed:
+                items = [item for item in need if item.id in places]
+                if items:
                     self._kept[answer.system] += 1
-                    item = min(placed, key=lambda wanted: places[wanted.id])
+                    best_item = min(items, key=lambda item: places[item.id])
             place, failed = _whereabouts(story, need)
             if place.loss:
                 rank = None if place.before is None else place.before[1]
-                loss = LostPassage(place.stage, story.query_id, item.id, item.grade, rank, failed)
+                loss = LostPassage(
+                    place.stage, story.query_id, best_item.id, best_item.grade, rank, failed
+                )
                 self.losses.append(loss)
 
     @property
@@ -162,14 +164,14 @@ def _whereabouts(story: QueryAnswers, need: Sequence[Item]) -> tuple[Whereabouts
     A stage that fails loses what it got.
     """
     answers = story.answers
-    failing = next((n for n, answer in enumerate(answers) if answer.error is not None), None)
-    if failing is None:
+    failed_at = next((n for n, answer in enumerate(answers) if answer.error is not None), None)
+    if failed_at is None:
         return where_found(story, len(answers) - 1, need), False
-    if failing == 0:
+    if failed_at == 0:
         return Whereabouts("", "failed", RETRIEVER), True
-    place = where_found(story._replace(cutoff=None), failing - 1, need)
-    best = best_place(answers[failing - 1], need)
+    place = where_found(story._replace(cutoff=None), failed_at - 1, need)
+    best = best_place(answers[failed_at - 1], need)
     if place.loss or best is None:
         return place, False
-    stage, source = answers[failing].system, (answers[failing - 1].system, best.rank)
+    stage, source = answers[failed_at].system, (answers[failed_at - 1].system, best.rank)
     return Whereabouts("", "failed", stage, source), True

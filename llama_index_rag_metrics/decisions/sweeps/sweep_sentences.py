@@ -22,8 +22,8 @@ from llama_index_rag_metrics.runtime.masking import join_first
 from .choice import Choice, Configuration, Cost, saves
 
 _MOST_ERRORS = 3
+_NOTHING = "Nothing was measured: {failed} failed ({errors})."
 _DECISIONS = {
-    "nothing measured": "Nothing was measured: {failed} failed ({errors}).",
     "single": "Only {best} was evaluated: there is nothing to compare it with.",
     "nothing in common": (
         "Nothing can be compared: no question has a value for all {n} configurations."
@@ -62,8 +62,11 @@ _AGAINST_SAVED = "{cost} instead of {amount} ({times})"
 
 def decision_in_words(choice: Choice) -> str:
     """The result in one or two sentences."""
-    fields = _fields_measured(choice) if choice.finished else _fields_failed(choice)
-    text = _DECISIONS[_kind(choice)].format(**fields)
+    if not choice.finished:
+        errors = dict.fromkeys(configuration.error for configuration in choice.failed)
+        failed = counted(len(choice.failed), "configuration", "configurations")
+        return _NOTHING.format(failed=failed, errors=join_first([*errors], _MOST_ERRORS))
+    text = _DECISIONS[_kind(choice)].format(**_fields(choice))
     if choice.failed and len(choice.finished) > 1:
         return _FAILED.format(failed=len(choice.failed), total=len(choice), decision=text)
     return text
@@ -86,8 +89,6 @@ def costs_in_words(choice: Choice) -> str:
 def _kind(choice: Choice) -> str:
     """Which of the decisions it is."""
     recommended, leader = choice.recommended, choice.leader
-    if not choice.finished:
-        return "nothing measured"
     if len(choice.finished) == 1:
         return "single"
     if not choice.n_questions:
@@ -99,14 +100,8 @@ def _kind(choice: Choice) -> str:
     return "too few" if recommended is None else "take"
 
 
-def _fields_failed(choice: Choice) -> dict[str, object]:
-    errors = dict.fromkeys(configuration.error for configuration in choice.failed)
-    failed = counted(len(choice.failed), "configuration", "configurations")
-    return {"failed": failed, "errors": join_first([*errors], _MOST_ERRORS)}
-
-
-def _fields_measured(choice: Choice) -> dict[str, object]:
-    """What any other of the decisions names."""
+def _fields(choice: Choice) -> dict[str, object]:
+    """What any of the decisions names."""
     best = choice.leader or choice.ranked[0]
     recommended = choice.recommended or best
     aim, until, limit = "is the best", "", ""
