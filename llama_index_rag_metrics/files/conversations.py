@@ -78,13 +78,14 @@ def conversation_sentence(row: Mapping[str, Any]) -> str:
         history = read_history(row.get(HISTORY, ()))[-_SHOWN:]
     except ValueError:
         history = []
-    messages = "; ".join(
-        f"{message['role']}: {truncated(message['content'])}" for message in history
-    )
-    part = f"Part of conversation {row[CONVERSATION]}" if CONVERSATION in row else ""
-    if part and messages:
-        return f"{part}, after {messages}"
-    return f"After {messages}" if messages else part
+    messages = [f"{message['role']}: {truncated(message['content'])}" for message in history]
+    parts = []
+    if CONVERSATION in row:
+        parts.append(f"part of conversation {row[CONVERSATION]}")
+    if messages:
+        parts.append(f"after {'; '.join(messages)}")
+    sentence = ", ".join(parts)
+    return sentence[:1].upper() + sentence[1:]
 
 
 def conversations_of(

@@ -143,13 +143,13 @@ class _Session:
 
 def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
     """Rankings by query id; without calls if every question has exactly one retrieval."""
-    calls = {query_id: session.calls for query_id, session in sessions.items()}
     is_plain = True
-    for query_id, session in sessions.items():
-        queries = [call.query for call in calls[query_id]]
+    for session in sessions.values():
+        queries = [call.query for _, call in session.timed]
         is_plain &= queries in ([""], [session.text or ""])
     rankings = {}
-    for query_id, asked in calls.items():
+    for query_id, session in sessions.items():
+        asked = session.calls
         if is_plain:
             rankings[query_id] = asked[0].ranking
         elif asked and all(call.error is not None for call in asked):

@@ -280,13 +280,9 @@ def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: st
     assert message.startswith(f"{tmp_path / name} isn't a dataset: ")
     for form in ("BEIR", "EmbeddingQAFinetuneDataset", "ragas", "JSONL"):
         assert form in message
-
-
-def test_an_empty_folder_and_no_file_at_all(tmp_path: Path) -> None:
+    (tmp_path / name).unlink()
     with pytest.raises(FileFormatError, match=r"the folder holds \[\]"):
         RetrievalDataset.load(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        RetrievalDataset.load(tmp_path / "none.json")
 
 
 def test_an_unknown_ending_and_values_json_cant_hold(tmp_path: Path) -> None:

@@ -11,15 +11,7 @@ from typing import Any
 import pytest
 from support.telemetry import llamaindex_otel, mlflow_store, openinference
 
-from llama_index_rag_metrics import (
-    Call,
-    RetrievalDataset,
-    Run,
-    evaluate,
-    read_traces,
-    score_rankings,
-)
-from llama_index_rag_metrics.rankings.run import combine_calls
+from llama_index_rag_metrics import RetrievalDataset, Run, evaluate, read_traces, score_rankings
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 pytestmark = pytest.mark.servers
@@ -222,23 +214,6 @@ SEARCHES = {
 }
 
 
-def expected_session(query_id: str) -> Run:
-    """What the agent's tool asks, asked by hand."""
-    retriever, calls = keyword_retriever(), []
-    for search in SEARCHES[query_id]:
-        query = f"\ninput is {search}\n"
-        nodes = retriever.retrieve(query)
-        calls.append(
-            Call(
-                [node.node.node_id for node in nodes],
-                [node.score for node in nodes],
-                [node.node.get_content() for node in nodes],
-                query=query,
-            )
-        )
-    return Run({query_id: combine_calls(calls)})
-
-
 ATTRIBUTES = {"llamaindex": "question_id", "openinference": "metadata.question_id"}
 """Where an exporter keeps the id of a question; by MLflow's traces it is told by its text."""
 
@@ -281,23 +256,6 @@ def check_sessions(run: Run, expected: Run) -> None:
     )
     for metric in METRICS:
         assert scores[metric].tobytes() == expected_scores[metric].tobytes()
-
-
-@pytest.mark.parametrize("name", RECORDERS)
-def test_sessions_of_agents_that_run_at_once(name: str, tmp_path: Path) -> None:
-    recording, source, package = RECORDERS[name]
-    pytest.importorskip(package, reason="the exporter that is tested")
-    path = tmp_path / "traces.jsonl"
-
-    async def ask_all() -> None:
-        await asyncio.gather(*(ask(name, query_id) for query_id in SEARCHES))
-
-    with recording(path):
-        asyncio.run(ask_all())
-    run = read_traces(source(path), question_id=ATTRIBUTES.get(name), questions=dataset())
-    check_sessions(
-        run, Run({query_id: expected_session(query_id)[query_id] for query_id in SEARCHES})
-    )
 
 
 @pytest.mark.parametrize("name", RECORDERS)
