@@ -86,14 +86,12 @@ class Items:
 class Call(Items):
     """One of several retrievals that were made for a question, by an agent or a workflow.
 
-    Only the outermost counts: what a fusion retriever asks of its members is part of its own call.
-    The columns are those of `Ranking`.
+    Only the outermost counts. The columns are those of `Ranking`.
 
     Attributes:
         query: what was asked; an agent's own words, not the question's.
         asked_by: the tool or the step that asked, "" where that isn't known.
-        retriever: who was asked, by its class, with a number where others of this class were asked
-            the same question; "" where that isn't known.
+        retriever: who was asked, by its class, with a number where there are others of it, or "".
 
     Examples:
         >>> Call(["d3", "d1"], query="moons of Saturn", asked_by="search").ids
@@ -116,8 +114,7 @@ class Ranking(Items):
 
     Attributes:
         concurrency: how many queries ran at once with this one, itself included.
-        calls: the calls that make up the ranking, in order, where the question could have several:
-            a session. None for the single retrieval of a plain retriever.
+        calls: the calls that make up the ranking, in order, where the question could have several.
 
     Examples:
         >>> from llama_index_rag_metrics import read_run
@@ -212,13 +209,12 @@ class Run(Mapping[str, Ranking]):
         queries: query id to its text, where the source of the rankings holds it, as traces do.
         metadata: query id to its metadata, such as its conversation, where the source holds them.
         notes: what a reader should know about how the rankings came about.
-        repeats: a run for each time that the questions were asked, if several times. Without
-            `rankings`, each question then has the first that one of them has.
+        repeats: a run for each time that the questions were asked; `rankings` can then be left
+            out: the first of each question counts.
 
     Attributes:
         min_score: the score below which passages are known to be left out; None for none.
-        is_log: whether the run holds what was asked, as traces do: labelled questions that aren't
-            in it weren't asked, and aren't scored.
+        is_log: whether labelled questions that aren't in it weren't asked, and aren't scored.
 
     Examples:
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")

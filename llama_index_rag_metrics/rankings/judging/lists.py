@@ -37,11 +37,9 @@ def judge(
     tokenizer: Tokenizer | TokenCounter | None = None,
     query_ids: Sequence[str] | None = None,
 ) -> JudgedRankings:
-    """Bring relevance and rankings together, query by query.
+    """Bring relevance (None where a query isn't judged) and rankings together, query by query.
 
     Args:
-        relevance: what is relevant to each query, or None where it isn't judged.
-        rankings: ids, best first, or a `Ranking`, of each query.
         needs: what metrics read beside ids: "tokens", "spans".
         tokenizer: counts the tokens of texts where a ranking has none.
         query_ids: for errors.
