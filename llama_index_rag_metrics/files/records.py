@@ -97,7 +97,7 @@ class QuestionIds:
 
     def read(self, row: Mapping[str, Any], location: Location, *, is_whole: bool = True) -> str:
         """The id of a row's question, of which the row is the whole or one passage."""
-        value, text = (self._fields.value(row, field) for field in ("query_id", "query"))
+        value, text = self._fields.value(row, "query_id"), self._fields.value(row, "query")
         if value is not None or self._fields.has(row, "query_id"):
             return read_id(value, location)
         if not isinstance(text, str):
@@ -200,7 +200,7 @@ def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> R
     names = [name for name in fields.names("expected_ids") if row.get(name) is not None]
     if len(names) > 1:
         raise location.wrong(_TWO_LABELS.format(name=names[-1]), names)
-    labels, spans = (fields.value(row, field) for field in ("expected_ids", "expected_spans"))
+    labels, spans = fields.value(row, "expected_ids"), fields.value(row, "expected_spans")
     grades = fields.value(row, "grades")
     if grades is None and not fields.has(row, "retrieved_ids"):
         grades = fields.value(row, "scores")
@@ -360,7 +360,7 @@ def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields)
         value = fields.value(record, field)
         if value is not None:
             columns[name] = _converted(value, kind, expected, location)
-    scores, spans = (fields.value(record, field) for field in ("scores", "retrieved_spans"))
+    scores, spans = fields.value(record, "scores"), fields.value(record, "retrieved_spans")
     if scores is not None:
         numbers = read_list(scores, location)
         columns["scores"] = [number_or_none(number, location) for number in numbers]

@@ -159,11 +159,14 @@ def _with_lists(rows: Iterable[Row], fields: Fields) -> Iterator[Row]:
     all_rows = list(rows)
     columns = set(fields.names(*LISTS, "retrieved_spans"))
     for _, row in all_rows:
-        columns -= {name for name in columns if not isinstance(row.get(name, ""), _TEXT)}
+        for name, value in row.items():
+            if not isinstance(value, _TEXT):
+                columns.discard(name)
     for location, row in all_rows:
-        cells = {name: row[name] for name in columns if row.get(name) is not None}
-        values = {name: read_cell(name, text, fields, location) for name, text in cells.items()}
-        yield location, row | values
+        for name in columns & row.keys():
+            if row[name] is not None:
+                row[name] = read_cell(name, row[name], fields, location)
+        yield location, row
 
 
 def plain(value: Any) -> Any:

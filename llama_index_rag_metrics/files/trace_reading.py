@@ -149,13 +149,13 @@ def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
         is_plain &= queries in ([""], [session.text or ""])
     rankings = {}
     for query_id, session in sessions.items():
-        asked = session.calls
+        calls = session.calls
         if is_plain:
-            rankings[query_id] = asked[0].ranking
-        elif asked and all(call.error is not None for call in asked):
-            rankings[query_id] = Ranking(error=asked[-1].error, calls=tuple(asked))
+            rankings[query_id] = calls[0].ranking
+        elif calls and all(call.error is not None for call in calls):
+            rankings[query_id] = Ranking(error=calls[-1].error, calls=tuple(calls))
         else:
-            rankings[query_id] = combine_calls(asked)
+            rankings[query_id] = combine_calls(calls)
     return rankings
 
 

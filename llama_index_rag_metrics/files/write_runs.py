@@ -63,7 +63,7 @@ def write_run(
         q1 Q0 d1 2 1.0 bm25
     """
     rankings, target = run if isinstance(run, Run) else Run(run), Path(path)
-    if _written_form(target) in _WHOLE:
+    if _is_whole(target):
         _write_records(target, _run_records(rankings, relevance or {}), ["retrieved_ids"])
         return
     expected = ""
@@ -105,7 +105,7 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
     """
     relevance = {query_id: as_relevance(judgements) for query_id, judgements in qrels.items()}
     target = Path(path)
-    if _written_form(target) in _WHOLE:
+    if _is_whole(target):
         records = [relevance_record(key, judgements) for key, judgements in relevance.items()]
         _write_records(target, records, ["expected_ids", "grades"])
         return
@@ -127,11 +127,10 @@ def holds_repeats(path: Path) -> bool:
     return kind_of(path) in _WHOLE
 
 
-def _written_form(path: Path) -> str:
-    form = kind_of(path)
-    if form not in (*_WHOLE, "trec"):
+def _is_whole(path: Path) -> bool:
+    if kind_of(path) not in (*_WHOLE, "trec"):
         raise InvalidInput("path", str(path), _ENDINGS)
-    return form
+    return holds_repeats(path)
 
 
 def _run_records(run: Run, relevance: Mapping[str, RelevanceLike]) -> Iterator[dict[str, Any]]:
