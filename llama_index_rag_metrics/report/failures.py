@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Failure
+from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.masking import join_first, truncated
 
 _LISTED = 10
@@ -40,9 +41,9 @@ def failure_lines(failures: Iterable[Failure]) -> list[FailureLine]:
             text = f"{len(named):,} × {plain(error)} ({join_first(named, _NAMED_QUESTIONS)})"
         lines.append(FailureLine(plain(system), text))
     n_unlisted = len(most_first) - _LISTED
-    return (
-        [*lines, FailureLine("", f"and {n_unlisted:,} other errors")] if n_unlisted > 0 else lines
-    )
+    if n_unlisted > 0:
+        lines.append(FailureLine("", f"and {n_unlisted:,} other errors"))
+    return lines
 
 
 def errors_in_words(errors: Sequence[str]) -> str:
@@ -54,6 +55,6 @@ def errors_in_words(errors: Sequence[str]) -> str:
     frequent = truncated(plain(error))
     if len(counts) == 1:
         return frequent
-    n_others = len(counts) - 1
-    times = f"{n:,} × " if n > 1 else ""
-    return f"{times}{frequent}, and {n_others:,} other error{'s' if n_others > 1 else ''}"
+    if n > 1:
+        frequent = f"{n:,} × {frequent}"
+    return f"{frequent}, and {counted(len(counts) - 1, 'other error', 'other errors')}"

@@ -381,7 +381,9 @@ def _pairs(rows: Sequence[Asked], stock: Stock) -> list[Pair]:
             pairs += [pair for pair in affix_pairs if pair.but_for == affix]
     # an id that was retrieved as it is written is no other spelling of a passage
     suspects = {pair.label for pair in pairs}
-    as_written = {item for question in rows for item in suspects.intersection(question.ids)}
+    as_written: set[str] = set()
+    for question in rows:
+        as_written |= suspects.intersection(question.ids)
     return [pair for pair in pairs if pair.label not in as_written]
 
 

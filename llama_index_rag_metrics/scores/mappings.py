@@ -67,9 +67,11 @@ def rows_by(
 
 
 def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
-    keys = sorted({str(key) for row in metadata.values() for key in row})
+    keys: set[str] = set()
+    for row in metadata.values():
+        keys.update(map(str, row))
     if keys:
-        return InvalidInput(argument, key, f"a key of the questions' metadata: {keys}")
+        return InvalidInput(argument, key, f"a key of the questions' metadata: {sorted(keys)}")
     remedy = "They have none: score with metadata=, or with --dataset DATASET."
     return InvalidInput(argument, key, "a key of the questions' metadata", remedy)
 

@@ -168,7 +168,9 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
-    columns_needed = [field for need in needs_of(metrics) for field in FIELDS[need]]
+    columns_needed: list[str] = []
+    for need in needs_of(metrics):
+        columns_needed += FIELDS[need]
     if REPEAT in names and REPEAT not in keep:
         times = to_polars(table[[REPEAT]] if _is_pandas(table) else table.select([REPEAT]))[REPEAT]
         if times.dtype.is_numeric() and (times > 1).any():

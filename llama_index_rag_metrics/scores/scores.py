@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -249,8 +250,8 @@ class Scores(Reportable):
         return Counts(
             queries=len(queries),
             scored=len(queries) - len(self.excluded),
-            failed=len({query_id for run in runs for query_id in run.failed}),
-            empty=len({query_id for run in runs for query_id in run.empty}),
+            failed=len(set().union(*(run.failed for run in runs))),
+            empty=len(set().union(*(run.empty for run in runs))),
             no_relevant=len(self.unanswerable),
             unjudged=reasons.count("unjudged"),
             not_asked=reasons.count("not asked"),
@@ -282,12 +283,13 @@ class Scores(Reportable):
         """Query id to the digest of its ranking, if known: the gate detects an unchanged system."""
         digests = [run.rankings for run in self.repeats]
         if digests:
-            ids = dict.fromkeys(query_id for of_run in digests for query_id in of_run)
-            return {
-                question_id: ranking_digest([run.get(question_id, "") for run in digests])
-                for question_id in ids
-            }
-        return {} if self.retrieval is None else self.retrieval.ranking_digests()
+            joined = {}
+            for query_id in dict.fromkeys(chain.from_iterable(digests)):
+                joined[query_id] = ranking_digest([run.get(query_id, "") for run in digests])
+            return joined
+        if self.retrieval is None:
+            return {}
+        return self.retrieval.ranking_digests()
 
     @cached_property
     def labels(self) -> Mapping[str, str]:

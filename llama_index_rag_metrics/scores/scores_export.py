@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def per_query(systems: Sequence[Scores]) -> Records:
     for scores in systems:
         columns["run"] += [scores.name] * len(scores.query_ids)
         columns["query_id"] += scores.query_ids
-    for metric in dict.fromkeys(metric for scores in systems for metric in scores):
+    for metric in dict.fromkeys(chain.from_iterable(systems)):
         columns[metric] = []
         for scores in systems:
             is_known = scores.is_measured and metric in scores

@@ -162,7 +162,7 @@ class _Sight(NamedTuple):
         system: System,
     ) -> m.Answer:
         """The answer, with where it has what is wanted: by rank, in a call, under another id."""
-        items = {item.id: item for need in wanted for item in need if item.grade}
+        items = {item.id: item for item in chain.from_iterable(wanted) if item.grade}
         missing = [item for name, item in items.items() if name not in places]
         lost_ids = {item.id for item in missing}
         in_call: dict[str, int] = {}
@@ -185,8 +185,9 @@ class _Sight(NamedTuple):
         for item, names, text in zip(part.items.ids, part.labels, part.texts, strict=True):
             judged = [self.judged[name] for name in names if name in self.judged]
             grade = max((label.grade for label in judged), default=None)
-            is_itself = list(names) == [item] or not judged
-            stands_for = () if is_itself else judged
+            stands_for: Sequence[m.Item] = judged
+            if list(names) == [item]:
+                stands_for = ()
             reported.append(m.ReportedItem(item, grade, text, stands_for, self.view.least))
         return reported
 

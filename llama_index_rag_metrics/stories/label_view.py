@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
@@ -16,7 +17,7 @@ from llama_index_rag_metrics.rankings.run import Items, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Cutoff, Found, Item
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores import Scores
 
@@ -148,7 +149,9 @@ class System(NamedTuple):
 
     def mean(self, metric: str) -> float | None:
         is_measured = self.scores.is_measured and metric in self.scores and self.scores.n(metric)
-        return self.scores.means[metric] if is_measured else None
+        if not is_measured:
+            return None
+        return self.scores.means[metric]
 
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""
@@ -157,15 +160,21 @@ class System(NamedTuple):
         return next((note for note in self.scores.notes if note.startswith(NOT_VALID)), "")
 
     def valid_mean(self, metric: str) -> float | None:
-        return None if self.invalid(metric) else self.mean(metric)
+        if self.invalid(metric):
+            return None
+        return self.mean(metric)
 
     def valid_by_query(self, metric: str) -> dict[str, float]:
-        return {} if self.invalid(metric) else self.by_query(metric)
+        if self.invalid(metric):
+            return {}
+        return self.by_query(metric)
 
     def by_query(self, metric: str) -> dict[str, float]:
         """Query id to score; empty where nothing was measured by the metric."""
         is_measured = self.scores.is_measured and metric in self.scores
-        return self.scores.by_query(metric) if is_measured else {}
+        if not is_measured:
+            return {}
+        return self.scores.by_query(metric)
 
 
 def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
@@ -174,7 +183,9 @@ def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
     for number, of_run in enumerate(scores.repeats):
         matched = {}
         for metric, matched_runs in retrieval.matched.items():
-            matched[metric] = matched_runs.repeats[number] if matched_runs.repeats else matched_runs
+            matched[metric] = matched_runs
+            if matched_runs.repeats:
+                matched[metric] = matched_runs.repeats[number]
         of_run_retrieval = replace(retrieval, run=retrieval.run.repeats[number], matched=matched)
         repeats.append(of_run.replace(retrieval=of_run_retrieval))
     return scores.replace(retrieval=retrieval, repeats=repeats)
@@ -185,12 +196,7 @@ def shown_name(scores: Scores, unnamed: str) -> str:
 
 
 def metrics_of(systems: Iterable[System]) -> list[str]:
-    return list(dict.fromkeys(metric for system in systems for metric in system.scores))
-
-
-def check_systems(systems: Sequence[System]) -> None:
-    if not systems:
-        raise InvalidInput("results", list(systems), "the results of at least one retriever")
+    return list(dict.fromkeys(chain.from_iterable(system.scores for system in systems)))
 
 
 def query_text(query_id: str, systems: Sequence[System]) -> str:

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.report.drawing import short_names
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import questions, shown
-from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
@@ -32,8 +32,8 @@ from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterva
 from . import rows
 from .answers import query_answers
 from .first_line import MEANS, first_lines, in_first_run, is_unmeasured, with_runs
-from .label_view import System, check_systems, metrics_of
-from .worst import hardest, listing_title, losses, losses_line
+from .label_view import System, metrics_of
+from .worst import Losses, hardest, listing_title, losses, losses_line
 
 SLICES = "Slices"
 _SIGNS = (
@@ -53,7 +53,8 @@ def systems_report(
     stages: bool = False,
 ) -> m.Report:
     """The report of one or several systems, side by side; without a metric, on the first."""
-    check_systems(systems)
+    if not systems:
+        raise InvalidInput("results", list(systems), "the results of at least one retriever")
     names = [system.name for system in systems]
     title = "Retrieval evaluation"
     if names != ["score"]:
@@ -61,38 +62,47 @@ def systems_report(
     metrics = metrics_of(systems)
     primary = metric or m.headline(metrics)
     interval_of = _own_intervals(systems)
-    losses_known = losses(systems, primary, stages=stages) if primary else []
-    statements = first_lines(systems, primary, losses_known) if decision is None else decision
     is_valid = not all(system.invalid(primary) for system in systems)
-    listings, drawn = [], {}
+    if not is_valid:
+        worst = min(worst, 1)
+    lost: list[Losses] = []
+    listings = []
     if primary:
-        stories = hardest(systems, primary, worst if is_valid else min(worst, 1), stages=stages)
-        remark = "on average" if len(systems) > 1 else ""
-        lead = in_first_run(systems, losses_line(losses_known)) if stories and is_valid else ""
+        lost = losses(systems, primary, stages=stages)
+        stories = hardest(systems, primary, worst, stages=stages)
+        lead = remark = ""
+        if stories and is_valid:
+            lead = in_first_run(systems, losses_line(lost))
+        if len(systems) > 1:
+            remark = "on average"
         stories = [*_with_facets(systems, stories)]
         title_of = listing_title(primary)
         listings = [m.Listing(title_of, stories, remark, on_request=True, lead=lead)]
+    if decision is None:
+        decision = first_lines(systems, primary, lost)
+
+    def draw_means(name: str | None) -> Figure:
+        return means_figure(systems, [name] if name else metrics, interval_of)
+
+    drawn: dict[str, Draw] = {}
     if is_valid:
-        drawn = dict(figures or {})
-        drawn["means"] = lambda name: means_figure(
-            systems, [name] if name else metrics, interval_of
-        )
+        drawn = {**(figures or {}), "means": draw_means}
     slices = [rows.slice_table(systems, key, primary) for key in slice_by]
     counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
     runs = with_runs(systems)
     return m.Report(
         title=title,
         lead="; ".join([f"{questions(counts.scored)} scored", *counts.left_out]),
-        decision=statements,
+        decision=decision,
         about=about(systems),
         sections=[_summary(systems, metrics, interval_of), m.Section(SLICES, slices)],
         listings=listings,
         failures=failures(systems),
-        notes=unsaid(remarks(systems), statements),
+        notes=unsaid(remarks(systems), decision),
         glossary=glossary(metrics),
         metrics=metrics,
         figures=drawn,
-        queries=partial(queries_of, runs, [primary] if primary else [], stages=stages),
+        queries=partial(queries_of, runs, list(filter(None, [primary])), stages=stages),
         records=_records(systems),
     )
 
@@ -268,7 +278,9 @@ def glossary(metrics: Iterable[str]) -> list[m.Term]:
             continue
         if isinstance(metric, NamedMetric):
             terms.append(m.Term(name, " ".join(_meaning(metric))))
-    return [*terms, m.Term("Signs", _SIGNS)] if terms else []
+    if terms:
+        terms.append(m.Term("Signs", _SIGNS))
+    return terms
 
 
 def _records(systems: Sequence[System]) -> m.Records:
@@ -289,7 +301,10 @@ def _with_holders(
         holders[text].append(holder)
     lines = []
     for text, names in holders.items():
-        lines.append(text if len(names) == n else f"{join(names)}: {text}")
+        if len(names) == n:
+            lines.append(text)
+        else:
+            lines.append(f"{join(names)}: {text}")
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.report.escape import terminal
@@ -47,7 +48,7 @@ def means_table(systems: Sequence[System], metrics: Sequence[str], interval_of: 
 def slice_table(systems: Sequence[System], key: str, metric: str) -> Table:
     """The mean of one metric by a value of the queries' metadata; the head says of how many."""
     slices = [system.scores.slices(key) for system in systems]
-    values = ordered(value for parts in slices for value in parts)
+    values = ordered(chain.from_iterable(slices))
     heads = []
     for value in values:
         n = max(parts[value].counts.scored for parts in slices if value in parts)
@@ -77,7 +78,8 @@ def ordered(slices: Iterable[str | None]) -> list[str | None]:
 def counts_tables(systems: Sequence[System]) -> list[Table]:
     """How many questions count, and what they cost, without what is 0; none if all count."""
     counts = [*_counts(systems)]
-    if len({cell.value for row in counts for cell in row.cells}) == 1:
+    numbers = {cell.value for cell in chain.from_iterable(row.cells for row in counts)}
+    if len(numbers) == 1:
         counts = []
     columns = [*counts, *_tokens(systems), *latency_rows(systems)]
     if not columns:
@@ -93,13 +95,16 @@ def counts_tables(systems: Sequence[System]) -> list[Table]:
 
 def _counts(systems: Sequence[System]) -> Iterator[Row]:
     of_runs = any(system.scores.repeats for system in systems)
-    for label, name in _COUNTS.items():
+    for heading, name in _COUNTS.items():
+        label = heading
         is_of_answers = name in ("empty", "failed")
         tone: Tone = "alarm" if is_of_answers else "normal"
         numbers = [getattr(system.scores.counts, name) for system in systems]
-        in_runs = " in some run" if of_runs and is_of_answers else ""
-        if any(numbers):
-            yield Row(f"{label}{in_runs}", [Cell.of(number, "count", tone) for number in numbers])
+        if not any(numbers):
+            continue
+        if of_runs and is_of_answers:
+            label += " in some run"
+        yield Row(label, [Cell.of(number, "count", tone) for number in numbers])
 
 
 def _tokens(systems: Sequence[System]) -> Iterator[Row]:

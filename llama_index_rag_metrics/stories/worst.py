@@ -32,6 +32,7 @@ _DECISIONS = {
     "one": "The worst of {all} scores {ends} on {metric}.",
     "some": "The {shown:,} worst of {all} score {ends} on {metric}.",
 }
+_VERBS = {w.NEVER: ("was", "were"), w.DROPPED: ("was", "were")}
 _REMEDY = "{passages} came {other_id}. {remedy}"
 
 
@@ -53,8 +54,8 @@ class Losses(NamedTuple):
         of_passages = f" of {counted(self.wanted, 'relevant passage', 'relevant passages')}"
         parts = []
         for loss, n in self.by_loss.items():
-            verbs = ("was", "were") if loss in (w.NEVER, w.DROPPED) else ("is", "are")
-            part = f"{n:,}{of_passages} {verbs[n > 1]} {loss}"
+            was, were = _VERBS.get(loss, ("is", "are"))
+            part = f"{n:,}{of_passages} {was if n == 1 else were} {loss}"
             if loss == w.NEVER:
                 part += w.reaching(self.min_score)
             parts.append(part)
@@ -130,7 +131,7 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         """What was asked, wanted and retrieved; as a table, one row per question."""
         system, metric = self.system, self.metric
         invalid = system.invalid(metric)
-        n_lowest = sum(value == self[0][1] for value in self.scores.values()) if self else 0
+        n_lowest = [*self.scores.values()].count(self[0][1]) if self else 0
         decision = [self._decision(n_lowest)]
         listing = m.Listing(_QUESTIONS, self.stories, most=_ITEMS)
         if invalid:  # the first is an example of all
