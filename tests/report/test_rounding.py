@@ -15,7 +15,6 @@ NUMBERS = "report/numbers.py"
 
 NOT_FOR_PEOPLE = {
     "decisions/gate/rules.py": "a rule, which is read again from its text",
-    "decisions/sweeps/choice.py": "what 1 - confidence is",
     "files/retrieval_dataset.py": "how many queries a sample has",
     "report/svg.py": "a mixed colour, and places in a drawing",
     "metrics/base.py": "a metric's name, which is read again",
