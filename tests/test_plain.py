@@ -1,8 +1,9 @@
-"""Plain code, as numbers that may only fall: names that say nothing, expressions that nest, size."""
+"""Plain code, as numbers that may only fall: names that say nothing, nested expressions, size."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,12 +11,15 @@ import llama_index_rag_metrics as package
 
 HOME = Path(package.__file__).parent
 RIDDLES = frozenset(
-    """
+    re.findall(
+        r"\w+",
+        """
     after alike alone another apart asked at before beside best both chosen each enough every first
     found further given held how kept known least left lost made met more most one other others own
     read rest said same second seen several shown some such taken these this those thus told wanted
     what where which who whole whose came
-    """.split()
+    """,
+    )
 )
 """Pronouns, participles and adverbs: no nouns."""
 
