@@ -6,7 +6,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from measure import Row, rounds_of, times
 from peers import CORE, NAMES, Stored
 
-from llama_index_rag_metrics import metrics
+from llama_index_rag_metrics.metrics.metric_names import metrics
 
 
 def compute_rows(n_queries: int = 1_000, rounds: int = 5) -> list[Row]:

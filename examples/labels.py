@@ -8,7 +8,8 @@ which of two retrievers is better.
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import Document
 
-from llama_index_rag_metrics import Relevance, RetrievalDataset, check_labels, move_labels, pool
+from llama_index_rag_metrics import Relevance, RetrievalDataset
+from llama_index_rag_metrics.labels import check_labels, move_labels, pool
 
 TEXT = (
     "The kiln is fired on Fridays. Stoneware is fired at 1,240 degrees for ten hours, and glazes "

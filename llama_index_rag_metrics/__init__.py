@@ -31,24 +31,14 @@ from llama_index_rag_metrics.metrics.texts.semantic import *
 from llama_index_rag_metrics.metrics.texts.text_metric import *
 from llama_index_rag_metrics.rankings.matching.matched import match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
-    from llama_index_rag_metrics.decisions.gate.gate import (
-        GateReport,
-        assert_retrieval,
-        check_rules,
-    )
-    from llama_index_rag_metrics.decisions.gate.rules import Rule
-    from llama_index_rag_metrics.decisions.stages import (
-        StageResults,
-        aevaluate_stages,
-        evaluate_stages,
-    )
-    from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
+    from llama_index_rag_metrics.decisions.gate.gate import assert_retrieval, check_rules
+    from llama_index_rag_metrics.decisions.stages import evaluate_stages
     from llama_index_rag_metrics.decisions.sweeps.sweeping import sweep
     from llama_index_rag_metrics.evaluation.capturing import capture, record_retrieval
     from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
@@ -57,12 +47,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.files.trace_reading import read_traces
     from llama_index_rag_metrics.files.write_runs import write_qrels, write_run
-    from llama_index_rag_metrics.labels.checking import LabelFindings, check_labels
-    from llama_index_rag_metrics.labels.moving import MovedLabels, move_labels
-    from llama_index_rag_metrics.labels.pooling import Pool, pool
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
-    from llama_index_rag_metrics.labels.review.judgements import agreement, read_judgements
-    from llama_index_rag_metrics.labels.review.review_page import write_review_page
     from llama_index_rag_metrics.runtime.cache import Cache
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.score_rankings import score_rankings
@@ -73,30 +58,19 @@ __version__ = "0.1.0"
 __all__ = [
     "METRICS",
     "Cache",
-    "Call",
     "Comparison",
     "EvaluationResults",
-    "GateReport",
-    "LabelFindings",
-    "MovedLabels",
-    "Pool",
     "RagMetricsError",
     "Ranking",
     "Relevance",
     "RetrievalDataset",
     "RetrieverEvaluator",
-    "Rule",
     "Run",
     "Scores",
     "Span",
-    "StageResults",
-    "Sweep",
     "aevaluate",
-    "aevaluate_stages",
-    "agreement",
     "assert_retrieval",
     "capture",
-    "check_labels",
     "check_rules",
     "compare",
     "evaluate",
@@ -105,9 +79,6 @@ __all__ = [
     "match_run",
     "metric",
     "metrics",
-    "move_labels",
-    "pool",
-    "read_judgements",
     "read_qrels",
     "read_run",
     "read_traces",
@@ -119,7 +90,6 @@ __all__ = [
     "sweep",
     "unregister",
     "write_qrels",
-    "write_review_page",
     "write_run",
 ]
 __all__ += _base.__all__
@@ -132,10 +102,8 @@ __all__ += _texts.__all__
 
 _LAZY = {
     "decisions.comparison.comparison": ("Comparison", "compare"),
-    "decisions.gate.gate": ("GateReport", "assert_retrieval", "check_rules"),
-    "decisions.gate.rules": ("Rule",),
-    "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),
-    "decisions.sweeps.sweep_result": ("Sweep",),
+    "decisions.gate.gate": ("assert_retrieval", "check_rules"),
+    "decisions.stages": ("evaluate_stages",),
     "decisions.sweeps.sweeping": ("sweep",),
     "evaluation.evaluator": ("RetrieverEvaluator", "aevaluate", "evaluate"),
     "evaluation.evaluation_results": ("EvaluationResults",),
@@ -144,12 +112,7 @@ _LAZY = {
     "files.read_runs": ("read_qrels", "read_run"),
     "files.write_runs": ("write_qrels", "write_run"),
     "files.trace_reading": ("read_traces",),
-    "labels.checking": ("LabelFindings", "check_labels"),
-    "labels.moving": ("MovedLabels", "move_labels"),
-    "labels.pooling": ("Pool", "pool"),
     "labels.question_generation": ("generate_question_context_pairs",),
-    "labels.review.judgements": ("agreement", "read_judgements"),
-    "labels.review.review_page": ("write_review_page",),
     "runtime.cache": ("Cache",),
     "scores": ("Scores",),
     "scores.score_rankings": ("score_rankings",),

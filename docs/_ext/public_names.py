@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import llama_index_rag_metrics as package
+from llama_index_rag_metrics import labels
 
 TITLES = {
     "evaluation": "Evaluating retrievers",
@@ -45,17 +46,25 @@ TITLES = {
 PARTS = {
     "EvaluationResults": ("HardQuestions",),
     "Scores": ("Counts", "MetricInterval"),
-    "LabelFindings": ("Finding",),
-    "MovedLabels": ("Move",),
+    "labels.LabelFindings": ("Finding",),
+    "labels.MovedLabels": ("Move",),
     "Comparison": ("Difference", "MeanInterval"),
-    "GateReport": ("Verdict", "WorstQuestion"),
+    "check_rules": ("GateReport", "Rule", "Verdict", "WorstQuestion"),
+    "evaluate_stages": ("StageResults",),
+    "sweep": ("Sweep", "Configuration"),
 }
 """What results hold, as the modules of their classes name it."""
 
 
+def public_names() -> list[str]:
+    """The names of the package, and those of its tools for labels, behind their room."""
+    tools = [f"labels.{name}" for name in labels.__all__ if name not in package.__all__]
+    return sorted([*package.__all__, *tools])
+
+
 def title_of(name: str) -> str:
     """The title of the page on which a public name stands."""
-    value = getattr(package, name)
+    value = attrgetter(name)(package)
     module = value.__module__ if hasattr(value, "__module__") else type(value).__module__
     place = module.removeprefix(f"{package.__name__}.")
     return TITLES[max((key for key in TITLES if f"{place}.".startswith(f"{key}.")), key=len)]
@@ -75,7 +84,7 @@ def as_restructured(
 
 def parts_of(name: str) -> list[str]:
     """Where the classes of what a result holds are defined, within the package."""
-    module = sys.modules[getattr(package, name).__module__]
+    module = sys.modules[attrgetter(name)(package).__module__]
     parts = [getattr(module, part) for part in PARTS.get(name, ())]
     inside = f"{package.__name__}."
     return [f"{part.__module__}.{part.__name__}".removeprefix(inside) for part in parts]
@@ -101,11 +110,13 @@ def linked(name: str) -> str:
 def by_title() -> dict[str, list[str]]:
     """Title of a page to its public names, functions first."""
     pages: dict[str, list[str]] = {title: [] for title in TITLES.values()}
-    for name in sorted(package.__all__):
-        if name == getattr(getattr(package, name), "__name__", name):  # not another name of one
+    for name in public_names():
+        short = name.rpartition(".")[2]
+        value = attrgetter(name)(package)
+        if short == getattr(value, "__name__", short):  # not another name of one
             pages[title_of(name)].append(name)
     for names in pages.values():
-        names.sort(key=lambda name: inspect.isclass(getattr(package, name)))
+        names.sort(key=lambda name: inspect.isclass(attrgetter(name)(package)))
     return pages
 
 

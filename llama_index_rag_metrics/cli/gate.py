@@ -13,7 +13,8 @@ from . import options as o
 from .commands import app, command, fail_if, say, show, tell
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics import GateReport, Scores
+    from llama_index_rag_metrics import Scores
+    from llama_index_rag_metrics.decisions.gate.gate import GateReport
 
 
 _BROKEN = "a rule is broken; with --strict also if one is inconclusive"

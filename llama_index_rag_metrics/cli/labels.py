@@ -34,7 +34,8 @@ def run_check(
 
     Lists passages that are gone, moved, split or changed, and questions that are there twice.
     """
-    from llama_index_rag_metrics import RetrievalDataset, check_labels
+    from llama_index_rag_metrics import RetrievalDataset
+    from llama_index_rag_metrics.labels import check_labels
 
     from .factories import passages_of
 
@@ -59,8 +60,9 @@ def run_move(
 
     Writes a dataset, .json or .jsonl, with the new ids.
     """
-    from llama_index_rag_metrics import RetrievalDataset, move_labels
+    from llama_index_rag_metrics import RetrievalDataset
     from llama_index_rag_metrics.files.retrieval_dataset import check_ending
+    from llama_index_rag_metrics.labels import move_labels
     from llama_index_rag_metrics.report.numbers import counted
 
     from .factories import passages_of
@@ -93,7 +95,7 @@ def run_pool(
 
     Writes JSON lines of query_id, query, doc_id and text; systems and ranks are hidden.
     """
-    from llama_index_rag_metrics import pool
+    from llama_index_rag_metrics.labels import pool
 
     from .score import StoredFiles, named_apart
 
@@ -118,7 +120,7 @@ def run_review(
     It shows neither systems nor ranks. It is one HTML file that works offline: open it, grade by
     keyboard, and export as OUTPUT. If that exists, the page shows what is in it.
     """
-    from llama_index_rag_metrics import write_review_page
+    from llama_index_rag_metrics.labels import write_review_page
     from llama_index_rag_metrics.labels.review.review_page import extent, read_pool
 
     target = output.with_suffix(".html") if page is None else page
@@ -138,7 +140,7 @@ def run_agree(
     json: o.Json = None,
 ) -> None:
     """Say how far two reviewers agree, and list where they don't."""
-    from llama_index_rag_metrics import agreement
+    from llama_index_rag_metrics.labels import agreement
 
     show(agreement(first, second), json, html)
 

@@ -45,7 +45,7 @@ class Sessions(list[SessionCall]):
         relevance: query id to what is relevant.
 
     Examples:
-        >>> from llama_index_rag_metrics import Call
+        >>> from llama_index_rag_metrics.rankings.run import Call
         >>> from llama_index_rag_metrics.rankings.run import combine_calls
         >>> calls = [Call(["a", "x"], query="Saturn"), Call(["x"], query="rings")]
         >>> sessions = Sessions(Run({"q1": combine_calls(calls)}), {"q1": Relevance(["a", "b"])})

@@ -1,1 +1,21 @@
 """Labels, checked and moved to new nodes; what to judge next; questions by an LLM."""
+
+from .checking import LabelFindings, check_labels
+from .moving import MovedLabels, move_labels
+from .pooling import Pool, pool
+from .question_generation import generate_question_context_pairs
+from .review.judgements import agreement, read_judgements
+from .review.review_page import write_review_page
+
+__all__ = [
+    "LabelFindings",
+    "MovedLabels",
+    "Pool",
+    "agreement",
+    "check_labels",
+    "generate_question_context_pairs",
+    "move_labels",
+    "pool",
+    "read_judgements",
+    "write_review_page",
+]

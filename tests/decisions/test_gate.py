@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from support.verdicts import scores, verdict_of
 
-from llama_index_rag_metrics import Rule, Scores, check_rules
+from llama_index_rag_metrics import Scores, check_rules
+from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

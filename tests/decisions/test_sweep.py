@@ -21,11 +21,11 @@ from llama_index_rag_metrics import (
     LLMRelevancy,
     Relevance,
     RetrievalDataset,
-    Sweep,
     evaluate,
     metric,
     sweep,
 )
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep
 from llama_index_rag_metrics.report.model import Row
 from llama_index_rag_metrics.report.numbers import rounded_up

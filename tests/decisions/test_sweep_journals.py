@@ -18,7 +18,8 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 from support.searching_workflows import SearchOnce
 
-from llama_index_rag_metrics import RetrievalDataset, Sweep, sweep
+from llama_index_rag_metrics import RetrievalDataset, sweep
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch

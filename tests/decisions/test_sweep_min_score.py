@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from llama_index_rag_metrics import RetrievalDataset, Sweep, evaluate, sweep
+from llama_index_rag_metrics import RetrievalDataset, evaluate, sweep
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 DATASET = RetrievalDataset(

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import llama_index_rag_metrics as package
+from llama_index_rag_metrics.decisions.stages import aevaluate_stages
 from llama_index_rag_metrics.evaluation.plan import Plan
 
 DATASET = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d"]}}
 DECLARED = {field.name: field for field in fields(Plan) if field.init}
-FUNCTIONS = [package.evaluate, package.aevaluate, package.evaluate_stages, package.aevaluate_stages]
+FUNCTIONS = [package.evaluate, package.aevaluate, package.evaluate_stages, aevaluate_stages]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

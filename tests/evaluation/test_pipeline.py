@@ -21,9 +21,9 @@ from llama_index_rag_metrics import (
     evaluate,
     evaluate_stages,
 )
-from llama_index_rag_metrics import metrics as resolve
 from llama_index_rag_metrics.evaluation.as_ask import retrieval_depth
 from llama_index_rag_metrics.metrics.base import BinaryMetric
+from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(13)}

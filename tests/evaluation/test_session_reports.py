@@ -7,10 +7,10 @@ from html import unescape
 import pytest
 from rich.console import Console
 
-from llama_index_rag_metrics import Call, EvaluationResults, Relevance, Run, score_rankings
+from llama_index_rag_metrics import EvaluationResults, Relevance, Run, score_rankings
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.evaluation.judged_sessions import Sessions
-from llama_index_rag_metrics.rankings.run import combine_calls
+from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.report.terminal import print_report
 
 # q1: a at the first call, b at the third; the second asks the first's words again

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 
-from llama_index_rag_metrics import Call, Ranking, Run, Span, read_run, write_run
-from llama_index_rag_metrics.rankings.run import combine_calls
+from llama_index_rag_metrics import Ranking, Run, Span, read_run, write_run
+from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")

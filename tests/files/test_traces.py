@@ -12,14 +12,8 @@ from typing import Any
 import pytest
 from support.telemetry import request, retrieval, span, write_lines
 
-from llama_index_rag_metrics import (
-    Call,
-    Ranking,
-    RetrievalDataset,
-    read_run,
-    read_traces,
-    score_rankings,
-)
+from llama_index_rag_metrics import Ranking, RetrievalDataset, read_run, read_traces, score_rankings
+from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 pytestmark = pytest.mark.servers

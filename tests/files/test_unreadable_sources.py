@@ -12,12 +12,12 @@ import pytest
 from llama_index_rag_metrics import (
     Relevance,
     RetrievalDataset,
-    read_judgements,
     read_qrels,
     read_run,
     read_traces,
     score_rankings,
 )
+from llama_index_rag_metrics.labels import read_judgements
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 READERS: list[Callable[[Path], object]] = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llama_index_rag_metrics import agreement
+from llama_index_rag_metrics.labels import agreement
 from llama_index_rag_metrics.labels.review.judgements import Agreement
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

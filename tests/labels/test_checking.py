@@ -16,7 +16,8 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import NodeWithScore, TextNode
 from support.paths import SHARED
 
-from llama_index_rag_metrics import LabelFindings, Relevance, RetrievalDataset, check_labels
+from llama_index_rag_metrics import Relevance, RetrievalDataset
+from llama_index_rag_metrics.labels import LabelFindings, check_labels
 from llama_index_rag_metrics.labels.checking import KINDS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

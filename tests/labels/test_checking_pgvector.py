@@ -5,7 +5,8 @@ from llama_index.core import MockEmbedding, StorageContext, VectorStoreIndex
 from llama_index.core.schema import TextNode
 from support.vector_servers import pgvector_store
 
-from llama_index_rag_metrics import RetrievalDataset, check_labels
+from llama_index_rag_metrics import RetrievalDataset
+from llama_index_rag_metrics.labels import check_labels
 
 pytestmark = pytest.mark.servers
 

@@ -14,8 +14,9 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo, TextNode
 from support.paths import SHARED
 
-from llama_index_rag_metrics import Relevance, RetrievalDataset, Span, evaluate, move_labels
+from llama_index_rag_metrics import Relevance, RetrievalDataset, Span, evaluate
 from llama_index_rag_metrics.demo.retrievers import bm25
+from llama_index_rag_metrics.labels import move_labels
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 pytestmark = pytest.mark.servers

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, pool, read_qrels
+from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, read_qrels
+from llama_index_rag_metrics.labels import pool
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 

@@ -9,14 +9,8 @@ import pytest
 from support.carried import unpacked
 from support.reviews import ITEM, JUDGED, write
 
-from llama_index_rag_metrics import (
-    Relevance,
-    RetrievalDataset,
-    agreement,
-    pool,
-    read_judgements,
-    write_review_page,
-)
+from llama_index_rag_metrics import Relevance, RetrievalDataset
+from llama_index_rag_metrics.labels import agreement, pool, read_judgements, write_review_page
 from llama_index_rag_metrics.labels.review.judgements import Judgement
 from llama_index_rag_metrics.labels.review.review_page import (
     digest,

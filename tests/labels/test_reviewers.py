@@ -9,14 +9,8 @@ from typing import Any
 import pytest
 from support.reviews import ITEM, JUDGED, write
 
-from llama_index_rag_metrics import (
-    Relevance,
-    agreement,
-    pool,
-    read_judgements,
-    read_qrels,
-    score_rankings,
-)
+from llama_index_rag_metrics import Relevance, read_qrels, score_rankings
+from llama_index_rag_metrics.labels import agreement, pool, read_judgements
 from llama_index_rag_metrics.labels.review.judgements import Judgement, read_reviews
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 

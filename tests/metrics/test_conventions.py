@@ -10,7 +10,8 @@ from llama_index.core.evaluation import RetrieverEvaluator
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.cases import CASES, FIRST_RELEVANT, TUTORIAL, Case, exact, six
 
-from llama_index_rag_metrics import Relevance, Scores, metric, metrics, score_rankings
+from llama_index_rag_metrics import Relevance, Scores, metric, score_rankings
+from llama_index_rag_metrics.metrics.metric_names import metrics
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

@@ -18,9 +18,8 @@ from llama_index_rag_metrics import (
     Precision,
     RankingMetric,
     metric,
-    metrics,
 )
-from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, MetricTable
+from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, MetricTable, metrics
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 

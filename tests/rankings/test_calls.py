@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from llama_index_rag_metrics import Call, Run
-from llama_index_rag_metrics.rankings.run import combine_calls
+from llama_index_rag_metrics import Run
+from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CALLS = (

@@ -14,7 +14,6 @@ from rich.console import Console
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import (
-    Call,
     EvaluationResults,
     Ranking,
     Relevance,
@@ -27,7 +26,7 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
-from llama_index_rag_metrics.rankings.run import combine_calls
+from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
 from llama_index_rag_metrics.report.model import (
     Answer,

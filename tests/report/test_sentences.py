@@ -10,15 +10,13 @@ from llama_index.core.postprocessor import SimilarityPostprocessor
 import llama_index_rag_metrics
 from llama_index_rag_metrics import (
     RetrievalDataset,
-    check_labels,
     check_rules,
     compare,
     evaluate,
     evaluate_stages,
-    move_labels,
-    pool,
     sweep,
 )
+from llama_index_rag_metrics.labels import check_labels, move_labels, pool
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 
 EVIL = "<b>\x1b[31m"

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from support.retrievers import node
 
 from llama_index_rag_metrics import (
-    Call,
     EvaluationResults,
     Ranking,
     Relevance,
@@ -22,6 +21,7 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.rankings.matching.matched import Matched
+from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.query_lines import found_line, retrieved_lines, wanted_lines

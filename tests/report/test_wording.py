@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llama_index_rag_metrics import Call, Ranking, RetrievalDataset, Run, evaluate, score_rankings
+from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, evaluate, score_rankings
+from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.report.model import (
     Answer,
     CallAnswer,

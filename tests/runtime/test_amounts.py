@@ -21,10 +21,12 @@ from llama_index_rag_metrics import (
     Ranking,
     RetrievalDataset,
     RetrieverEvaluator,
-    Rule,
     Run,
     Scores,
+    labels,
 )
+from llama_index_rag_metrics.decisions.gate import rules
+from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer, check_share
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -43,8 +45,8 @@ def retrieve(query: str) -> list[str]:
 
 
 def reviewed(**options: Any) -> object:
-    to_judge = package.pool({"a": RUN, "b": OTHER})
-    return package.write_review_page(to_judge, Path("never written.html"), **options)
+    to_judge = labels.pool({"a": RUN, "b": OTHER})
+    return labels.write_review_page(to_judge, Path("never written.html"), **options)
 
 
 def evaluator() -> RetrieverEvaluator:
@@ -62,9 +64,9 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "Rule": lambda value=0.0, **options: Rule("mrr", ">=", value, baseline=True, **options),
     "Scores.intervals": SCORES.intervals,
     "Scores.worst": lambda n=1: SCORES.worst("mrr", n),
-    "agreement": lambda **options: package.agreement(RELEVANT, RELEVANT, **options),
+    "agreement": lambda **options: labels.agreement(RELEVANT, RELEVANT, **options),
     "assert_retrieval": lambda **options: package.assert_retrieval(SCORES, "mrr >= 0", **options),
-    "check_labels": lambda **options: package.check_labels(DATASET, **options),
+    "check_labels": lambda **options: labels.check_labels(DATASET, **options),
     "check_rules": lambda **options: package.check_rules(SCORES, ["mrr >= 0"], **options),
     "compare": lambda **options: package.compare({"a": SCORES, "b": SCORES}, "a", **options),
     "evaluate": lambda **options: package.evaluate(retrieve, DATASET, ["mrr"], **options),
@@ -74,8 +76,8 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "generate_question_context_pairs": lambda **options: package.generate_question_context_pairs(
         [TextNode(text="Titan has lakes.")], MockLLM(), **options
     ),
-    "move_labels": lambda **options: package.move_labels(DATASET, {"n": "Lakes."}, **options),
-    "pool": lambda **options: package.pool({"a": RUN, "b": OTHER}, RELEVANT, **options),
+    "move_labels": lambda **options: labels.move_labels(DATASET, {"n": "Lakes."}, **options),
+    "pool": lambda **options: labels.pool({"a": RUN, "b": OTHER}, RELEVANT, **options),
     "record_retrieval": lambda **options: package.record_retrieval("x", ["d1"], **options),
     "score_rankings": lambda **options: package.score_rankings(RELEVANT, RUN, ["mrr"], **options),
     "score_table": lambda **options: package.score_table(
@@ -88,6 +90,8 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
 }
 """How each is called with everything but its numbers."""
 
+
+HOMES = (package, labels, rules)
 
 ANY_NUMBER = {("Rule", "value"), ("agreement", "min_grade")}
 
@@ -103,8 +107,9 @@ def numbers_of(function: object) -> dict[str, str]:
 
 
 def named(name: str) -> Any:
-    target: Any = package
-    for part in name.split("."):
+    first, *parts = name.split(".")
+    target: Any = next(getattr(home, first) for home in HOMES if hasattr(home, first))
+    for part in parts:
         target = getattr(target, part)
     return target
 
@@ -116,7 +121,8 @@ def arguments() -> Iterator[tuple[str, str, str]]:
 
 
 def test_every_public_function_that_takes_a_number_is_here() -> None:
-    functions = {name for name in package.__all__ if inspect.isfunction(getattr(package, name))}
+    names = [*package.__all__, *labels.__all__]
+    functions = {name for name in names if inspect.isfunction(named(name))}
     blocking = {name for name in functions if name[0] != "a" or name[1:] not in functions}
     assert {name for name in blocking if numbers_of(named(name))} <= NUMBERS.keys()
 
@@ -159,7 +165,7 @@ def test_numpy_s_whole_numbers_are_whole_numbers(name: str, argument: str) -> No
 
 def test_a_number_beyond_all_floats_is_out_of_range() -> None:
     with pytest.raises(InvalidInput, match="value of a rule, its limit: expected a finite number"):
-        package.Rule("mrr", ">=", 10**400)
+        Rule("mrr", ">=", 10**400)
 
 
 def test_amounts_are_within_their_range() -> None:

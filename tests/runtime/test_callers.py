@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics import RetrieverEvaluator, aevaluate, evaluate, metrics
+from llama_index_rag_metrics import RetrieverEvaluator, aevaluate, evaluate
 from llama_index_rag_metrics.evaluation.as_ask import as_retriever
+from llama_index_rag_metrics.metrics.metric_names import metrics
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 
 DATASET = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["label"]}}

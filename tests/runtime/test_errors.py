@@ -18,9 +18,9 @@ from llama_index_rag_metrics import (
     Precision,
     RagMetricsError,
     metric,
-    metrics,
     score_rankings,
 )
+from llama_index_rag_metrics.metrics.metric_names import metrics
 from llama_index_rag_metrics.runtime import errors as package_errors
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,

@@ -24,10 +24,10 @@ from llama_index_rag_metrics import (
     BM25Similarity,
     RetrievalDataset,
     aevaluate,
-    aevaluate_stages,
     evaluate,
     evaluate_stages,
 )
+from llama_index_rag_metrics.decisions.stages import aevaluate_stages
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
 from llama_index_rag_metrics.runtime.sync import run_sync
 

@@ -17,7 +17,6 @@ from support.examples import examples
 from typer.testing import CliRunner
 
 from llama_index_rag_metrics import (
-    Call,
     Ranking,
     RetrievalDataset,
     Run,
@@ -29,7 +28,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.rankings.run import combine_calls
+from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 METRICS = ["recall", "ndcg@3", "mrr", "judged", "returned@2", "abstained"]

@@ -26,9 +26,9 @@ from llama_index_rag_metrics import (
     Relevance,
     Run,
     metric,
-    metrics,
     score_rankings,
 )
+from llama_index_rag_metrics.metrics.metric_names import metrics
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -12,15 +12,12 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     Scores,
-    agreement,
-    check_labels,
     check_rules,
     evaluate_stages,
-    move_labels,
-    pool,
     score_rankings,
     sweep,
 )
+from llama_index_rag_metrics.labels import agreement, check_labels, move_labels, pool
 from llama_index_rag_metrics.report.reportable import Reportable
 from support.reported import EVIL, METRICS, baseline, comparison, results
 from support.retrievers import Scripted, node

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llama_index_rag_metrics import EvaluationResults, Run, Scores, Sweep
+from llama_index_rag_metrics import EvaluationResults, Run, Scores
 from llama_index_rag_metrics.decisions.sweeps.choice import Configuration
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.rankings.run import Ranking
 
 

@@ -13,7 +13,6 @@ from support.telemetry import request, retrieval, span, write_lines
 
 import llama_index_rag_metrics
 from llama_index_rag_metrics import (
-    Call,
     Ranking,
     RetrievalDataset,
     Run,
@@ -29,6 +28,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.metrics.ranks import MRR
+from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, RetrievalFailed
 
 KEY = "sk-proj-abcdefghijklmnop1234"

@@ -18,11 +18,11 @@ from llama_index_rag_metrics import (
     evaluate,
     generate_question_context_pairs,
     metric,
-    metrics,
     register,
     score_rankings,
     unregister,
 )
+from llama_index_rag_metrics.metrics.metric_names import metrics
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 pytestmark = pytest.mark.servers

@@ -165,7 +165,8 @@ def write_review_page(
 
     Examples:
         >>> import tempfile
-        >>> from llama_index_rag_metrics import RetrievalDataset, pool
+        >>> from llama_index_rag_metrics import RetrievalDataset
+        >>> from llama_index_rag_metrics.labels import pool
         >>> dataset = RetrievalDataset({"q": "Who?"}, {}, {"y": "She.", "yy": "He."})
         >>> pooled = pool({"a": {"q": ["y"]}, "b": {"q": ["yy"]}}, dataset=dataset)
         >>> with tempfile.TemporaryDirectory() as folder:
