@@ -170,7 +170,8 @@ def read_texts(value: object, location: Location) -> list[str]:
 
 def _converted(value: Any, kind: Any, expected: str, location: Location) -> Any:
     value = [value] if isinstance(value, str) and kind == list[str] else value
-    with location.expecting(expected, msgspec.ValidationError):
+    # half an emoji where no text belongs is the second
+    with location.expecting(expected, msgspec.ValidationError, UnicodeEncodeError):
         return msgspec.convert(value, kind)
 
 

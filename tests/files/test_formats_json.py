@@ -77,6 +77,12 @@ def test_our_own_files_hold_everything(
     assert again.fingerprint() == dataset.fingerprint()
 
 
+def test_half_a_surrogate_pair_where_a_place_belongs_is_an_error() -> None:
+    row = {"query": "?", "expected_ids": ["a"], "expected_spans": ["\ud83d"]}
+    with pytest.raises(FileFormatError, match="expected a span: source, start and end"):
+        RetrievalDataset.load([row])
+
+
 def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
     dataset = RetrievalDataset({"q": "broken \ud83d text"}, corpus={"d": "\ude00"})
     for name in ("a.json", "a.jsonl"):

@@ -80,7 +80,7 @@ def converted(record: Any, kind: type[T], location: Location) -> T:
     for name in ("query_id", "doc_id"):
         if record.get(name) is not None:
             ids[name] = read_id(record[name], location)
-    with location.expecting(expected, msgspec.ValidationError):
+    with location.expecting(expected, msgspec.ValidationError, UnicodeEncodeError):
         return msgspec.convert({**record, **ids}, kind)
 
 
