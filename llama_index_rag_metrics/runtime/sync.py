@@ -69,7 +69,11 @@ def synchronous(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]
 
     @wraps(function)
     def twin(*arguments: P.args, **options: P.kwargs) -> T:
-        return run_sync(function(*arguments, **options))
+        try:
+            coroutine = function(*arguments, **options)
+        except TypeError as error:  # the arguments don't fit, and nothing has run yet
+            raise TypeError(str(error).replace(function.__name__, twin.__name__, 1)) from None
+        return run_sync(coroutine)
 
     twin.__name__ = twin.__qualname__ = function.__name__.removeprefix("a")
     return twin
