@@ -114,7 +114,8 @@ def test_an_evaluation_is_read_back(server: str) -> None:
     assert direct.run.failed == {}
 
     spans = client.Client(base_url=server).spans
-    frame = stored(spans.get_spans_dataframe, len(QUERIES))
+    n_spans = 2 * len(QUERIES)  # retrieve and _retrieve
+    frame = stored(spans.get_spans_dataframe, n_spans)
     records = spans.get_spans(project_identifier="default")
     # frames come with ten decimals, records with all of them
     for source, precision in ((frame, 5e-11), (records, 0.0)):
