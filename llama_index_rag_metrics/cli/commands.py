@@ -107,7 +107,10 @@ def _check_files(names: Mapping[str, str], values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         for path in value if isinstance(value, (list, tuple)) else [value]:
             if name not in _WRITTEN and isinstance(path, (str, Path)) and str(path):
-                unwritable[Path(path).resolve()] = "a file that the command doesn't read"
+                try:
+                    unwritable[Path(path).resolve()] = "a file that the command doesn't read"
+                except UnicodeEncodeError:
+                    raise InvalidInput(names.get(name, name), path, "whole characters") from None
     for name in _WRITTEN:
         path, option = values.get(name), names.get(name, name)
         if path is None or (name == "json" and path == STDOUT):

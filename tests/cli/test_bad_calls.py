@@ -117,6 +117,7 @@ REFUSED = [
     ("labels pool a.run -d d.json -o d.json", "--output: expected a file that the command doesn't"),
     ("labels review pool.jsonl -o j.jsonl --page pool.jsonl", "--page: expected a file that the"),
     ("labels review pool.jsonl -o j.html", "--page: expected another file than that of --output"),
+    ("score a.run --qrels \ud800", "--qrels"),
 ]  # fmt: skip
 
 
