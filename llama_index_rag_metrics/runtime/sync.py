@@ -90,13 +90,15 @@ def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:  # noqa: BLE001 - handed over to the caller
             outcome.set_exception(error)
 
-    task = asyncio.run_coroutine_threadsafe(run(), thread.loop)
-    try:
+    task: Future[None] | None = None
+    try:  # Ctrl-C may come while the coroutine is handed over, which has begun by then
+        task = asyncio.run_coroutine_threadsafe(run(), thread.loop)
         while not _wait(outcome, 0.2):
             if _is_cancelled():
                 raise KeyboardInterrupt
     except BaseException:
-        task.cancel()
+        if task is not None:
+            task.cancel()
         if not _wait(outcome, _PATIENCE):
             with suppress(ValueError):  # its code blocks it: the next call has another one
                 _threads.remove(thread)

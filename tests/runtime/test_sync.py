@@ -211,3 +211,26 @@ def test_a_twin_has_the_signature_and_the_words_of_the_other(twin: Any, asynchro
     assert twin.__doc__ == asynchronous.__doc__
     assert not inspect.iscoroutinefunction(twin)
     assert pickle.loads(pickle.dumps(twin)) is twin
+
+
+def test_ctrl_c_while_a_coroutine_is_handed_over_leaves_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its code may block the loop by then: the next call has another thread."""
+    released = threading.Event()
+
+    async def block() -> None:
+        released.wait()
+
+    hand_over = asyncio.run_coroutine_threadsafe
+
+    def interrupted(*arguments: Any) -> Any:
+        hand_over(*arguments)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(block())
+    assert run_sync(asyncio.sleep(0, "well")) == "well"
+    released.set()
