@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
 import shutil
 import sys
@@ -404,6 +405,7 @@ def fuzz_command_line(rng: random.Random, folder: Path) -> None:
     qrels.write_text("q1 0 d2 1\n", encoding="utf-8")
     words = [*OPTIONS, *WORDS, str(run), str(qrels), text_of(rng)]
     arguments = [rng.choice(words) for _ in range(rng.randrange(5))]
+    os.chdir(folder)  # a word may become the name of a file
     start = rng.choice([["score", str(run), "--qrels", str(qrels)], ["metrics"], ["gate"]])
     ended = CliRunner().invoke(app, [*start, *arguments])
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
@@ -431,7 +433,10 @@ def fuzz(seconds: float, seed: int) -> tuple[Counter[str], dict[str, str]]:
     counts: Counter[str] = Counter()
     wrong: dict[str, str] = {}
     end = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.callback(os.chdir, Path.cwd())
+        stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         while time.monotonic() < end:
             seed += 1
