@@ -21,7 +21,7 @@ from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher, match_run
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
@@ -203,7 +203,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         ranking = reader.read(question, answer)
         for note in reader.notes:
             warn_caller(UserWarning(note))
-        relevance = None if expected_ids is None else Relevance(expected_ids)
+        relevance = None if expected_ids is None else as_relevance(expected_ids)
         by_id: tuple[Relevance | None, Ranking] = relevance, ranking
         by_matcher = by_id
         if self.matcher is not None:

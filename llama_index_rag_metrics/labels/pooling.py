@@ -13,7 +13,7 @@ from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResu
 from llama_index_rag_metrics.files.lines import to_json, write_lines
 from llama_index_rag_metrics.files.read_runs import read_qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
@@ -170,7 +170,7 @@ def pool(
     items: list[PoolItem] = []
     n_judged = 0
     for query_id in dict.fromkeys(query_id for run in systems for query_id in run):
-        grades = Relevance(relevance.get(query_id, ())).grades
+        grades = as_relevance(relevance.get(query_id, ())).grades
         for item in _union(query_id, systems, depth, stored):
             if grades.get(item.id, -1) >= 0:
                 n_judged += 1

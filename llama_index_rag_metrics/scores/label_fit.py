@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.rankings.matching.likeness import letters, likeness
 from llama_index_rag_metrics.rankings.matching.matched import Matched
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.excerpts import shared_start
@@ -91,7 +91,7 @@ class Asked(NamedTuple):
 
     @property
     def labels(self) -> Sequence[str]:
-        return () if self.given is None else Relevance(self.given)
+        return () if self.given is None else as_relevance(self.given)
 
 
 class Pair(NamedTuple):
@@ -359,8 +359,9 @@ def _pairs(rows: Sequence[Asked], stock: Stock) -> list[Pair]:
     n_unmatched = 0
     in_stock: dict[str, str] | None = None
     for question in rows:
-        missing = set(question.labels).difference(question.ids, stock.ids)
-        labels = [label for label in question.labels if label in missing and type(label) is str]
+        labels = question.labels
+        missing = set(labels).difference(question.ids, stock.ids)
+        labels = [label for label in labels if label in missing and type(label) is str]
         if not labels:
             continue
         n_unmatched += len(labels)

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index_rag_metrics.metrics.metric_names import metric
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored, UnknownMetric
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def ranking_digest(ids: Sequence[str]) -> str:
 
 def label_digest(labels: RelevanceLike) -> str:
     """A short digest of a query's labels."""
-    judged = Relevance(labels)
+    judged = as_relevance(labels)
     grades = sorted((str(item), float(grade)) for item, grade in judged.grades.items())
     groups = sorted(sorted(map(str, group)) for group in judged.alternatives or ())
     encoded = json.dumps([grades, groups], separators=(",", ":"))

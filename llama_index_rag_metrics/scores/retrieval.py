@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.matching.matched import Matched
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 
@@ -42,10 +42,8 @@ class Retrieval:
     @cached_property
     def relevance(self) -> Mapping[str, Relevance]:
         """Query id to its labels."""
-        labels_given = self.given.items()
-        return {
-            query_id: Relevance(labels) for query_id, labels in labels_given if labels is not None
-        }
+        pairs = self.given.items()
+        return {key: as_relevance(labels) for key, labels in pairs if labels is not None}
 
     def ranking_digests(self) -> dict[str, str]:
         """Query id to the digest of its ranking, which may be empty; nothing without a run."""

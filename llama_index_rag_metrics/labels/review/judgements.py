@@ -14,7 +14,7 @@ import numpy as np
 
 from llama_index_rag_metrics.files.lines import Location, from_json, read_lines
 from llama_index_rag_metrics.files.records import Qrels, format_grade, read_id
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, kappa_in_words, mean_of
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -103,7 +103,7 @@ def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judge
     judgements: list[Any] = []
     if isinstance(source, Mapping):
         for query_id, relevance in source.items():
-            for item, grade in Relevance(relevance).grades.items():
+            for item, grade in as_relevance(relevance).grades.items():
                 judgements.append(Judgement(query_id, item, grade))
     elif isinstance(source, Sequence):
         judgements = list(source)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.arrays import BoolArray
@@ -62,7 +62,7 @@ class Expected:
         """Relevance and a text for each relevant or each judged id; or the texts alone."""
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InvalidInput("expected_texts", texts, "a list of texts")
-        judged = None if relevance is None else Relevance(relevance)
+        judged = None if relevance is None else as_relevance(relevance)
         if texts and (judged is None or not judged.grades):
             named = {f"expected text {n}": text for n, text in enumerate(dict.fromkeys(texts), 1)}
             return cls.of(Relevance(named.keys()), named)
