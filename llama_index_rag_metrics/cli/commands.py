@@ -107,21 +107,27 @@ def _check_files(names: Mapping[str, str], values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         for path in value if isinstance(value, (list, tuple)) else [value]:
             if name not in _WRITTEN and isinstance(path, (str, Path)) and str(path):
-                try:
-                    unwritable[Path(path).resolve()] = "a file that the command doesn't read"
-                except UnicodeEncodeError:
-                    raise InvalidInput(names.get(name, name), path, "whole characters") from None
+                place = _resolved(names.get(name, name), path)
+                unwritable[place] = "a file that the command doesn't read"
     for name in _WRITTEN:
         path, option = values.get(name), names.get(name, name)
         if path is None or (name == "json" and path == STDOUT):
             continue
         if path == STDOUT:
             raise InvalidInput(option, "-", "the name of a file")
+        place = _resolved(option, path)
         check_writable(option, path)
         if not is_stream(path):
-            if path.resolve() in unwritable:
-                raise InvalidInput(option, str(path), unwritable[path.resolve()])
-            unwritable[path.resolve()] = f"another file than that of {option}"
+            if place in unwritable:
+                raise InvalidInput(option, str(path), unwritable[place])
+            unwritable[place] = f"another file than that of {option}"
+
+
+def _resolved(option: str, path: str | Path) -> Path:
+    try:
+        return Path(path).resolve()
+    except UnicodeEncodeError:  # half an emoji
+        raise InvalidInput(option, str(path), "whole characters") from None
 
 
 def check_writable(option: str, path: Path) -> None:

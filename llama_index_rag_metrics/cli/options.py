@@ -16,11 +16,11 @@ HELP = {
     "CORPUS": "What can be retrieved today: a folder that LlamaIndex persisted, a dataset, a file "
     "like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector store or "
     "nodes. By default the dataset's own corpus.",
-    "RUN": "Stored rankings: a TREC run, JSONL, JSON, CSV, TSV, Parquet or Arrow, also packed; or "
+    "RUN": "Stored rankings: a TREC run, JSONL, JSON, CSV, TSV or Parquet, also packed; or "
     "traces as OTLP/JSON.",
     "--retriever -r": "bm25, lsa, or package.module:factory; the factory may take dataset, nodes "
     "and similarity_top_k. Repeat it to compare several.",
-    "--qrels": "The labels: TREC or BEIR qrels, JSONL, JSON, CSV, Parquet or Arrow. By default "
+    "--qrels": "The labels: TREC or BEIR qrels, JSONL, JSON, CSV or Parquet. By default "
     "those of --dataset, or the expected_ids beside the rankings of each RUN.",
     "--columns": "What fields are called in your files: question=input,labels=gold_ids.",
     "--question-id": "Of traces: the attribute of spans that holds the id of the question. Without "

@@ -118,6 +118,7 @@ REFUSED = [
     ("labels review pool.jsonl -o j.jsonl --page pool.jsonl", "--page: expected a file that the"),
     ("labels review pool.jsonl -o j.html", "--page: expected another file than that of --output"),
     ("score a.run --qrels \ud800", "--qrels"),
+    (f"{SCORE} --html \ud800", "--html"),
 ]  # fmt: skip
 
 
