@@ -23,11 +23,10 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.excerpts import shared_start
-from llama_index_rag_metrics.report.numbers import counted, questions, score
+from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import shorten
+from llama_index_rag_metrics.runtime.masking import join_first, shorten
 
-from .mappings import of_queries
 from .scores import Scores
 
 SAMPLE = 40  # spellings are compared in this many questions, by lot; if one differs, in all
@@ -50,14 +49,7 @@ _SPELLED = (
     "{pairs:,} of {labels} {was} {where} under an id that is equal but for {but_for}: a label is "
     "{label}, the id {other}. Ids compare exactly: write them alike on both sides"
 )
-_REWORDED = (
-    "{name} was asked other questions than {baseline}: {n:,} of {of} have another text under the "
-    "same id, such as {example}, {texts}."
-)
-_RELABELLED = (
-    "{name} was scored by other labels than {baseline}: {n:,} of {of} have other labels, such as "
-    "{example}."
-)
+_OTHERS = "Other questions in {name} than in {baseline}: {differences}."
 
 
 @dataclass(frozen=True)
@@ -232,39 +224,40 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
     )
 
 
-def check_comparable(systems: Mapping[str, Scores], baseline: str) -> None:
-    """Refuse systems that were scored on other questions or labels than the baseline.
+def check_same_questions(
+    systems: Mapping[str, Scores], argument: str, remedy: str = "Evaluate all on the same dataset."
+) -> None:
+    """Refuse systems that were scored on other questions or labels than the first one.
+
+    What one side doesn't know, such as the questions' texts, isn't compared.
 
     Raises:
-        InvalidInput: the same question id has another text, or other labels, in two systems; says
-            how many have, and names one.
+        InvalidInput: says how many questions differ, and names some.
     """
-    theirs = systems[baseline]
+    baseline, theirs = next(iter(systems.items()))
+    their_ids = {*theirs.query_ids, *theirs.excluded}
     for name, scores in systems.items():
-        if name == baseline:
-            continue
-        n_shared, reworded = _differing(scores.queries, theirs.queries)
-        if reworded:
-            example = reworded[0]
-            texts = f"{shorten(theirs.queries[example])} and {shorten(scores.queries[example])}"
-            fields = {"n": len(reworded), "of": questions(n_shared), "example": shorten(example)}
-            sentence = _REWORDED.format(name=name, baseline=baseline, texts=texts, **fields)
-            remedy = "Evaluate both on the same dataset."
-            raise InvalidInput("systems", name, sentence=sentence, remedy=remedy)
-        labelled = of_queries({*scores.query_ids}, scores.labels)
-        n_shared, relabelled = _differing(labelled, theirs.labels)
-        if relabelled:
-            example = relabelled[0]
-            fields = {"n": len(relabelled), "of": questions(n_shared), "example": shorten(example)}
-            sentence = _RELABELLED.format(name=name, baseline=baseline, **fields)
-            remedy = "Score both by the same labels."
-            raise InvalidInput("systems", name, sentence=sentence, remedy=remedy)
+        ids = {*scores.query_ids, *scores.excluded}
+        differences = {
+            "missing": their_ids - ids,
+            "new": ids - their_ids,
+            "with another text": _unequal(scores.queries, theirs.queries),
+            "with other labels": _unequal(scores.labels, theirs.labels),
+        }
+        listed = []
+        for kind, query_ids in differences.items():
+            if query_ids:
+                examples = join_first(sorted(map(str, query_ids)))
+                listed.append(f"{len(query_ids):,} {kind} ({examples})")
+        if listed:
+            fields = {"name": name, "baseline": baseline, "differences": "; ".join(listed)}
+            raise InvalidInput(argument, name, sentence=_OTHERS.format(**fields), remedy=remedy)
 
 
-def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[int, list[str]]:
-    """How many questions both have, and those for which they have something else."""
-    shared = [query_id for query_id in ours if query_id in theirs]
-    return len(shared), [query_id for query_id in shared if ours[query_id] != theirs[query_id]]
+def _unequal(ours: Mapping[str, str], theirs: Mapping[str, str]) -> set[str]:
+    """The questions of which both sides know something else."""
+    shared = (query_id for query_id in ours if ours[query_id] and theirs.get(query_id))
+    return {query_id for query_id in shared if ours[query_id] != theirs[query_id]}
 
 
 def same_text(text: str, other: str) -> bool:

@@ -73,14 +73,14 @@ class TestOtherQueries:
         with pytest.raises(InvalidInput) as caught:
             check_rules(Scores(["c", "d"], {"mrr": [1, 1]}), "mrr >= baseline", baseline=before)
         assert str(caught.value) == (
-            "the baseline has other questions: 2 missing now (a, b); 1 new (d). Accept these "
-            "results: rag-metrics gate --accept, or pytest --rag-accept."
+            "Other questions in these scores than in the baseline: 2 missing (a, b); 1 new (d). "
+            "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
         )
 
     @pytest.mark.parametrize(
         ("labels", "question", "refused"),
         [
-            (LABELS["q2"], "馬鈴薯", r"1 with another question \(q1\)"),
+            (LABELS["q2"], "馬鈴薯", r"1 with another text \(q1\)"),
             ({"d2": 1, "d1": 1}, "番茄", r"1 with other labels \(q2\)"),
             (["d2"], "番茄", r"1 with other labels \(q2\)"),
             ([["d2", "d1"]], "番茄", r"1 with other labels \(q2\)"),

@@ -17,8 +17,8 @@ class TestMissing:
     @pytest.mark.parametrize(
         ("a", "b", "lacking"),
         [
-            ("123", "234", "a lacks 1 (q4); b lacks 1 (q1)."),
-            ("123456789", "1", "b lacks 8 (q2, q3, q4, q5, q6 and 3 more)."),
+            ("123", "234", "1 missing (q1); 1 new (q4)."),
+            ("123456789", "1", "8 missing (q2, q3, q4, q5, q6 and 3 more)."),
         ],
     )
     def test_different_queries_are_refused_with_the_difference(
@@ -31,8 +31,7 @@ class TestMissing:
         with pytest.raises(InvalidInput) as caught:
             compare(systems, "a")
         assert str(caught.value) == (
-            f"systems have other questions: {lacking} Evaluate all on the same questions, or "
-            "scores.select() those in common."
+            f"Other questions in b than in a: {lacking} Evaluate all on the same dataset."
         )
 
     def test_excluded_queries_are_known_queries(self) -> None:

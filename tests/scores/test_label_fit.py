@@ -229,10 +229,8 @@ class TestOtherQuestionsOrLabels:
         reworded = RetrievalDataset({**TEN.queries, "q3": "other?"}, TEN.relevance)
         relabelled = RetrievalDataset(TEN.queries, {**TEN.relevance, "q4": ["n4", "n5"]})
         cases = {
-            "new was asked other questions than old: 1 of 10 questions have another text under "
-            "the same id, such as 'q3', 'n3' and 'other\\?'": reworded,
-            "new was scored by other labels than old: 1 of 10 questions have other labels, such "
-            "as 'q4'": relabelled,
+            r"Other questions in new than in old: 1 with another text \(q3\)": reworded,
+            r"Other questions in new than in old: 1 with other labels \(q4\)": relabelled,
         }
         for message, dataset in cases.items():
             new = self.scores(dataset)

@@ -35,7 +35,6 @@ from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.label_fit import check_comparable
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
@@ -266,7 +265,6 @@ def compare(
         raise InvalidInput("systems", list(scores), "two systems or more")
     if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
-    check_comparable(scores, baseline)
     paired = pair(scores, baseline, metrics=metrics, clusters=clusters)
     check_confidence(confidence)
     margin_of(next(iter(paired.columns)), margin, "margin")

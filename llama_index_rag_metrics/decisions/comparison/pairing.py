@@ -18,6 +18,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.label_fit import check_same_questions
 from llama_index_rag_metrics.scores.mappings import name_among, slice_of, unknown_key
 from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
@@ -122,7 +123,7 @@ def pair(
     clusters: str | None = None,
 ) -> Paired:
     """Return the scores of several systems, paired by question; refuse those that can't be."""
-    _check_same_questions(systems)
+    check_same_questions({baseline: systems[baseline], **systems}, "systems")
     names, notes = _metrics_of(systems, baseline, metrics), scored_otherwise(systems)
     uncommon = dict.fromkeys(name for name in chain(*systems.values()) if name not in names)
     if uncommon and metrics is None:
@@ -168,21 +169,6 @@ def scored_otherwise(systems: Mapping[str, Scores]) -> list[str]:
 def clusters_in_words(key: str | None, numbers: IntArray) -> str:
     noun = "conversations" if key is None else "clusters"
     return f"{questions(len(numbers))} in {len(np.unique(numbers)):,} {noun}"
-
-
-def _check_same_questions(systems: Mapping[str, Scores]) -> None:
-    query_ids: set[str] = set()
-    for scores in systems.values():
-        query_ids.update(scores.query_ids, scores.excluded)
-    lacking = []
-    for name, scores in systems.items():
-        missing = sorted(map(str, query_ids.difference(scores.query_ids, scores.excluded)))
-        if missing:
-            lacking.append(f"{name} lacks {len(missing)} ({join_first(missing)})")
-    if lacking:
-        remedy = "Evaluate all on the same questions, or scores.select() those in common."
-        sentence = f"systems have other questions: {'; '.join(lacking)}."
-        raise InvalidInput("systems", lacking, sentence=sentence, remedy=remedy)
 
 
 def _metrics_of(

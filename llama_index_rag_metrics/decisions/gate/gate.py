@@ -22,8 +22,8 @@ from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
-from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.label_fit import check_same_questions
 from llama_index_rag_metrics.scores.scores_export import read_json
 from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.first_line import nothing_measured
@@ -38,6 +38,7 @@ BaselineLike: TypeAlias = "Results | str | Path"
 _WORST = 5  # how many of the worst questions a verdict has
 _WIDTH = 120  # of the message of a failed assertion
 _HOW_TO_ACCEPT = "`rag-metrics gate --accept`, or pytest --rag-accept, writes"
+_ACCEPT = "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
 _EQUAL_SCORES = (
     "equal scores prove little with few questions; identical rankings pass without proof, where "
     "both sides know them (`evaluate`, or score_rankings with a Run) and read as much of them"
@@ -155,8 +156,9 @@ def check_rules(
         if previous is None:
             remedy = f"{_HOW_TO_ACCEPT} one."
             raise InvalidInput("baseline", None, "a baseline, since a rule names it", remedy)
-        _check_same_questions(previous, scores)
-        notes += scored_otherwise({"the baseline": previous, "these scores": scores})
+        sides = {"the baseline": previous, "these scores": scores}
+        check_same_questions(sides, "baseline", _ACCEPT)
+        notes += scored_otherwise(sides)
     measured = [measure(rule, scores, previous, clusters) for rule in parsed]
     verdicts = []
     for verdict, numbers in zip(decide(measured), measured, strict=True):
@@ -224,30 +226,6 @@ def _one_of(by_name: Mapping[str, Scores], system: str | None) -> Scores:
     if system is None or system not in by_name:
         raise InvalidInput("--system", system, " or ".join(map(repr, by_name)))
     return by_name[system]
-
-
-def _check_same_questions(previous: Scores, now: Scores) -> None:
-    """Refuse a baseline of other questions or labels; what one side doesn't know isn't compared."""
-    ids_before = {*previous.query_ids, *previous.excluded}
-    ids_now = {*now.query_ids, *now.excluded}
-    differences = {
-        "missing now": ids_before - ids_now,
-        "new": ids_now - ids_before,
-        "with another question": _unequal(previous.queries, now.queries),
-        "with other labels": _unequal(previous.labels, now.labels),
-    }
-    listed = {reason: sorted(map(str, ids)) for reason, ids in differences.items() if ids}
-    if listed:
-        parts = [f"{len(ids)} {reason} ({join_first(ids)})" for reason, ids in listed.items()]
-        sentence = f"the baseline has other questions: {'; '.join(parts)}."
-        remedy = "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
-        raise InvalidInput("baseline", "", sentence=sentence, remedy=remedy)
-
-
-def _unequal(previous: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    known_ids = previous.keys() & now.keys()
-    known_ids = {query_id for query_id in known_ids if previous[query_id] and now[query_id]}
-    return {query_id for query_id in known_ids if previous[query_id] != now[query_id]}
 
 
 def _worst_questions(
