@@ -11,7 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from llama_index_rag_metrics import CohereRerankRelevancy, evaluate
+from llama_index_rag_metrics import Cache, CohereRerankRelevancy, evaluate
 from llama_index_rag_metrics.demo.collection import load_collection
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
 
@@ -26,7 +26,7 @@ cohere = CohereRerankRelevancy(k=5)
 relevancy, labelled = cohere.metric_name, "ndcg@5"
 
 with tempfile.TemporaryDirectory() as folder:
-    cache = Path(folder) / "cohere.sqlite"  # keep yours, and no text is paid for again
+    cache = Cache(Path(folder) / "cohere.sqlite")  # keep yours, and no text is paid for again
     for name, retriever in (
         ("bm25", bm25(nodes, 5)),
         ("lsa", lsa(nodes, 5)),
@@ -34,7 +34,7 @@ with tempfile.TemporaryDirectory() as folder:
     ):
         results = evaluate(retriever, questions, [cohere, labelled], cache=cache, name=name)
         scores = results.scores
-        print(f"{name:<11} {scores.means[relevancy]:.3f}  {scores.usage[relevancy]}")
+        print(f"{name:<11} {scores.means[relevancy]:.3f}  {cache}")
 
 by_cohere, by_labels = scores.by_query(relevancy), scores.by_query(labelled)
 print(f"\nbm25's questions; where {relevancy} and {labelled} differ most comes first")

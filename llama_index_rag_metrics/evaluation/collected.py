@@ -20,7 +20,6 @@ from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.retrieval_dataset import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
-from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, compute_arguments, needs_of
 from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -53,7 +52,6 @@ class Collected:
     matched: Matched | None = None
     results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
     errors: dict[str, dict[str, str]] = field(default_factory=dict)
-    usage: dict[str, Usage] = field(default_factory=dict)
 
 
 async def score_texts(
@@ -90,9 +88,6 @@ async def score_texts(
 
     if metrics:
         await each(collected.run, score, plan.workers)
-    for metric in metrics:
-        if isinstance(metric, TextMetric) and (usage := metric.take_usage()) is not None:
-            collected.usage[metric.metric_name] = usage
 
 
 async def compute(
@@ -127,7 +122,6 @@ def scores_of(plan: Plan, collected: Collected) -> Scores:
     scores = by_rank.join(columns, order=[metric.metric_name for metric in plan.metrics])
     run = collected.run
     return scores.replace(
-        usage=collected.usage,
         retrieval=Retrieval(run, plan.dataset.relevance),
         notes=[*scores.notes, *_notes(plan, collected)],
     )

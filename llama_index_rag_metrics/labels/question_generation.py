@@ -137,7 +137,7 @@ async def agenerate_question_context_pairs(
 
             try:
                 key = cache_key("questions", model, text=prompts[node_id])
-                answers[node_id] = (await store.fetch([key], ask)).values[0]
+                answers[node_id] = (await store.fetch([key], ask))[0]
             except Exception as error:  # noqa: BLE001 - recorded by node
                 failures[node_id] = describe_error(error)
             advance(failed=node_id in failures)

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from tenacity import retry, retry_if_exception, stop_after_delay
 from tenacity.wait import wait_random
@@ -51,14 +51,6 @@ def cache_key(
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-class Fetched(NamedTuple):
-    """The values of keys, in order; and counts of the distinct ones."""
-
-    values: list[Any]
-    fresh: int
-    cached: int
-
-
 class _Abandoned(Exception):
     """The one who asked was cancelled: somebody else has to ask."""
 
@@ -81,10 +73,10 @@ class Cache:
         >>> async def ask(positions: list[int]) -> list[float]:
         ...     return [0.5 for _ in positions]
         >>> key = cache_key("rerank", "some model", query="who?", text="she did")
-        >>> asyncio.run(cache.fetch([key], ask)).values
-        [0.5]
-        >>> asyncio.run(cache.fetch([key], ask))
-        Fetched(values=[0.5], fresh=0, cached=1)
+        >>> [asyncio.run(cache.fetch([key], ask)) for _ in range(2)]
+        [[0.5], [0.5]]
+        >>> cache
+        <Cache in memory: 1 cached, 1 fresh>
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -125,7 +117,7 @@ class Cache:
         *,
         batch_size: int | None = None,
         is_valid: Callable[[Any], bool] = lambda _: True,
-    ) -> Fetched:
+    ) -> list[Any]:
         """The values of some keys, asking only for those that nobody has asked for.
 
         `ask` gives the values, which are JSON, of the keys at some positions, `batch_size` at once.
@@ -161,9 +153,8 @@ class Cache:
                 for key, future in awaited.items():
                     with suppress(_Abandoned):
                         values[key] = await asyncio.shield(asyncio.wrap_future(future))
-        cached = len(positions) - fresh
-        self.cached += cached
-        return Fetched([values[key] for key in keys], fresh, cached)
+        self.cached += len(positions) - fresh
+        return [values[key] for key in keys]
 
     def _claim(self, keys: Sequence[str]) -> tuple[_Futures, _Futures]:
         """Futures of the keys that nobody asks for, for others to wait for; and of the others."""

@@ -7,7 +7,7 @@ import math
 import re
 from hashlib import sha256
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
@@ -32,10 +32,6 @@ _CUT_OFF = re.compile(
     r"(?:^|(?<=[.!?:]))[ \t]{0,8}<think(?:ing)?>.*", re.IGNORECASE | re.MULTILINE | re.DOTALL
 )
 """Reasoning that is never closed; amid a sentence, the tag is merely mentioned."""
-
-_TOKENS_IN = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
-_TOKENS_OUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
-"""OpenAI and its like, Anthropic, Google, Ollama."""
 
 
 def instance_of(module: str, name: str) -> Any:
@@ -99,14 +95,6 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
         ) from error
 
 
-class Reply(NamedTuple):
-    """What an LLM answered, and the tokens it read and wrote, 0 where it doesn't say."""
-
-    text: str
-    tokens_in: int
-    tokens_out: int
-
-
 def quote(tag: str, text: str) -> str:
     """Put a text between tags, with a suffix that the text doesn't have if it could close them."""
     if "<" in text:
@@ -115,33 +103,15 @@ def quote(tag: str, text: str) -> str:
     return f"<{tag}>\n{text}\n</{tag}>"
 
 
-def ask_llm(llm: LLM, prompt: str) -> Reply:
+def ask_llm(llm: LLM, prompt: str) -> str:
     """Ask an LLM, and wait."""
     from llama_index.core.llms import ChatMessage
 
     register_secrets_of(llm)
     if llm.metadata.is_chat_model:
-        response: Any = llm.chat([ChatMessage(role="user", content=prompt)])
-        text = response.message.content
-    else:
-        response = llm.complete(prompt, formatted=True)
-        text = response.text
-    holders = [response.raw, response.additional_kwargs]
-    holders += [_member(response.raw, name) for name in ("usage", "usage_metadata")]
-    return Reply(text or "", _count(holders, _TOKENS_IN), _count(holders, _TOKENS_OUT))
-
-
-def _count(holders: list[Any], names: tuple[str, ...]) -> int:
-    for holder in holders:
-        for name in names:
-            number = _member(holder, name)
-            if type(number) is int and number > 0:
-                return number
-    return 0
-
-
-def _member(holder: Any, name: str) -> Any:
-    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+        reply = llm.chat([ChatMessage(role="user", content=prompt)])
+        return reply.message.content or ""
+    return llm.complete(prompt, formatted=True).text or ""
 
 
 def without_reasoning(text: str) -> str:

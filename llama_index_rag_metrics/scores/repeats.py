@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import exact_mean
@@ -57,7 +56,6 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
         queries=_all(parts, "queries"),
         metadata=_all(parts, "metadata"),
         notes=[*_notes_of_runs(parts), *_notes(parts, n_asked)],
-        usage=_usage(parts),
         repeats=parts,
     )
 
@@ -81,14 +79,6 @@ def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
         for key, value in values.items():
             merged.setdefault(key, value)
     return merged
-
-
-def _usage(parts: Sequence[Scores]) -> dict[str, Usage]:
-    usage: dict[str, Usage] = defaultdict(Usage)
-    for part in parts:
-        for name, of_run in part.usage.items():
-            usage[name] += of_run
-    return usage
 
 
 def _notes_of_runs(parts: Sequence[Scores]) -> Iterator[str]:

@@ -21,7 +21,6 @@ from llama_index_rag_metrics.metrics.metric_names import (
     limits_of,
     lower_is_better,
 )
-from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import estimate, questions, score
@@ -130,8 +129,6 @@ class Scores(Reportable):
         label_notes: those of the notes that say that labels don't fit: first lines repeat them.
         retrieval: what was retrieved and wanted, by which stories are told; None where it isn't
             known.
-        usage: name to what was asked for, of the metrics and matchers that ask a service or a
-            model; of the whole run, also after `select`.
         repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
         selection: which of the retrieved passages counted.
 
@@ -157,7 +154,6 @@ class Scores(Reportable):
     notes: Sequence[str] = ()
     label_notes: Sequence[str] = ()
     retrieval: Retrieval | None = None
-    usage: Mapping[str, Usage] = field(default_factory=dict)
     repeats: tuple[Scores, ...] = ()
     selection: Selection = ALL_RETRIEVED
 
@@ -171,7 +167,7 @@ class Scores(Reportable):
                 expected = f"one of {get_args(Reason)}"
                 raise InvalidInput(f"excluded[{query_id!r}]", reason, expected)
         values: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
-        for part in (*_BY_QUERY, "usage"):
+        for part in _BY_QUERY:
             values[part] = MappingProxyType(dict(getattr(self, part)))
         failed = {query_id: describe_error(error) for query_id, error in self.failed.items()}
         metadata = {}
@@ -449,7 +445,6 @@ class Scores(Reportable):
         parts = self._parts()
         columns = {metric: column.tolist() for metric, column in parts.pop("columns").items()}
         repeats, retrieval = parts.pop("repeats"), parts.pop("retrieval")
-        parts["usage"] = {metric: asdict(usage) for metric, usage in self.usage.items()}
         parts["selection"] = asdict(self.selection)
         scores = jsonable(columns, "scores", strict=strict)  # before means, which may be infinite
         derived = {"format": FORMAT, "means": self.means, "counts": asdict(self.counts)}
@@ -485,7 +480,6 @@ class Scores(Reportable):
         parts = {name: value for name, value in data.items() if name in names}
         columns = data["scores"].items()
         parts["columns"] = {metric: np.array(values, np.float64) for metric, values in columns}
-        parts["usage"] = {metric: Usage(**usage) for metric, usage in data["usage"].items()}
         parts["repeats"] = [cls._of_plain(run) for run in data.get("repeats", ())]
         parts["selection"] = Selection(**data["selection"])
         if "retrieval" in data:

@@ -249,9 +249,8 @@ def test_metrics_of_texts_pay_once_for_equal_passages() -> None:
     results = evaluate(
         lambda query: [node("a")], FEW.select(["q0"]), [LLMRelevancy(llm=llm)], repeats=3
     )
-    (usage,) = results.scores.usage.values()
     assert results.scores.means["llm_relevancy"] == 3.0
-    assert (len(llm.asked), usage.fresh, usage.cached) == (1, 1, 2)
+    assert len(llm.asked) == 1
 
 
 def test_matchers_match_every_time() -> None:

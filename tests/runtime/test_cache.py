@@ -42,7 +42,7 @@ class Service:
                 raise RuntimeError(f"no answer to {some}")
             return [text.upper() for text in some]
 
-        return (await self.cache.fetch(keys, ask, batch_size=batch_size)).values
+        return await self.cache.fetch(keys, ask, batch_size=batch_size)
 
 
 def test_the_same_is_asked_once_and_only_what_is_new() -> None:
@@ -214,7 +214,9 @@ class TestFile:
             return [0.5 for _ in positions]
 
         def fetch() -> tuple[list[Any], int, int]:
-            return asyncio.run(Cache(path).fetch(["key"], ask, is_valid=lambda it: it == 0.5))
+            cache = Cache(path)
+            values = asyncio.run(cache.fetch(["key"], ask, is_valid=lambda it: it == 0.5))
+            return values, cache.fresh, cache.cached
 
         path = tmp_path / "cache.sqlite"
         fetch()

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_rankings
 from llama_index_rag_metrics.decisions.comparison.pairing import clusters_of
-from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     MissingExtra,
@@ -329,7 +328,6 @@ class TestScores:
             {"queries": {"q": "x"}},
             {"metadata": {"q": {"lang": "en"}}},
             {"details": {"m": {"q": {"rank": 1}}}},
-            {"usage": {"m": Usage(requests=1)}},
         ],
         ids=lambda part: next(iter(part)),
     )

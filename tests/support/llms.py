@@ -24,13 +24,11 @@ class Completing(CustomLLM):
     Attributes:
         answer: what it says to a prompt.
         asked: the prompts.
-        usage: the tokens that it reports, as OpenAI's API names them.
         window: its context window.
     """
 
     answer: Callable[[str], str]
     asked: list[str] = []
-    usage: dict[str, int] = {}
     window: int = 8_000
 
     @property
@@ -40,8 +38,7 @@ class Completing(CustomLLM):
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
         self.asked.append(prompt)
-        raw = {"usage": self.usage} if self.usage else None
-        return CompletionResponse(text=self.answer(prompt), raw=raw)
+        return CompletionResponse(text=self.answer(prompt))
 
     def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
         raise NotImplementedError
@@ -53,13 +50,11 @@ class Calling(FunctionCallingLLM):
     Attributes:
         answer: the arguments of each call, or a text, for a prompt.
         asked: the prompts.
-        usage: the tokens that it reports, as OpenAI's API names them.
         window: its context window.
     """
 
     answer: Callable[[str], Sequence[dict[str, Any]] | str]
     asked: list[str] = []
-    usage: dict[str, int] = {}
     window: int = 8_000
 
     @property
@@ -80,7 +75,7 @@ class Calling(FunctionCallingLLM):
         if not isinstance(said, str):
             (name,) = options["tools"]
             message.additional_kwargs["calls"] = [[name, json.dumps(called)] for called in said]
-        return ChatResponse(message=message, raw={"usage": self.usage} if self.usage else None)
+        return ChatResponse(message=message)
 
     def _prepare_chat_with_tools(
         self,

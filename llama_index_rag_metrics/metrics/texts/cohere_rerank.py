@@ -106,9 +106,8 @@ class CohereRerankRelevancy(TextMetric):
         async def ask(positions: list[int]) -> list[float]:
             return await self._rerank(query, [texts[position] for position in positions])
 
-        fetched = await self._cache.fetch(keys, ask, batch_size=_MOST_TEXTS, is_valid=_is_score)
-        self.spend(self.model, cached=fetched.cached)
-        return list(map(float, fetched.values))
+        scores = await self._cache.fetch(keys, ask, batch_size=_MOST_TEXTS, is_valid=_is_score)
+        return list(map(float, scores))
 
     async def _rerank(self, query: str, texts: list[str]) -> list[float]:
         client = self._client()
@@ -117,12 +116,10 @@ class CohereRerankRelevancy(TextMetric):
             request["max_tokens_per_doc"] = self.max_tokens_per_doc
         # the SDK would ask again after a minute where it is told to come back in ten
         request["request_options"] = {"max_retries": 0}
-        self.spend(self.model, fresh=len(texts))
 
         async def attempt() -> Any:
             if self.rate_limiter is not None:
                 await self.rate_limiter.async_acquire()
-            self.spend(self.model, requests=1)
             return await in_thread(lambda: client.rerank(**request))
 
         try:
@@ -130,7 +127,6 @@ class CohereRerankRelevancy(TextMetric):
         except Exception as error:  # noqa: BLE001 - whatever the client raises is worded
             failure = self._failure(error)
         else:
-            self.spend(self.model, units=_units(answer))
             return self._scores(answer, len(texts))
         raise failure  # without the error it comes from, whose text may hold the key
 
@@ -269,9 +265,3 @@ def _read_key(api_key: str | SecretStr) -> SecretStr:
     if not isinstance(key, str) or not re.fullmatch("[ -~]*", key.strip()):
         raise InvalidInput("api_key", type(key), "a text of ASCII characters in one line")
     return SecretStr(key.strip())
-
-
-def _units(answer: Any) -> float:
-    billed = getattr(getattr(answer, "meta", None), "billed_units", None)
-    units = getattr(billed, "search_units", None)
-    return float(units) if isinstance(units, (int, float)) else 0.0

@@ -119,23 +119,19 @@ class LLMRelevancy(TextMetric):
         key = cache_key("grade", model, parameters=parameters, query=query, text=text)
 
         async def ask(_: list[int]) -> list[int]:
-            self.spend(model, fresh=1)
-            return [await self._ask(llm, model, query, text)]
+            return [await self._ask(llm, query, text)]
 
-        fetched = await self._cache.fetch([key], ask, is_valid=_is_grade)
-        self.spend(model, cached=fetched.cached)
-        return int(fetched.values[0])
+        (grade,) = await self._cache.fetch([key], ask, is_valid=_is_grade)
+        return int(grade)
 
-    async def _ask(self, llm: LLM, model: str, query: str, text: str) -> int:
+    async def _ask(self, llm: LLM, query: str, text: str) -> int:
         parts = [RUBRIC, quote("query", query), quote("passage", text), FORM]
         question = prompt = "\n\n".join(parts)
         problem = ""
         for _ in range(_TRIES):
-            self.spend(model, requests=1)
-            reply = await in_thread(ask_llm, llm, question)
-            self.spend(model, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out)
+            answer = await in_thread(ask_llm, llm, question)
             try:
-                return read_grade(reply.text)
+                return read_grade(answer)
             except ValueError as error:
                 problem = mask_and_cut(str(error), _MOST_CHARACTERS)
                 question = f"{prompt}\n\n{REPAIR.format(problem=problem)}"

@@ -59,20 +59,17 @@ class RerankRelevancy(TextMetric):
     label: str = Field(default="", description="tells several rerankers apart")
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
-        model = self._model
         settings = settings_of(self.reranker)
-        key = cache_key("rerank", model, parameters=settings, query=query, text=texts)
+        key = cache_key("rerank", self._model, parameters=settings, query=query, text=texts)
 
         async def ask(_: list[int]) -> list[list[float]]:
-            self.spend(model, requests=1, fresh=len(texts))
             return [await in_thread(self._postprocess, query, texts)]
 
         def is_valid(scores: Any) -> bool:
             return isinstance(scores, list) and list(map(type, scores)) == [float] * len(texts)
 
-        fetched = await self._cache.fetch([key], ask, is_valid=is_valid)
-        self.spend(model, cached=fetched.cached * len(texts))
-        scores: list[float] = fetched.values[0]
+        scores: list[float]
+        (scores,) = await self._cache.fetch([key], ask, is_valid=is_valid)
         return scores
 
     def _postprocess(self, query: str, texts: Sequence[str]) -> list[float]:

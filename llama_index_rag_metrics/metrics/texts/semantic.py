@@ -91,18 +91,15 @@ class EmbeddingSimilarity(TextMetric):
         keys = [cache_key(kind, name, parameters=settings, text=text) for text in texts]
 
         async def ask(positions: list[int]) -> list[str]:
-            self.spend(name, requests=1, fresh=len(positions))
             embeddings = await in_thread(embed, [texts[position] for position in positions])
             if len(embeddings) != len(positions):
                 reason = f"{len(embeddings)} embeddings for {len(positions)} texts"
                 raise ScorerFailed(self.metric_name, reason)
             return [self._packed(vector) for vector in embeddings]
 
-        fetched = await self._cache.fetch(
-            keys, ask, batch_size=model.embed_batch_size, is_valid=_is_packed
-        )
-        self.spend(name, cached=fetched.cached)
-        return [_unpacked(value) for value in fetched.values]
+        size = model.embed_batch_size
+        packed = await self._cache.fetch(keys, ask, batch_size=size, is_valid=_is_packed)
+        return [*map(_unpacked, packed)]
 
     def _packed(self, vector: Sequence[float]) -> str:
         """An embedding for the cache: 64-bit floats in base64."""

@@ -1,4 +1,4 @@
-"""What every metric of texts shares: the texts it sees, aggregation, the cache, counts."""
+"""What every metric of texts shares: the texts it sees, aggregation, the cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import statistics
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
@@ -29,40 +28,6 @@ _AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": lambda scores: math.fsum(scores) / len(scores),
     "median": statistics.median,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a metric of texts asked a service or a model for during a run.
-
-    `fresh` texts were asked about, `cached` ones had been before. The service bills `units`; an LLM
-    read and wrote tokens, as far as it says.
-
-    Examples:
-        >>> usage = Usage("some LLM", requests=2, fresh=2) + Usage(cached=1, tokens_in=90)
-        >>> usage.model, usage.fresh, usage.cached, usage.tokens_in
-        ('some LLM', 2, 1, 90)
-    """
-
-    model: str = ""
-    requests: int = 0
-    fresh: int = 0
-    cached: int = 0
-    units: float = 0.0
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        counts = [field.name for field in fields(self)[1:]]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in counts}
-        return Usage(self.model or other.model, **sums)
-
-    def counts(self) -> dict[str, Any]:
-        """What was asked for, as a result says it; nothing where nothing was."""
-        if self == Usage():
-            return {}
-        always = ("requests", "fresh", "cached")
-        return {name: count for name, count in asdict(self).items() if count or name in always}
 
 
 def service(description: str, default: Any = None, **limits: Any) -> Any:
@@ -105,7 +70,6 @@ class TextMetric(NamedMetric):
     )
     agg: Aggregation = Field(default="max", description="max, mean or median over the texts")
     _cache: Cache = PrivateAttr(default_factory=Cache)
-    _usage: Usage = PrivateAttr(default_factory=Usage)
 
     @abstractmethod
     async def ascore(self, query: str, texts: Sequence[str]) -> Sequence[float]:
@@ -126,17 +90,8 @@ class TextMetric(NamedMetric):
         What the metric lacks (a key, a model, a corpus) is an error here, before anything is asked.
         """
         prepared = self.model_copy()
-        prepared._cache, prepared._usage = cache, Usage()
+        prepared._cache = cache
         return prepared
-
-    def take_usage(self) -> Usage | None:
-        """What was asked for so far, failures included; then counting starts again."""
-        usage, self._usage = self._usage, Usage()
-        return None if usage == Usage() else usage
-
-    def spend(self, model: str = "", **counts: Any) -> None:
-        """Count what is asked for: requests, fresh and cached texts, units, tokens."""
-        self._usage += Usage(model, **counts)
 
     async def acompute(
         self,
@@ -161,8 +116,7 @@ class TextMetric(NamedMetric):
             agg: instead of the metric's own.
 
         Returns:
-            The score; in `metadata` the score of each retrieved text, and what it took: model,
-            requests sent, texts fresh and cached, units billed, tokens that an LLM read and wrote.
+            The score; in `metadata` the score of each retrieved text.
 
         Raises:
             InvalidInput: retrieved_texts is None, or an argument can't be used.
@@ -178,20 +132,15 @@ class TextMetric(NamedMetric):
                 metadata["empty"] = True
             return RetrievalMetricResult(score=0.0, metadata=metadata)
         distinct = list(dict.fromkeys(text for text in texts if text.strip()))
-        call = self.model_copy()  # it counts what this query takes
-        call._usage = Usage()
         by_text: dict[str, float] = {}
-        try:
-            if distinct:
-                scores_of_distinct = await call.ascore(str(query), distinct)
-                by_text = dict(zip(distinct, scores_of_distinct, strict=True))
-        finally:
-            self._usage += call._usage
+        if distinct:
+            scores_of_distinct = await self.ascore(str(query), distinct)
+            by_text = dict(zip(distinct, scores_of_distinct, strict=True))
         scores = [by_text.get(text, 0.0) for text in texts]
         low, high = self.bounds
         return RetrievalMetricResult(
             score=min(max(_AGGREGATIONS[aggregation](scores), low), high),
-            metadata={"agg": aggregation, "scores": scores, **call._usage.counts()},
+            metadata={"agg": aggregation, "scores": scores},
         )
 
     def compute(

@@ -26,7 +26,6 @@ from llama_index_rag_metrics import (
     register,
     unregister,
 )
-from llama_index_rag_metrics.metrics.texts.text_metric import Usage
 
 pytestmark = pytest.mark.cohere
 
@@ -65,15 +64,6 @@ class TestEvaluator:
         assert means["cohere_rerank_relevancy(agg=mean)"] == pytest.approx(2 / 3)
         assert server.most_at_once == 8
         assert server.connections <= 8
-
-    def test_usage_is_summed_and_stored(
-        self, server: CohereServer, dataset: RetrievalDataset, retriever: Scripted
-    ) -> None:
-        results = evaluate(retriever, dataset, [of(server)], workers=4)
-        usage = results.scores.usage["cohere_rerank_relevancy"]
-        assert usage == Usage("rerank-v3.5", requests=24, fresh=72, units=24.0)
-        assert type(results.scores).from_json(results.scores.to_json()) == results.scores
-        assert results.scores.select(["q1"]).usage == results.scores.usage
 
     @pytest.mark.usefixtures("quick_retries")
     def test_every_request_asks_the_limiter(

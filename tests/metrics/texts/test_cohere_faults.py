@@ -76,7 +76,7 @@ class TestFaults:
         server.faults = [fault, fault]
         result = of(server).compute(QUERY, retrieved_texts=TEXTS)
         assert result.metadata["scores"] == pytest.approx(SCORES)
-        assert result.metadata["requests"] == len(server.requests) == 3
+        assert len(server.requests) == 3
 
     @pytest.mark.parametrize("name", LASTING)
     def test_what_stays_fails_its_query_and_no_other(
@@ -115,8 +115,6 @@ class TestFaults:
         again = evaluate(retriever, dataset, [of(server)], workers=3, cache=cache).scores
         assert again.n(scorer.metric_name) == 6
         assert [body["query"] for body in server.requests[before:]] == [queries["q2"]]
-        usage = again.usage[scorer.metric_name]
-        assert (usage.requests, usage.fresh, usage.cached, usage.units) == (1, 3, 15, 1)
 
     def test_what_earlier_batches_gave_is_kept(self, server: CohereServer) -> None:
         texts = [f"text {number}" for number in range(1_500)]
@@ -134,9 +132,6 @@ class TestFaults:
         dataset = RetrievalDataset({"q1": "q1?", "q2": "q2?"})
         scores = evaluate(retriever, dataset, [of(server)], workers=1).scores
         assert list(scores.by_query("cohere_rerank_relevancy")) == ["q2"]
-        # 1,000 texts of q1 are 10 units, 500 were refused; q2 is 1 unit
-        usage = scores.usage["cohere_rerank_relevancy"]
-        assert (usage.requests, usage.fresh, usage.units) == (3, 1_501, 11)
 
     def test_nobody_listens(self) -> None:
         scorer = CohereRerankRelevancy(api_key=KEY, base_url="http://127.0.0.1:9", max_retries=1)

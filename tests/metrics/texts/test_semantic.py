@@ -106,8 +106,6 @@ class TestEmbeddings:
         assert results.scores.by_query("embedding_similarity") == pytest.approx(
             {"q1": 0.8, "q2": 0.3, "q3": 0.8}
         )
-        usage = results.scores.usage["embedding_similarity"]
-        assert (usage.model, usage.requests, usage.fresh, usage.cached) == ("unknown", 4, 5, 4)
 
     def test_settings_embed_model_is_looked_up_when_it_is_needed(
         self, monkeypatch: pytest.MonkeyPatch
@@ -135,10 +133,6 @@ class TestEmbeddings:
         scorer = EmbeddingSimilarity(embed_model=used)
         with pytest.raises(match="embedding"):
             scorer.compute("query", retrieved_texts=["broken"])
-        # the query and the text were asked for, in vain
-        usage = scorer.take_usage()
-        assert usage is not None
-        assert (usage.requests, usage.fresh) == (2, 2)
 
     def test_the_model_is_not_part_of_name_and_dump(self) -> None:
         scorer = EmbeddingSimilarity(embed_model=scripted(), label="ours")
@@ -218,7 +212,6 @@ class TestBM25:
         results = evaluate(retriever, dataset, ["bm25_similarity"])
         alone = BM25Similarity(corpus=CORPUS).compute("cat sat", retrieved_texts=[CORPUS[0]]).score
         assert results.scores.by_query("bm25_similarity") == {"q1": alone}
-        assert results.scores.usage == {}
 
     def test_titles_belong_to_the_corpus(self) -> None:
         dataset = RetrievalDataset({"q": "cat"}, corpus={"d": "sat"}, titles={"d": "cat"})
