@@ -150,8 +150,7 @@ def _score_rankings(plan: Plan, collected: Collected) -> Scores:
                 columns[metric].pop(query_id, None)
         for metric in scores_by_id:
             columns[metric] = dict(scores_by_id.by_query(metric))
-        details = {**scores.details, **scores_by_id.details}
-        scores = scores.join(columns, order=list(columns)).replace(details=details)
+        scores = scores.join(columns, order=list(columns))
     notes = [*scores.notes]
     if SPANS in needs_of(members):
         spans = list(chain.from_iterable(ranking.spans or () for ranking in run.values()))

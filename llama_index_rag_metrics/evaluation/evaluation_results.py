@@ -144,11 +144,9 @@ def core_results(
         for query_id in dataset.queries:
             rows[query_id] = {}
         for metric in scores:
-            results, details = computed.get(metric, {}), scores.details.get(metric, {})
+            results = computed.get(metric, {})
             for query_id, value in scores.by_query(metric).items():
-                metadata = dict(details.get(query_id, {}))
-                if query_id in results:
-                    metadata = dict(results[query_id].metadata)
+                metadata = dict(results[query_id].metadata) if query_id in results else {}
                 if query_id in scores.failed:
                     metadata["error"] = scores.failed[query_id]
                 rows[query_id][metric] = RetrievalMetricResult(score=value, metadata=metadata)

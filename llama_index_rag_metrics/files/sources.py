@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.rankings.judging.arrow import check_undamaged
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
 from llama_index_rag_metrics.runtime.masking import shorten
 
@@ -135,7 +134,6 @@ def frame_rows(frame: Any) -> tuple[list[str], Iterator[Sequence[Any]]]:
     if hasattr(frame, "iter_rows"):
         return list(frame.columns), frame.iter_rows()
     if hasattr(frame, "to_pylist"):
-        check_undamaged(frame)  # takes no time beside making Python's objects of it
         batches = frame.to_batches() if hasattr(frame, "to_batches") else [frame]
         columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
         rows = (zip(*lists, strict=True) for lists in columns)

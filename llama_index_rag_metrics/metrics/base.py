@@ -148,9 +148,9 @@ class RankingMetric(NamedMetric):
     def _score(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the formula, on the view of the judged rankings that it reads."""
 
-    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
-        """What a result says beside the score, one dict per query; None for most metrics."""
-        return None
+    def metadata(self, judged: JudgedRankings) -> dict[str, Any]:
+        """What the result of one query says beside the score: nothing, of most metrics."""
+        return {}
 
     def compute(
         self,
@@ -204,8 +204,7 @@ class RankingMetric(NamedMetric):
             remedy = "A dataset's means leave such questions out and count them."
             raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
         score = float(self.score_queries(judged)[0])
-        details = self.details(judged)
-        metadata = dict(details[0]) if details else {}
+        metadata = self.metadata(judged)
         lowest = getattr(self, "min_grade", None)
         if not score and lowest is not None and not judged.count_judgements(lowest)[0]:
             metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
@@ -315,19 +314,6 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
     @abstractmethod
     def score(self, groups: GroupHits) -> FloatArray:
         """(queries,) the formula."""
-
-    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
-        """Of each query with named facets, which of them were found and which were missed."""
-        if not any(judged.group_name):
-            return None
-        found = set(judged.groups_at(self.cutoff, self.min_grade).group.tolist())
-        rows: list[dict[str, Any]] = [{} for _ in range(len(judged))]
-        for group, query in enumerate(judged.group_query.tolist()):
-            if name := judged.group_name[group]:
-                row = rows[query] or {"found": [], "missed": []}
-                row["found" if group in found else "missed"].append(name)
-                rows[query] = row
-        return rows
 
 
 def unknown_argument(kwargs: Mapping[str, object], metric_class: type) -> InvalidInput:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isclose, isinf
 from typing import Any, ClassVar
 
@@ -141,10 +140,9 @@ class Accuracy(BinaryMetric):
         share = (confusion["tp"] + confusion["tn"]) / self.corpus_size
         return np.where(hits.n_relevant > 0, share, 0.0)
 
-    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
+    def metadata(self, judged: JudgedRankings) -> dict[str, Any]:
         confusion = self._confusion(self.view(judged))
-        rows = zip(*(column.tolist() for column in confusion.values()), strict=True)
-        return [dict(zip(confusion, row, strict=True)) for row in rows]
+        return {name: int(count[0]) for name, count in confusion.items()}
 
     def _confusion(self, hits: Hits) -> dict[str, IntArray]:
         judged = hits.judged

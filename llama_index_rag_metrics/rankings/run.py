@@ -309,14 +309,6 @@ class Run(Mapping[str, Ranking]):
             spent.append(sum(tokens_of.values()))
         return float(np.mean(spent)) if spent else None
 
-    def without_identical_ids(self) -> Run:
-        """The run without items that have their own query's id, which BEIR's evaluation drops."""
-        rankings: dict[str, Ranking] = {}
-        for query_id, ranking in self.items():
-            rankings[query_id] = ranking.only([item != query_id for item in ranking.ids])
-        repeats = (run.without_identical_ids() for run in self.repeats)
-        return self.replaced(rankings, repeats=repeats)
-
     def at_least(self, min_score: float) -> Run:
         """The run of what the retriever gave this score or more; distances are refused."""
         if sum(slope(ranking.scores) for ranking in self.every_ranking) > 0:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
-from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, JudgedRankings, Selection
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -42,7 +42,6 @@ class ScoringOptions:
 
     no_relevant: NoRelevant = "exclude"
     failed: Failed = "zero"
-    selection: Selection = ALL_RETRIEVED
     tokenizer: Tokenizer | TokenCounter | None = None  # of texts without token counts
     tolerant: bool = False  # whether a metric that raises has an error instead of a value
     checks_ids: bool = True  # whether to say where labels don't fit
@@ -84,7 +83,6 @@ class ScoredBatch:
     is_failed: BoolArray  # whether the retriever failed
     facts: Facts
     columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to scores
-    details: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     own: dict[str, BoolArray] = field(default_factory=dict)  # who has a value, if not `is_scored`
     errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
 
@@ -127,14 +125,12 @@ def score_batch(
     if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
         question = asked_at(int((reason == _NO_RELEVANT).argmax()))
         raise nothing_relevant(question.query_id, question.given)
-    selected = options.selection.of(judged)
     facts = Facts.of(judged, metrics, presence, np.asarray(reason == 0, np.bool_))
     scored = ScoredBatch(reason, judged.depth, judged.n_gaining, is_failed, facts)
     for metric in metrics:
         name = metric.metric_name
         try:
-            column = metric.score_queries(selected)
-            rows = metric.details(selected)
+            column = metric.score_queries(judged)
         except Exception as error:
             if not options.tolerant:
                 raise
@@ -142,8 +138,6 @@ def score_batch(
             scored.errors[name] = describe_error(error)
             continue
         scored.columns[name] = column
-        if rows is not None:
-            scored.details[name] = rows
         if metric.of_unanswerable:
             column[is_failed] = 0.0
             counts_failures = options.failed == "zero" and not metric.lower_is_better

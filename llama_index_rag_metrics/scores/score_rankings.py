@@ -15,10 +15,9 @@ from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, needs_of
-from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.run import Ranking, Run, check_min_score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.lazy import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
@@ -51,8 +50,6 @@ def score_rankings(
     *,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
-    max_retrieved: int | None = None,
-    judged_only: bool = False,
     min_score: float | None = None,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
@@ -74,9 +71,6 @@ def score_rankings(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        max_retrieved: how many items of each ranking count, best first; None: all.
-        judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
-            condensed lists: for judgements with holes.
         min_score: only passages that the retriever gave at least this score count, as behind
             LlamaIndex's SimilarityPostprocessor; their ranks close up.
         queries: query id to its text, for reports; by default those of the run.
@@ -98,8 +92,8 @@ def score_rankings(
         array([0.8597187])
     """
     resolved = ranking_metrics(metrics)
-    selection = Selection(max_retrieved, judged_only, min_score)
-    options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only), tokenizer)
+    check_min_score(min_score)
+    options = ScoringOptions(no_relevant, failed, tokenizer)
     stock = NO_STOCK
     if isinstance(expected, RetrievalDataset):
         stock = Stock(ids=expected.corpus.keys(), texts=expected.corpus)
@@ -132,8 +126,8 @@ def score_rankings(
     if labels is not expected and isinstance(expected, Mapping):
         scores = _with_not_asked(scores, expected)
     thresholds = [threshold for threshold in (min_score, run.min_score) if threshold is not None]
-    selection = replace(selection, min_score=max(thresholds, default=None))
-    return scores.replace(notes=[*cut_notes, *scores.notes], selection=selection)
+    highest = max(thresholds, default=None)
+    return scores.replace(notes=[*cut_notes, *scores.notes], min_score=highest)
 
 
 def _each_run(
@@ -222,7 +216,7 @@ def score_with(
     if not all(scores.n(metric) for metric in scores):
         notes += scores.counts.notes
     notes += of_order
-    notes += other_notes(scored.facts, options.selection.of(judged), metrics, deepest)
+    notes += other_notes(scored.facts, judged, metrics, deepest)
     notes += [f"{metric} has no value: {error}" for metric, error in scored.errors.items()]
     return scores.replace(notes=notes, label_notes=of_labels)
 
@@ -256,10 +250,6 @@ def _collected(
     for row in np.flatnonzero(scored.reason).tolist():
         excluded[query_ids[row]] = cast(Reason, REASONS[scored.reason[row]])
     failed = np.flatnonzero(scored.is_failed).tolist()
-    details: dict[str, dict[str, Any]] = {}
-    for metric, rows in scored.details.items():
-        pairs = compress(zip(query_ids, rows, strict=True), scored.has_value(metric))
-        details[metric] = {query_id: row for query_id, row in pairs if row}
     scores = Scores(
         list(compress(query_ids, scored.is_scored)),
         {name: scored.columns[name][scored.is_scored] for name in usual},
@@ -267,7 +257,6 @@ def _collected(
         failed={query_ids[row]: str(errors[row]) for row in failed},
         empty=list(compress(query_ids, scored.is_empty)),
         no_relevant=list(compress(query_ids, scored.has_no_relevant)),
-        details=details,
     )
     if not scored.own:
         return scores

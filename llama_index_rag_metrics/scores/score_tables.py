@@ -18,7 +18,6 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     QUERY_ID,
     RETRIEVED,
     WEIGHTS,
-    check_undamaged,
     frame_of,
     judge_table,
     with_expected_ids,
@@ -67,7 +66,6 @@ def score_table(
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
     keep: Sequence[str] = (),
-    validate: bool = False,
 ) -> Table:
     """Score a table of rankings, one row per query.
 
@@ -89,9 +87,6 @@ def score_table(
         failed: whether a query on which the retriever failed scores 0 or is left out.
         keep: further columns of the table to keep, such as a language, to group by. A table with a
             column `repeat` above 1 is refused unless it is kept: its rows aren't questions.
-        validate: whether to check every offset and text of an Arrow table first, for tables from
-            senders that aren't trusted: a damaged one can end the process. Files that `read_run`
-            reads are always checked.
 
     Returns:
         The same kind of table, one row for each row of `table`: `query_id` where it was there, a
@@ -111,13 +106,7 @@ def score_table(
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
     ranking_metrics_of_table = ranking_metrics(metrics)
-    scored = _score(
-        table,
-        ranking_metrics_of_table,
-        ScoringOptions(no_relevant, failed),
-        keep,
-        validate=validate,
-    )
+    scored = _score(table, ranking_metrics_of_table, ScoringOptions(no_relevant, failed), keep)
     import polars as pl
 
     if any(metric.needs_relevance for metric in ranking_metrics_of_table):
@@ -156,15 +145,8 @@ def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
 
 
 def _score(
-    table: Any,
-    metrics: Sequence[RankingMetric],
-    options: ScoringOptions,
-    keep: Sequence[str] = (),
-    *,
-    validate: bool,
+    table: Any, metrics: Sequence[RankingMetric], options: ScoringOptions, keep: Sequence[str] = ()
 ) -> list[tuple[pl.DataFrame, ScoredBatch]]:
-    if validate:
-        check_undamaged(table)
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])

@@ -21,7 +21,6 @@ from llama_index_rag_metrics.metrics.metric_names import (
     limits_of,
     lower_is_better,
 )
-from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import estimate, questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
@@ -123,14 +122,13 @@ class Scores(Reportable):
         no_relevant: the queries with nothing relevant that are scored nevertheless.
         queries: query id to its text, for reports.
         metadata: query id to its metadata, for slices.
-        details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
         label_notes: those of the notes that say that labels don't fit: first lines repeat them.
         retrieval: what was retrieved and wanted, by which stories are told; None where it isn't
             known.
         repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
-        selection: which of the retrieved passages counted.
+        min_score: the score below which passages were left out; None for none.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
@@ -149,13 +147,12 @@ class Scores(Reportable):
     no_relevant: Sequence[str] = ()
     queries: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    details: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     name: str = ""
     notes: Sequence[str] = ()
     label_notes: Sequence[str] = ()
     retrieval: Retrieval | None = None
     repeats: tuple[Scores, ...] = ()
-    selection: Selection = ALL_RETRIEVED
+    min_score: float | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.query_ids)) < len(self.query_ids):
@@ -173,9 +170,7 @@ class Scores(Reportable):
         metadata = {}
         for query_id, row in self.metadata.items():
             metadata[query_id] = MappingProxyType(dict(without_secrets(row)))
-        details = {metric: MappingProxyType(dict(rows)) for metric, rows in self.details.items()}
         values["failed"], values["metadata"] = MappingProxyType(failed), MappingProxyType(metadata)
-        values["details"] = MappingProxyType(details)
         values["columns"] = MappingProxyType(self._read_columns())
         vars(self).update(values)  # past the __setattr__ of what can't be changed
 
@@ -384,7 +379,6 @@ class Scores(Reportable):
             columns={metric: column[positions] for metric, column in self.columns.items()},
             empty=[query_id for query_id in self.empty if query_id in chosen_ids],
             no_relevant=[query_id for query_id in self.no_relevant if query_id in chosen_ids],
-            details={metric: of_queries(chosen_ids, rows) for metric, rows in self.details.items()},
             retrieval=self.retrieval and self.retrieval.select(chosen_ids),
             repeats=[run.select(chosen_ids) for run in self.repeats],
             **{part: of_queries(chosen_ids, getattr(self, part)) for part in _BY_QUERY},
@@ -445,7 +439,6 @@ class Scores(Reportable):
         parts = self._parts()
         columns = {metric: column.tolist() for metric, column in parts.pop("columns").items()}
         repeats, retrieval = parts.pop("repeats"), parts.pop("retrieval")
-        parts["selection"] = asdict(self.selection)
         scores = jsonable(columns, "scores", strict=strict)  # before means, which may be infinite
         derived = {"format": FORMAT, "means": self.means, "counts": asdict(self.counts)}
         data = {**derived, "scores": scores, **parts}
@@ -481,7 +474,6 @@ class Scores(Reportable):
         columns = data["scores"].items()
         parts["columns"] = {metric: np.array(values, np.float64) for metric, values in columns}
         parts["repeats"] = [cls._of_plain(run) for run in data.get("repeats", ())]
-        parts["selection"] = Selection(**data["selection"])
         if "retrieval" in data:
             parts["retrieval"] = Retrieval.of_plain(data["retrieval"])
         return cls(**parts)

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, TokenBudget
+from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -123,10 +123,9 @@ class System(NamedTuple):
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
         retrieval = scores.retrieval
-        # with another selection, a ranking has other ranks
-        if retrieval is None or replace(scores.selection, min_score=None) != ALL_RETRIEVED:
+        if retrieval is None:
             run = Run()
-            run.min_score = scores.selection.min_score
+            run.min_score = scores.min_score
             retrieval = Retrieval(run)
         return cls(name or shown_name(scores, "score"), scores, {}, retrieval)
 

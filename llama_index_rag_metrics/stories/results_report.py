@@ -24,7 +24,6 @@ from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import questions, shown
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
-from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
@@ -39,7 +38,6 @@ SLICES = "Slices"
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
 )
-_SHOWN_FACETS = 20  # of a question, that are named
 
 
 def systems_report(
@@ -75,7 +73,7 @@ def systems_report(
             lead = in_first_run(systems, losses_line(lost))
         if len(systems) > 1:
             remark = "on average"
-        stories = [*_with_facets(systems, stories)]
+        stories = [*stories]
         title_of = listing_title(primary)
         listings = [m.Listing(title_of, stories, remark, on_request=True, lead=lead)]
     if decision is None:
@@ -156,27 +154,7 @@ def queries_of(
     )
     names = [system.name for system in systems]
     is_lower_better = bool(metric) and lower_is_better(metric)
-    return m.Queries(metric, names, _with_facets(systems, stories), compared, is_lower_better)
-
-
-def _with_facets(
-    systems: Sequence[System], stories: Iterable[m.QueryAnswers]
-) -> Iterator[m.QueryAnswers]:
-    """The stories, with the facets that each system missed, by the first metric that names them."""
-    missed = {}
-    for system in systems:
-        for metric, details in system.scores.details.items():
-            if system.name not in missed and any("missed" in row for row in details.values()):
-                missed[system.name] = metric, details
-    for story in stories:
-        remarks = [*story.remarks]
-        for name, (metric, details) in missed.items():
-            facets = details.get(story.query_id, {}).get("missed", ())
-            quoted = [f"'{terminal(facet)}'" for facet in facets]
-            if quoted:
-                listing = join_first(quoted, _SHOWN_FACETS)
-                remarks.append(f"{name}: {listing} not found, on {metric}")
-        yield story._replace(remarks=remarks)
+    return m.Queries(metric, names, stories, compared, is_lower_better)
 
 
 def _summary(

@@ -150,13 +150,7 @@ def test_whole_numbers_start_at_the_least() -> None:
 
 @pytest.mark.parametrize(
     ("name", "argument"),
-    [
-        ("RetrievalDataset.split", "seed"),
-        ("Scores.worst", "n"),
-        ("pool", "n"),
-        ("pool", "depth"),
-        ("score_rankings", "max_retrieved"),
-    ],
+    [("RetrievalDataset.split", "seed"), ("Scores.worst", "n"), ("pool", "n"), ("pool", "depth")],
 )
 def test_numpy_s_whole_numbers_are_whole_numbers(name: str, argument: str) -> None:
     plain, counted = (NUMBERS[name](**{argument: value}) for value in (2, np.int64(2)))

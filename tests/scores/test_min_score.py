@@ -192,17 +192,17 @@ def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Pa
         Scores.from_json(stored.to_json()),
         score_rankings(labels, read_run(path), "recall", min_score=0.5),
     ):
-        assert each.selection.min_score == of_cut.selection.min_score == 0.5
+        assert each.min_score == of_cut.min_score == 0.5
     command = ["score", str(path), "--qrels", str(qrels), "-m", "recall", "--min-score", "0.5"]
     written = tmp_path / "scores.json"
     result = CliRunner().invoke(app, [*command, "--json", str(written)])
     printed = " ".join(result.output.split())
     (told,) = json.loads(written.read_text()).values()
     kept = Scores.from_json(json.dumps(told))
-    assert kept.selection.min_score == 0.5
+    assert kept.min_score == 0.5
     for said in (printed, " ".join(str(kept.worst()).split())):
         assert "never retrieved with a score of 0.5 or more" in said
-    assert score_rankings(labels, run, "recall").selection.min_score is None
+    assert score_rankings(labels, run, "recall").min_score is None
 
 
 def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_path: Path) -> None:
@@ -218,8 +218,6 @@ def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_pat
         wanted = score_rankings(labels, cut, "recall").counts
         assert wanted.empty == empty
         assert scores.counts == read.counts == wanted
-    condensed = score_rankings(labels, run, "recall", min_score=0.25, judged_only=True)
-    assert condensed.counts.empty == 2  # q2 retrieved what isn't labelled
 
 
 @pytest.mark.parametrize("value", ["high", math.nan, True])
@@ -238,12 +236,6 @@ def test_what_is_no_number_is_no_score(scores: Any) -> None:
         score_rankings({"q": ["a"]}, {"q": Ranking(["a"], scores=scores)}, "mrr", min_score=0.5)
     with pytest.raises(InvalidInput, match="expected a score of every retrieved passage, a number"):
         Ranking(["a"], scores=scores).at_least(0.5)
-
-
-def test_it_cuts_before_the_first_ranks_are_taken() -> None:
-    run = {"q": Ranking(["x", "a", "b"], scores=[0.1, 0.9, 0.8])}  # a reranker's order
-    options = {"min_score": 0.5, "max_retrieved": 1}
-    assert score_rankings({"q": ["a"]}, run, "mrr", **options).means["mrr"] == 1.0  # type: ignore[arg-type]
 
 
 NODES = {"how?": [("a", 0.9), ("b", 0.5)], "who?": [("a", 0.5), ("b", 0.4)], "why?": [("b", -0.1)]}
@@ -340,10 +332,6 @@ def test_what_is_cut_to_nothing_is_empty_wherever_rankings_come_from(tmp_path: P
     assert [*stored.empty] == run.at_least(0.7).empty == ["q1"]
     read = read_run(tmp_path / "run.jsonl")
     assert score_rankings(labels, read, "mrr", min_score=0.7).counts == stored.counts
-    # x isn't judged, but it is left by the threshold
-    q2 = {"q2": ["a"]}, run.select(["q2"])
-    both = score_rankings(*q2, "mrr", min_score=0.7, judged_only=True)
-    assert not any("min_score leaves nothing" in note for note in both.notes)
 
 
 def test_infinite_scores_are_scores() -> None:

@@ -86,11 +86,6 @@ def test_nothing_is_said_where_ids_meet_or_a_side_has_none(expected: Any, retrie
     assert not [note for note in notes if ALIKE in note or BY_TEXT in note]
 
 
-def test_condensed_lists_are_judged_as_they_were_retrieved() -> None:
-    (note,) = score_rankings({"q1": ["d1"]}, {"q1": ["x"]}, "mrr", judged_only=True).notes
-    assert BY_TEXT in note
-
-
 def test_an_evaluation_says_it_once() -> None:
     dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
     notes = evaluate(lambda _: ["x"], dataset, ["mrr"]).scores.notes

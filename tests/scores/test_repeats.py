@@ -210,11 +210,7 @@ class TestReport:
 
 
 def test_runs_are_kept_by_what_is_made_of_them() -> None:
-    run = Run(repeats=[Run({"q1": ["q1", "a"], "q2": ["b"]}), Run({"q1": ["c", "q1"]})])
-    assert [dict(each) for each in run.without_identical_ids().repeats] == [
-        {"q1": Ranking(["a"]), "q2": Ranking(["b"])},
-        {"q1": Ranking(["c"])},
-    ]
+    run = Run(repeats=[Run({"q1": ["a"], "q2": ["b"]}), Run({"q1": ["c"]})])
     assert [list(each) for each in run.select(["q2"]).repeats] == [["q2"], []]
     assert read_run(run) == run
     assert run != Run(run)

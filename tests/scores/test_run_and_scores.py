@@ -101,7 +101,6 @@ SCORES = Scores(
     empty=["q3"],
     queries={"q1": "first?", "q2": "second?"},
     metadata={"q1": {"lang": "en"}, "q2": {"lang": "中文"}, "q4": {"lang": "en"}},
-    details={"mrr": {"q1": {"rank": 1}}},
     name="bm25",
     notes=["a note"],
 )
@@ -179,7 +178,6 @@ class TestScores:
         assert part.query_ids == ("q1",)
         assert part.excluded == {"q4": "no_relevant"}
         assert (part.counts.queries, part.counts.failed, part.counts.empty) == (2, 0, 0)
-        assert part.details == {"mrr": {"q1": {"rank": 1}}}
         assert part.notes == ("a note",)
 
     def test_slices_by_metadata(self) -> None:
@@ -274,11 +272,9 @@ class TestScores:
         ids=repr,
     )
     def test_json_of_ordinary_metadata(self, value: Any, plain: Any) -> None:
-        metadata, details = {"q": {"key": value}}, {"m": {"q": {"key": value}}}
-        scores = Scores(["q"], {"m": [1.0]}, metadata=metadata, details=details)
+        scores = Scores(["q"], {"m": [1.0]}, metadata={"q": {"key": value}})
         again = Scores.from_json(scores.to_json())
         assert again.metadata == {"q": {"key": plain}}
-        assert again.details == {"m": {"q": {"key": plain}}}
         assert type(again.metadata["q"]["key"]) is type(plain)
 
     def test_json_of_metadata_of_pandas(self) -> None:
@@ -327,7 +323,6 @@ class TestScores:
             {"excluded": {"p": "unjudged"}},
             {"queries": {"q": "x"}},
             {"metadata": {"q": {"lang": "en"}}},
-            {"details": {"m": {"q": {"rank": 1}}}},
         ],
         ids=lambda part: next(iter(part)),
     )

@@ -420,13 +420,6 @@ class TestGrades:
         result = Accuracy(corpus_size=10, k=2).compute("", grades, ["a", "x", "y"])
         assert result.metadata == {"tp": 1, "fp": 1, "fn": 1, "tn": 7}
         assert result.score == 0.8
-        batch = score_rankings([["a"], None, ["b"]], [["a"], ["x"], []], "accuracy(corpus_size=4)")
-        assert batch.details == {
-            "accuracy(corpus_size=4)": {
-                "0": {"tp": 1, "fp": 0, "fn": 0, "tn": 3},
-                "2": {"tp": 0, "fp": 0, "fn": 1, "tn": 3},
-            }
-        }
 
     def test_a_corpus_holds_at_least_what_was_seen(self) -> None:
         # a and b are judged, x is retrieved: three, whatever the cutoff

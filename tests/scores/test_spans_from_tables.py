@@ -239,25 +239,6 @@ def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:
         read_run(path)
 
 
-@given(question=questions(), n=st.integers(1, 6))
-@examples(100)
-def test_a_selection_of_the_ranking(question: tuple[Relevance, Ranking], n: int) -> None:
-    relevance, ranking = question
-    batch = [relevance], [ranking]
-    cut = score_rankings(*batch, "span_iou", max_retrieved=n, no_relevant="zero")
-    assert cut["span_iou"].tolist() == [by_sets("span_iou", relevance, ranking, n, 1.0)]
-
-
-def test_judged_only_closes_up() -> None:
-    wanted = Relevance({"a": 1, "b": 0}, spans={"a": ("m", 0, 10)})
-    ids, places = ["x", "b", "y", "a"], [Span("m", start, start + 4) for start in (0, 2, 4, 6)]
-    ranking = Ranking(ids, spans=places)
-    condensed = Ranking(["b", "a"], spans=[places[1], places[3]])
-    names = ["span_recall@1", "span_recall", "span_precision@2"]
-    scores = score_rankings([wanted], [ranking], names, judged_only=True)
-    assert dict(scores.means) == dict(score_rankings([wanted], [condensed], names).means)
-
-
 def test_more_text_than_a_number_holds_is_refused() -> None:
     far = 2**40
     wanted = [Relevance(spans=[(f"d{n}", far - 2, far)]) for n in range(3)]

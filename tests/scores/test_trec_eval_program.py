@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.trec_eval_program import GOLDEN, VERSIONS, NotBuilt, build, name_of, odd_files, output
 
-from llama_index_rag_metrics import Scores, metric, read_qrels, read_run, score_rankings
+from llama_index_rag_metrics import Relevance, Scores, metric, read_qrels, read_run, score_rankings
 
 pytestmark = pytest.mark.peers
 
@@ -39,17 +39,16 @@ def assert_equal(options: list[str], folder: Path, printed: list[str]) -> int:
     lines = [line.split("\t") for line in printed]
     names = {label.strip(): name_of(label.strip(), level) for label, _, _ in lines}
     known = {label: name for label, name in names.items() if name is not None}
-    scores = score_rankings(
-        read_qrels(folder / "qrels"),
-        read_run(folder / "run"),
-        dict.fromkeys(known.values()),
-        no_relevant="zero",
-        max_retrieved=depth,
-        judged_only="-J" in options,
-    )
+    qrels, run, rankings = read_qrels(folder / "qrels"), read_run(folder / "run"), {}
+    for query_id, ranking in run.items():
+        grades = Relevance(qrels.get(query_id, ())).grades
+        rankings[query_id] = list(ranking.ids)[:depth]
+        if "-J" in options:
+            rankings[query_id] = [i for i in rankings[query_id] if grades.get(i, -1) >= 0]
+    scores = score_rankings(qrels, rankings, dict.fromkeys(known.values()), no_relevant="zero")
     averaged = sorted(scores.query_ids)
     if "-c" not in options:
-        averaged = [query_id for query_id in averaged if query_id not in scores.empty]
+        averaged = [query_id for query_id in averaged if query_id in run and run[query_id].ids]
     n_compared = 0
     for label, query_id, text in lines:
         name = known.get(label.strip())

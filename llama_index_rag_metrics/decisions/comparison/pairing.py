@@ -124,7 +124,7 @@ def pair(
 ) -> Paired:
     """Return the scores of several systems, paired by question; refuse those that can't be."""
     check_same_questions({baseline: systems[baseline], **systems}, "systems")
-    names, notes = _metrics_of(systems, baseline, metrics), scored_otherwise(systems)
+    names, notes = _metrics_of(systems, baseline, metrics), list[str]()
     uncommon = dict.fromkeys(name for name in chain(*systems.values()) if name not in names)
     if uncommon and metrics is None:
         notes.append(f"not compared, since not every system has them: {', '.join(uncommon)}")
@@ -152,17 +152,6 @@ def _left_out(systems: Mapping[str, Scores], compared: Collection[str]) -> list[
         if reasons:
             listed = ", ".join(sorted(set(reasons))).replace("_", " ")
             notes.append(_LEFT_OUT.format(system=name, reasons=listed, n=len(reasons)))
-    return notes
-
-
-def scored_otherwise(systems: Mapping[str, Scores]) -> list[str]:
-    """Return a note where systems were scored on different parts of their rankings."""
-    notes = []
-    for option in ("max_retrieved", "judged_only"):
-        values = {name: getattr(scores.selection, option) for name, scores in systems.items()}
-        if len(set(values.values())) > 1:
-            parts = ", ".join(f"{value} for {name}" for name, value in values.items())
-            notes.append(f"not the same passages count: {option} is {parts}")
     return notes
 
 

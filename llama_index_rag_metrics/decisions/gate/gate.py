@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.decisions.comparison.pairing import (
-    Results,
-    scored_otherwise,
-    scores_of,
-)
+from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
@@ -158,7 +154,6 @@ def check_rules(
             raise InvalidInput("baseline", None, "a baseline, since a rule names it", remedy)
         sides = {"the baseline": previous, "these scores": scores}
         check_same_questions(sides, "baseline", _ACCEPT)
-        notes += scored_otherwise(sides)
     measured = [measure(rule, scores, previous, clusters) for rule in parsed]
     verdicts = []
     for verdict, numbers in zip(decide(measured), measured, strict=True):

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.comparison.pairing import pair, scored_otherwise
+from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
     limits_of,
@@ -211,8 +211,6 @@ def _check_baseline(rule: Rule, metric: str, previous: Scores) -> None:
 
 def _is_same_run(query_ids: Sequence[str], now: Scores, previous: Scores) -> bool:
     """Return whether the rankings of these queries are known to be identical, and read alike."""
-    if scored_otherwise({_BEFORE: previous, _NOW: now}):
-        return False
     digests = [(now.rankings.get(name), previous.rankings.get(name)) for name in query_ids]
     return all(digest and digest == digest_before for digest, digest_before in digests)
 

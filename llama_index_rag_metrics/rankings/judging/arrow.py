@@ -344,15 +344,6 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def check_undamaged(table: object) -> None:
-    """Refuse a damaged table of Arrow: reading it could end the process."""
-    if isinstance(table, (pa.Table, pa.RecordBatch)):
-        try:
-            table.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise InvalidInput("table", str(error), "an Arrow table that isn't damaged") from error
-
-
 def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists of one length and views of lists, which Polars doesn't read with nulls, as lists."""
     kind = str(column.type)

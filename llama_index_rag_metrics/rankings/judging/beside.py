@@ -177,15 +177,6 @@ class JudgedSpans:
         query_of, rank_of = query_of.astype(np.int64), rank_of.astype(np.int64)
         return cls(query_of[order], start[order], end[order], rank_of[order], grade[order])
 
-    def reranked(self, rank: IntArray, begin: IntArray) -> JudgedSpans:
-        """The spans for (retrieved,) new ranks, 0 for none, and where each query's items begin."""
-        new = np.zeros(len(self.rank), np.int64)
-        items = np.flatnonzero(self.is_retrieved)
-        new[items] = rank[begin[self.query[items]] + self.rank[items] - 1]
-        is_left = ~self.is_retrieved | (new > 0)
-        query, grade = self.query[is_left], self.grade[is_left]
-        return JudgedSpans(query, self.start[is_left], self.end[is_left], new[is_left], grade)
-
     @cached_property
     def is_retrieved(self) -> BoolArray:
         return np.asarray(self.rank > 0, np.bool_)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.rankings.run import check_min_score
-from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, none_of_them
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -71,16 +69,6 @@ class JudgedRankings:
     def n_gaining(self) -> IntArray:
         """(queries,) how many items have a grade above 0, retrieved or not."""
         return self.count_judgements(None)
-
-    @cached_property
-    def retrieved_query(self) -> IntArray:
-        """(retrieved,) the query of every retrieved item."""
-        return np.repeat(np.arange(len(self)), self.depth)
-
-    @cached_property
-    def item_place(self) -> IntArray:
-        """(items,) position among the retrieved of every item that has a judgement."""
-        return np.asarray(self._begin[self.item_query] + self.item_rank - 1, np.int64)
 
     @cached_property
     def _begin(self) -> IntArray:
@@ -171,26 +159,6 @@ class JudgedRankings:
             spans.cover(("expected", min_grade), is_expected, len(self)),
             spans.cover(("retrieved", cutoff), is_within, len(self)),
             spans.cover(("either", min_grade, cutoff), is_expected | is_within, len(self)),
-        )
-
-    def only(self, kept: BoolArray) -> JudgedRankings:
-        """The rankings as if only these of the (retrieved,) items had been; ranks close up."""
-        query = self.retrieved_query[kept]
-        rank = np.zeros(len(kept), np.int64)
-        rank[kept] = ordinal_of(query)
-        has_item = kept[self.item_place]
-        has_pair = has_item[self.pair_item]
-        new_item = np.cumsum(has_item) - 1
-        return replace(
-            self,
-            depth=np.bincount(query, minlength=len(self)),
-            item_query=self.item_query[has_item],
-            item_rank=rank[self.item_place[has_item]],
-            item_grade=self.item_grade[has_item],
-            pair_group=self.pair_group[has_pair],
-            pair_item=new_item[self.pair_item[has_pair]],
-            tokens=None if self.tokens is None else self.tokens[kept],
-            spans=None if self.spans is None else self.spans.reranked(rank, self._begin),
         )
 
 
@@ -320,33 +288,3 @@ def grades_best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
         return grade
     counts = np.asarray(counts, np.int64)
     return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The retrieved items that count."""
-
-    max_retrieved: int | None = None  # the first of each ranking (trec_eval -M); None: all
-    judged_only: bool = False  # of these those with a grade of 0 or more (trec_eval -J)
-    min_score: float | None = None  # below which items were left out before judging
-
-    def __post_init__(self) -> None:
-        check_min_score(self.min_score)
-        if self.max_retrieved is not None:
-            check_integer("max_retrieved", self.max_retrieved, 1, "at least 1, or None for all")
-
-    def of(self, judged: JudgedRankings) -> JudgedRankings:
-        """The rankings of the items that count."""
-        if self.max_retrieved is None and not self.judged_only:
-            return judged
-        is_counted = np.ones(len(judged.retrieved_query), np.bool_)
-        if self.max_retrieved is not None:
-            is_counted = ordinal_of(judged.retrieved_query) <= self.max_retrieved
-        if self.judged_only:
-            has_grade = np.zeros(len(is_counted), np.bool_)
-            has_grade[judged.item_place[judged.item_grade >= 0]] = True
-            is_counted &= has_grade
-        return judged.only(is_counted)
-
-
-ALL_RETRIEVED = Selection()
