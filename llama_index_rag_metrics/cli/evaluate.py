@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.sync import WORKERS
 
 from . import options as o
 from .commands import (

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from llama_index_rag_metrics.runtime.amounts import check_share
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_share
 
 from . import options as o
 from .commands import command, fail_if, labels, show, tell

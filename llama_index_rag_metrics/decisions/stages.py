@@ -41,10 +41,9 @@ from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.query_lines import wanted_item
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.whereabouts import RETRIEVER
-from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.sync import synchronous, within
+from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.first_line import first_lines, with_failures

@@ -22,10 +22,14 @@ from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResu
 from llama_index_rag_metrics.evaluation.question import Answer, Context, Question
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    MissingExtra,
+    RagMetricsError,
+    check_integer,
+)
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
+from llama_index_rag_metrics.runtime.sync import WORKERS, run_sync, synchronous
 from llama_index_rag_metrics.scores.batches import Metrics
 
 __all__ = ["aevaluate", "evaluate"]

@@ -27,8 +27,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
 from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, check_amount
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .question import Retrieval, RetrieverOutput, as_nodes, copied, scores_and_texts

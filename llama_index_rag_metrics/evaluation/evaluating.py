@@ -29,8 +29,7 @@ from llama_index_rag_metrics.rankings.matching.matched import (
 )
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, warn_caller
 from llama_index_rag_metrics.runtime.masking import mask, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.scores import Scores

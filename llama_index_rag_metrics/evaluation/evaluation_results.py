@@ -18,8 +18,8 @@ from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.model import Report, headline
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.arrays import collection_paused
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
-from llama_index_rag_metrics.runtime.lazy import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.retrieval import Retrieval, TextOf

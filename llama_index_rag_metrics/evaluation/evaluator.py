@@ -23,11 +23,9 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher, match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, synchronous
+from llama_index_rag_metrics.runtime.errors import InvalidInput, warn_caller
+from llama_index_rag_metrics.runtime.sync import WORKERS, in_thread, run_sync, synchronous
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 
 from .as_ask import Source, SourceLike, as_retriever, as_source, retrieval_depth

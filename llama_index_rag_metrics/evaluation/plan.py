@@ -18,9 +18,9 @@ from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokeni
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.run import check_min_score
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount, check_integer
+from llama_index_rag_metrics.runtime.sync import WORKERS
 from llama_index_rag_metrics.scores.batches import Failed, ScoringOptions
 
 from .question import Question

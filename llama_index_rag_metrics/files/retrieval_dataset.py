@@ -18,8 +18,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount, check_integer
 from llama_index_rag_metrics.runtime.masking import join_first
 
 from .conversations import check_histories, read_conversation

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import excerpt
 from llama_index_rag_metrics.report.numbers import counted, questions, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
-from llama_index_rag_metrics.runtime.amounts import check_share
+from llama_index_rag_metrics.runtime.errors import check_share
 
 from .finding import By, Fate, Finder, Piece, judged, labels_of
 

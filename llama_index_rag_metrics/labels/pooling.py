@@ -18,8 +18,7 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.amounts import check_integer
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_integer
 
 RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
 LabelsLike: TypeAlias = (

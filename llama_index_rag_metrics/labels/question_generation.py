@@ -15,9 +15,8 @@ from uuid import NAMESPACE_OID, uuid5
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
-from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed
+from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed, check_integer
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
 from llama_index_rag_metrics.runtime.models import model_of_settings, without_reasoning
 from llama_index_rag_metrics.runtime.progress import progress
@@ -28,7 +27,7 @@ from llama_index_rag_metrics.runtime.retries import (
     attempts,
     http_status,
 )
-from llama_index_rag_metrics.runtime.sync import each, in_thread, synchronous, within
+from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous, within
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM

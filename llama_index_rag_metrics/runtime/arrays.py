@@ -1,8 +1,12 @@
-"""Types of arrays, and a division in which nothing of nothing is 0."""
+"""Types of arrays, a division in which nothing of nothing is 0, and what is put off."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,3 +31,27 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     share = np.zeros(np.broadcast(part, whole).shape)
     np.divide(part, whole, out=share, where=whole != 0)
     return share
+
+
+class Lazy:
+    """A module that isn't always needed or there, imported when something of it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked by whoever walks through a module
+            raise AttributeError(name)
+        return getattr(import_module(self._name), name)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Don't search for cycles while many small objects are made that all stay."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -14,15 +14,9 @@ from contextlib import contextmanager, suppress
 from datetime import date, time
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import InvalidInput
-from .lazy import Lazy
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Lazy("numpy")
 
 _DEVICES = (Path("/dev"), Path("/dev/fd"))
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -48,6 +42,8 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
                 raise _refusal(key, (*path, key))
             members[name] = jsonable(member, *path, key, strict=strict)
         return members
+    import numpy as np
+
     if isinstance(value, np.ndarray):
         items = list(value) if value.ndim else value[()]
         return jsonable(items, *path, strict=strict)
@@ -60,6 +56,8 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    import numpy as np
+
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas', which may not be installed
         return None
     if isinstance(value, (date, time)):

@@ -20,8 +20,7 @@ from tenacity.wait import wait_random
 from typing_extensions import Self
 
 from .atomic_files import open_private
-from .callers import warn_caller
-from .errors import CacheWarning, InvalidInput
+from .errors import CacheWarning, InvalidInput, warn_caller
 from .masking import describe_error, mask
 from .sync import in_thread
 

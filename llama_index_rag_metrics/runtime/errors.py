@@ -1,4 +1,4 @@
-"""The errors and warnings of this package: a class for what somebody may want to catch.
+"""The errors and warnings of this package, a class for what somebody may want to catch; checks.
 
 RagMetricsError
 ├── InvalidInput ─ UnusableAnswer      an argument, or what a retriever returned
@@ -14,8 +14,15 @@ UserWarning
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any
+import math
+import sys
+import warnings
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from numbers import Integral, Real
+from types import FrameType
+from typing import Any, TypeAlias
 
 from .masking import join_first, shorten
 
@@ -234,3 +241,58 @@ def unknown_format(
     """The error of what isn't a dataset, a run or qrels in any supported form."""
     sentence = f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
     return FileFormatError(what, sentence=sentence)
+
+
+def check_integer(argument: str, value: object, least: float = 1, expected: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InvalidInput(argument, value, expected or f"a whole number of at least {least}")
+
+
+def check_amount(
+    argument: str, value: object, expected: str, is_allowed: Callable[[float], bool]
+) -> None:
+    number = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):  # a whole number beyond all floats
+            number = float(value)
+    if not is_allowed(number):
+        raise InvalidInput(argument, value, expected)
+
+
+def check_share(argument: str, value: object) -> None:
+    check_amount(argument, value, "a number above 0, up to 1", lambda share: 0 < share <= 1)
+
+
+_BETWEEN = {__name__.partition(".")[0], "asyncio", "concurrent", "contextlib", "functools"}
+_BETWEEN |= {"llama_index_instrumentation", "threading"}
+"""Packages whose frames are between a program and the place that warns."""
+
+_Line: TypeAlias = tuple[str, int, str, dict[Any, Any]]
+"""The file, the line, the module and its registry of warnings, as `warn_explicit` takes them."""
+
+_noted: ContextVar[_Line | None] = ContextVar("rag_metrics_caller", default=None)
+
+
+def note_caller() -> None:
+    """Remember the caller, so that warnings from other threads point at it."""
+    _noted.set(_calling_line())
+
+
+def warn_caller(warning: Warning) -> None:
+    line = _calling_line()
+    if line is None:
+        warnings.warn(warning, stacklevel=2)
+    else:
+        warnings.warn_explicit(warning, type(warning), *line)
+
+
+def _calling_line() -> _Line | None:
+    """The innermost line of this thread outside this package and asyncio, or the noted one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _BETWEEN:
+            registry = frame.f_globals.setdefault("__warningregistry__", {})
+            return frame.f_code.co_filename, frame.f_lineno, module, registry
+        frame = frame.f_back
+    return _noted.get()

@@ -16,11 +16,13 @@ from typing import Any, TypeVar
 
 from typing_extensions import ParamSpec
 
-from .callers import note_caller
-from .errors import QueryTimeout, StrayError
+from .errors import QueryTimeout, StrayError, note_caller
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+WORKERS = 8
+"""How many questions or requests are under way at once, by default."""
 
 _PATIENCE = 0.6
 """Seconds that a coroutine may take to end after Ctrl-C, and the loop when the process ends."""

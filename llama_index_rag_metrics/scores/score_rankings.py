@@ -18,8 +18,8 @@ from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, n
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run, check_min_score
+from llama_index_rag_metrics.runtime.arrays import collection_paused
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.lazy import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .batches import (

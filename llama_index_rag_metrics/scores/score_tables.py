@@ -23,8 +23,12 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     with_expected_ids,
 )
 from llama_index_rag_metrics.rankings.judging.beside import needs_of
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    LabelWarning,
+    MissingExtra,
+    warn_caller,
+)
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .batches import (

@@ -19,9 +19,8 @@ from typing import Protocol
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 
 from .resampling import NOISE, Units
 

@@ -15,8 +15,7 @@ from llama_index_rag_metrics.report.figure import MOST_ABREAST
 from llama_index_rag_metrics.report.numbers import counted, digits_of, questions, score
 from llama_index_rag_metrics.report.query_lines import found_line
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.amounts import check_integer
-from llama_index_rag_metrics.runtime.errors import UnknownMetric
+from llama_index_rag_metrics.runtime.errors import UnknownMetric, check_integer
 
 from .answers import query_answers
 from .label_view import System, metrics_of

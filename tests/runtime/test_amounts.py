@@ -27,8 +27,12 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.decisions.gate import rules
 from llama_index_rag_metrics.decisions.gate.rules import Rule
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer, check_share
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    check_amount,
+    check_integer,
+    check_share,
+)
 
 CORPUS = {"d1": "Enceladus has geysers.", "d2": "Titan has lakes."}
 QUERIES = {f"q{number}": f"Which moon has {number} lakes?" for number in range(4)}

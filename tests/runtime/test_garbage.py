@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from llama_index_rag_metrics.runtime.lazy import collection_paused
+from llama_index_rag_metrics.runtime.arrays import collection_paused
 
 
 def test_a_caller_who_turned_collection_off_finds_it_off() -> None:

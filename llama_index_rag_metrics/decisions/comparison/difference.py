@@ -21,7 +21,7 @@ from llama_index_rag_metrics.report.numbers import (
     signed,
 )
 from llama_index_rag_metrics.report.reportable import Sentence
-from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.errors import check_amount
 from llama_index_rag_metrics.statistics.differences import difference_intervals
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,

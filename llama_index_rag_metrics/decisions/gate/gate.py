@@ -16,8 +16,12 @@ from llama_index_rag_metrics.report.numbers import counted, digits_apart, digits
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
+from llama_index_rag_metrics.runtime.errors import (
+    GateFailed,
+    InconclusiveGate,
+    InvalidInput,
+    warn_caller,
+)
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
 from llama_index_rag_metrics.scores.scores_export import read_json

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast, get_args
 
-from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Sign: TypeAlias = Literal[">=", "<="]

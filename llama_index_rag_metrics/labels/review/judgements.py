@@ -18,9 +18,12 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, kappa_in_words, mean_of
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    LabelWarning,
+    check_amount,
+    warn_caller,
+)
 from llama_index_rag_metrics.statistics.intervals import check_confidence
 from llama_index_rag_metrics.statistics.kappa import Kappa, Weights, cohens_kappa
 

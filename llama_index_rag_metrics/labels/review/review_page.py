@@ -19,9 +19,8 @@ from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.html.assets import asset, carriers, packed, script_source
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.atomic_files import short_hash, write_text
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_integer
 
 from .judgements import DEFAULT, Judgement, ReviewsLike, as_reviews, converted
 

@@ -11,10 +11,14 @@ from pydantic import Field
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
-from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, ScorerFailed
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    LabelWarning,
+    ScorerFailed,
+    check_integer,
+    warn_caller,
+)
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
 from llama_index_rag_metrics.runtime.models import (
     ask_llm,
@@ -24,7 +28,7 @@ from llama_index_rag_metrics.runtime.models import (
     settings_of,
 )
 from llama_index_rag_metrics.runtime.retries import Refusal
-from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync
+from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, run_sync
 
 from .grades import HIGHEST, read_grade
 from .text_metric import Aggregation, HasCorpus, TextMetric, service

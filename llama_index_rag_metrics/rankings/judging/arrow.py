@@ -15,9 +15,8 @@ import numpy as np
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import Span, read_span
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, none_of_them
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy, none_of_them
 from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
-from llama_index_rag_metrics.runtime.lazy import Lazy
 
 from .beside import SPANS, TOKENS, check_tokens
 from .hashes import HashedLists
