@@ -14,40 +14,35 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 from unicodedata import category, normalize
-from urllib.parse import unquote
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.rankings.matching.likeness import letters, likeness
 from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report.excerpts import shared_start
-from llama_index_rag_metrics.report.numbers import counted, score
+from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first, shorten
 
 from .scores import Scores
 
-SAMPLE = 40  # spellings are compared in this many questions, by lot; if one differs, in all
-
-_MOST_SHOWN = 60  # characters of a text in a sentence
+_SAMPLE = 40  # spellings are compared in this many questions, by lot; if one differs, in all
 _MISSING = (
-    "{absent:,} of {labels} {name} that {place} doesn't have, such as {label} of question "
-    "{question}: recall can be {recall} at most"
+    "{absent:,} of {labels:,} labels name passages that {place} doesn't have, such as {label} of "
+    "question {question}: recall can be {recall} at most"
 )
 _REUSED = (
-    "{reused:,} of {retrieved} {have} another text in the dataset: {passage} is {text} where it "
-    "was retrieved, and {stored} in the dataset. Where ids were used again for other passages, "
-    "scores are wrong: match by text, or move the labels"
+    "Ids of other texts: {reused:,} of {retrieved:,} retrieved ids have another text in the "
+    "dataset: {passage} is {text} where it was retrieved, and {stored} in the dataset. Where ids "
+    "were used again for other passages, scores are wrong: match by text, or move the labels"
 )
 _UNLIKE = (
-    "{unlike:,} of {credited} {are} the text of a label; the lowest likeness is {lowest}: {text} "
-    "was retrieved for {label}"
+    "Credited without being the text of a label: {unlike:,} of {credited:,} passages; the lowest "
+    "likeness is {lowest}: {text} was retrieved for {label}"
 )
 _SPELLED = (
-    "{pairs:,} of {labels} {was} {where} under an id that is equal but for {but_for}: a label is "
-    "{label}, the id {other}. Ids compare exactly: write them alike on both sides"
+    "Ids that are equal but for {but_for}: {pairs:,} of {labels:,} labels, such as {label} for the "
+    "id {item}. Ids compare exactly: write them alike on both sides"
 )
 _OTHERS = "Other questions in {name} than in {baseline}: {differences}."
 
@@ -64,10 +59,7 @@ class Stock:
 
     place: str = "the corpus"
     ids: Collection[str] = frozenset()
-    texts: Mapping[str, str] = field(default_factory=dict)
-
-    def text_of(self, passage: str | Span) -> str | None:
-        return None if isinstance(passage, Span) else self.texts.get(passage)
+    texts: Mapping[Any, str] = field(default_factory=dict)
 
 
 NO_STOCK = Stock()
@@ -84,14 +76,6 @@ class Asked(NamedTuple):
     @property
     def labels(self) -> Sequence[str]:
         return () if self.given is None else as_relevance(self.given)
-
-
-class Pair(NamedTuple):
-    """A label, and the id that seems to be the same passage."""
-
-    label: str
-    other: str
-    but_for: str  # what the two differ in
 
 
 def fit_notes(
@@ -111,16 +95,16 @@ def fit_notes(
     Examples:
         >>> rows = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
         >>> print(*fit_notes(rows.__getitem__, 2))
-        1 of 2 labels was retrieved under an id that is equal but for case: a label is 'Kiln.md', \
-the id 'kiln.md'. Ids compare exactly: write them alike on both sides
+        Ids that are equal but for case: 1 of 2 labels, such as 'Kiln.md' for the id 'kiln.md'. \
+Ids compare exactly: write them alike on both sides
     """
     if not stock.ids and not stock.texts:
         suspects = range(n_questions) if missed is None else missed
-        sample = Random(5).sample(suspects, min(SAMPLE, len(suspects)))
-        if not _pairs([asked_at(row) for row in sample], stock):
+        sample = Random(5).sample(suspects, min(_SAMPLE, len(suspects)))
+        if not _spelling_note([asked_at(row) for row in sample], stock):
             return []
     rows = [asked_at(row) for row in range(n_questions)]
-    notes = [_missing_note(rows, stock), _spelling_note(rows, stock), reused_note(rows, stock)]
+    notes = [_missing_note(rows, stock), _spelling_note(rows, stock), _reused_note(rows, stock)]
     return [note for note in notes if note]
 
 
@@ -144,8 +128,7 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
     label, query_id = absences[0]
     return _MISSING.format(
         absent=len(absences),
-        labels=counted(n_labels, "label", "labels"),
-        name="names a passage" if len(absences) == 1 else "name passages",
+        labels=n_labels,
         place=stock.place,
         label=shorten(label),
         question=shorten(query_id),
@@ -165,7 +148,7 @@ def absent_labels(
     return frozenset(labels - ids)
 
 
-def reused_note(rows: Sequence[Asked], stock: Stock) -> str:
+def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many retrieved ids have another text than the stock's passage of that id."""
     shared: set[str] = set()
     changed: dict[str, str] = {}
@@ -180,14 +163,12 @@ def reused_note(rows: Sequence[Asked], stock: Stock) -> str:
     if not changed:
         return ""
     item, text = next(iter(changed.items()))
-    stored, retrieved = parted(stock.texts[item], text)
     return _REUSED.format(
         reused=len(changed),
-        retrieved=counted(len(shared), "retrieved id", "retrieved ids"),
-        have="has" if len(changed) == 1 else "have",
+        retrieved=len(shared),
         passage=shorten(item),
-        text=retrieved,
-        stored=stored,
+        text=shorten(text),
+        stored=shorten(stock.texts[item]),
     )
 
 
@@ -213,15 +194,10 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
         return ""
     shares = {(label, text): float(likeness([label], [text])[0, 0]) for label, text in unlike}
     lowest = min(shares, key=shares.__getitem__)
-    label, text = parted(*lowest)
-    return _UNLIKE.format(
-        unlike=len(unlike),
-        credited=counted(n_credited, "credited passage", "credited passages"),
-        are="isn't" if len(unlike) == 1 else "aren't",
-        lowest=score(shares[lowest], digits=2),
-        text=text,
-        label=label,
-    )
+    label, text = map(shorten, lowest)
+    least = score(shares[lowest], digits=2)
+    fields = {"unlike": len(unlike), "credited": n_credited, "text": text, "label": label}
+    return _UNLIKE.format(lowest=least, **fields)
 
 
 def check_same_questions(
@@ -268,19 +244,6 @@ def same_text(text: str, other: str) -> bool:
     return ours in theirs or theirs in ours
 
 
-def parted(text: str, other: str) -> tuple[str, str]:
-    """Two texts from a little before the character where they part, shortened."""
-    start = len(shared_start([text, other]))
-    start = max(0, start - _MOST_SHOWN // 2)
-    return _cut(text, start), _cut(other, start)
-
-
-def _cut(text: str, start: int) -> str:
-    start_mark = "…" if start else ""
-    end_mark = "…" if len(text) > start + _MOST_SHOWN else ""
-    return shorten(f"{start_mark}{text[start : start + _MOST_SHOWN]}{end_mark}")
-
-
 def _without_space(text: str) -> str:
     visible = (letter for letter in text if category(letter) not in ("Cf", "Cc"))
     return "".join("".join(visible).split())
@@ -288,128 +251,87 @@ def _without_space(text: str) -> str:
 
 # what spellings of one id differ in, to what takes that away
 _STEPS: Mapping[str, Callable[[str], str]] = {
-    "percent encoding": unquote,
-    "slashes": lambda text: text.replace("\\", "/"),
     "Unicode form": partial(normalize, "NFKC"),
     "white space": _without_space,
     "a final .0": partial(re.sub, r"^([+-]?\d+)\.0+$", r"\1"),
-    "leading zeros": partial(re.sub, r"^0+(?=\d+$)", ""),
     "case": str.casefold,
 }
-_NOT_PLAIN = re.compile(r"[^\x21-\x7e]|[A-Z%\\]|^0|\.0")  # what any of the steps may change
+_PLAIN = re.compile(r"[a-z0-9_:/-]*")  # what no step changes
 
 
-def spelling_key(text: str, *, without: str = "") -> str:
-    """Return what all spellings of an id share; `without` leaves out one step.
-
-    >>> spelling_key("Cafe\\u0301 17") == spelling_key("caf\\xe917 ")
-    True
-    """
-    if not _NOT_PLAIN.search(text):
-        return text
-    for name, step in _STEPS.items():
-        if name != without:
+def _spelling_key(text: str) -> str:
+    """Return what all spellings of an id share."""
+    if not _PLAIN.fullmatch(text):
+        for step in _STEPS.values():
             text = step(text)
     return text
 
 
-def differing_in(label: str, other: str) -> str:
-    """Return what two spellings of one id differ in, in words.
+class Pair(NamedTuple):
+    """A label, and the id that seems to be the same passage."""
 
-    >>> differing_in("17.0", "17"), differing_in("A b", "ab")
-    ('a final .0', 'white space and case')
-    """
-    needed = []
-    for name in _STEPS:
-        if spelling_key(label, without=name) != spelling_key(other, without=name):
-            needed.append(name)
-    return " and ".join(needed) or "spelling"
+    label: str
+    item: str
+    but_for: str  # what the two differ in
 
 
 def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many labels are there under an id that is equal but for its spelling."""
-    pairs = _pairs(rows, stock)
-    if not pairs:
-        return ""
-    but_for, n_alike = Counter(pair.but_for for pair in pairs).most_common(1)[0]
-    example = next(pair for pair in pairs if pair.but_for == but_for)
-    label, item = seen_apart(example.label, example.other)
-    if n_alike < len(pairs):
-        but_for += " and the like"
-    was, place = "was" if len(pairs) == 1 else "were", "retrieved"
-    if not any(example.other in question.ids for question in rows):
-        was, place = "is" if len(pairs) == 1 else "are", f"in {stock.place}"
-    n_labels = sum(len(question.labels) for question in rows)
-    labels = counted(n_labels, "label", "labels")
-    fields = {"was": was, "where": place, "but_for": but_for, "label": label, "other": item}
-    return _SPELLED.format(pairs=len(pairs), labels=labels, **fields)
-
-
-def _pairs(rows: Sequence[Asked], stock: Stock) -> list[Pair]:
-    """Return the labels that are there under an id of another spelling alone."""
     pairs: list[Pair] = []
-    affix_pairs: list[Pair] = []
-    n_unmatched = 0
+    retrieved: set[str] = set()
+    n_labels = n_missing = 0
     in_stock: dict[str, str] | None = None
     for question in rows:
-        labels = question.labels
-        missing = set(labels).difference(question.ids, stock.ids)
-        labels = [label for label in labels if label in missing and type(label) is str]
+        n_labels += len(question.labels)
+        retrieved.update(question.ids)
+        missing = set(question.labels).difference(question.ids, stock.ids)
+        labels = [label for label in question.labels if label in missing and type(label) is str]
         if not labels:
             continue
-        n_unmatched += len(labels)
+        n_missing += len(labels)
         if in_stock is None:
-            in_stock = {spelling_key(item): item for item in stock.ids}
-        ids = [str(item) for item in question.ids]
-        retrieved = {spelling_key(item): item for item in ids}
+            in_stock = {_spelling_key(item): item for item in stock.ids}
+        spellings = {_spelling_key(item): item for item in map(str, question.ids)}
         for label in labels:
-            key = spelling_key(label)
-            match = retrieved.get(key) or in_stock.get(key)
-            if match is not None:
-                pairs.append(Pair(label, match, differing_in(label, match)))
+            key = _spelling_key(label)
+            item = spellings.get(key) or in_stock.get(key)
+            if item is not None:
+                pairs.append(Pair(label, item, _differing_in(label, item)))
             else:
-                affix_pairs += [*_shortened(label, set(ids)), *_lengthened(label, ids)]
-    affixes = Counter(pair.but_for for pair in affix_pairs).most_common(1)
-    for affix, n_alike in affixes:
-        if n_alike >= 2 and 2 * n_alike >= n_unmatched - len(pairs):
-            pairs += [pair for pair in affix_pairs if pair.but_for == affix]
+                pairs += _affix_pairs(label, spellings.values())
     # an id that was retrieved as it is written is no other spelling of a passage
-    suspects = {pair.label for pair in pairs}
-    as_written: set[str] = set()
-    for question in rows:
-        as_written |= suspects.intersection(question.ids)
-    return [pair for pair in pairs if pair.label not in as_written]
+    pairs = [pair for pair in pairs if pair.label not in retrieved]
+    for but_for, n in Counter(pair.but_for for pair in pairs).most_common():
+        # one passage alone may have another's id with a suffix
+        is_common = n > 1 and 2 * n >= n_missing
+        if is_common or not but_for.startswith(_AFFIXES):
+            example = next(pair for pair in pairs if pair.but_for == but_for)
+            label, item = seen_apart(example.label, example.item)
+            fields = {"but_for": but_for, "pairs": n, "labels": n_labels}
+            return _SPELLED.format(label=label, item=item, **fields)
+    return ""
 
 
-def _shortened(label: str, retrieved: Collection[str]) -> Iterator[Pair]:
-    """Pairs of a label and a retrieved id that is the label without a prefix or a suffix."""
-    if label.isalnum():
-        return
-    for match in _WORD.finditer(label):
-        prefix, tail = label[: match.start()], label[match.start() :]
-        head, suffix = label[: match.end()], label[match.end() :]
-        if prefix and tail in retrieved:
-            yield Pair(label, tail, f"the prefix {shorten(prefix)}")
-        if suffix and head in retrieved:
-            yield Pair(label, head, f"the suffix {shorten(suffix)}")
+def _differing_in(label: str, item: str) -> str:
+    """Return what takes the difference of two spellings of one id away."""
+    for name, step in _STEPS.items():
+        if step(label) == step(item):
+            return name
+    return "spelling"
 
 
-def _lengthened(label: str, ids: Iterable[str]) -> Iterator[Pair]:
-    """Pairs of a label and a retrieved id that is the label with a prefix or a suffix."""
-    for item in ids if label else ():
-        prefix, middle, suffix = item.partition(label)
-        if not middle or bool(prefix) == bool(suffix):
+_AFFIXES = ("the prefix ", "the suffix ")
+
+
+def _affix_pairs(label: str, items: Iterable[str]) -> Iterator[Pair]:
+    """Pairs of a label and an id of which one is the other with a prefix or a suffix."""
+    for item in items:
+        if not label or (label not in item and item not in label):
             continue
-        if prefix and not _runs_on(prefix[-1], label[0]):
-            yield Pair(label, item, f"the prefix {shorten(prefix)}")
-        if suffix and not _runs_on(label[-1], suffix[0]):
-            yield Pair(label, item, f"the suffix {shorten(suffix)}")
-
-
-_WORD = re.compile(r"[^\W_]+")
-
-
-def _runs_on(character: str, following: str) -> bool:
-    """Whether two characters are of one number or word, as in "11" beside "1"."""
-    pair = character + following
-    return pair.isdigit() or pair.isalpha()
+        short, long = sorted((label, item), key=len)
+        head, tail = long[: -len(short)], long[len(short) :]
+        # "1" is no part of "11"
+        if long.endswith(short) and not (head[-1] + short[0]).isdigit():
+            yield Pair(label, item, f"the prefix {shorten(head)}")
+        elif long.startswith(short) and not (short[-1] + tail[0]).isdigit():
+            yield Pair(label, item, f"the suffix {shorten(tail)}")

@@ -203,7 +203,7 @@ def score_with(
         queries=run.queries if queries is None else queries,
         metadata=run.metadata if metadata is None else metadata,
         name=name or run.name,
-        retrieval=Retrieval(run, labels, text_of=stock.text_of),
+        retrieval=Retrieval(run, labels, text_of=stock.texts.get),
     )
     of_labels, of_order = list[str](), list[str]()
     if options.checks_ids and any(metric.needs_relevance for metric in metrics):

@@ -41,8 +41,7 @@ def test_passages_that_are_called_otherwise(tmp_path: Path) -> None:
     notes = notes_of_doors(tmp_path, expected, retrieved)
     # q1 has room for both of its labels, q2 for its one
     assert notes[0][0].startswith(
-        "3 of 3 labels were retrieved under an id that is equal but for case: a label is 'd1', "
-        "the id 'D1'."
+        "Ids that are equal but for case: 3 of 3 labels, such as 'd1' for the id 'D1'."
     )
     assert ALIKE in notes[0][0]
     assert all(of_door == notes[0] for of_door in notes)
