@@ -174,12 +174,12 @@ def _questions(
 def _built(
     factories: Mapping[str, tuple[str, Any]], dataset: RetrievalDataset, depth: int
 ) -> dict[str, Any]:
-    from llama_index_rag_metrics.evaluation.as_ask import as_retriever
+    from llama_index_rag_metrics.evaluation.as_ask import as_source
 
     from .factories import built
 
     return {
-        name: built("--retriever", spec, factory, dataset, depth, as_retriever)
+        name: built("--retriever", spec, factory, dataset, depth, as_source)
         for name, (spec, factory) in factories.items()
     }
 

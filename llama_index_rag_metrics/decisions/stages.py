@@ -251,8 +251,6 @@ class _StageAsk:
     async def __call__(self, question: Question) -> Answer:
         begin = perf_counter()
         answer = await ask_captured(self._source, question, self._plan.timeout)
-        if answer.error is not None:
-            return answer
         notes = [*answer.notes]
         nodes = answer.nodes()
         if answer.calls is not None:

@@ -118,10 +118,7 @@ class _Worker:
         return self._source.name, self._source.context
 
     def ask(self, question: Question) -> Answer:
-        answer = run_sync(ask_captured(self._source, question))
-        if answer.error is not None:
-            raise answer.error
-        return answer
+        return run_sync(ask_captured(self._source, question))
 
 
 class _Lost(Exception):

@@ -32,7 +32,6 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.score_rankings import score_with
 
-from .ask_all import NOT_ASKED, Refusals
 from .plan import Plan
 
 _CORE = "llama_index.core.evaluation.retrieval.metrics"
@@ -55,7 +54,7 @@ class Collected:
 
 
 async def score_texts(
-    collected: Collected, plan: Plan, metrics: Sequence[BaseRetrievalMetric], refusals: Refusals
+    collected: Collected, plan: Plan, metrics: Sequence[BaseRetrievalMetric]
 ) -> None:
     """Compute the metrics of every question, several questions at once."""
     for metric in metrics:
@@ -67,9 +66,6 @@ async def score_texts(
         for metric in metrics:
             name = metric.metric_name
             results, errors = collected.results[name], collected.errors[name]
-            if (unasked := refusals.unasked(name)) is not None:
-                errors[query_id] = unasked
-                continue
             # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
             # all others it scores 0
             if ranking.error is not None and not isinstance(metric, TextMetric):
@@ -81,10 +77,6 @@ async def score_texts(
                 results[query_id] = await within(plan.timeout, value)
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by question
                 errors[query_id] = describe_error(error)
-                refusals.record(name, error)
-                continue
-            if ranking.error is None:
-                refusals.succeeded(name)
 
     if metrics:
         await each(collected.run, score, plan.workers)
@@ -199,7 +191,7 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
-    errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
+    errors = Counter(run.failed.values())
     if not errors or len(run.failed) < len(run):
         return None
     error, n = errors.most_common(1)[0]

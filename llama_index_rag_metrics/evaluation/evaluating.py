@@ -45,7 +45,7 @@ from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import Attempt, Journal, answers_to
 from .as_ask import Source
-from .ask_all import Answers, ask_all, no_postprocessors, pipeline
+from .ask_all import Answers, ask_all, pipeline
 from .collected import Collected, every_query_failed, score_texts, scores_of
 from .evaluation_results import EvaluationResults, core_results, system_of
 from .plan import Plan
@@ -60,15 +60,12 @@ _MOST_QUERIES = 500
 """Comparing texts takes about a millisecond a query; this many are enough for a note."""
 
 
-async def run_evaluation(source: Source, plan: Plan) -> EvaluationResults:
+async def run_evaluation(source: Source, plan: Plan, *, warns: bool = True) -> EvaluationResults:
     """Ask every question and score what comes back."""
     if source.most_at_once is not None:
         plan = replace(plan, workers=min(plan.workers, source.most_at_once))
-    is_program = source.captures and source.context != "metadata" and not callable(source.asked)
-    if is_program and plan.node_postprocessors:
-        raise no_postprocessors(plan)
     with plan.cache:
-        evaluation = Evaluation(source, plan)
+        evaluation = Evaluation(source, plan, warns=warns)
         answers = await evaluation.answers(pipeline(source, plan))
         return await evaluation.results(answers)
 
@@ -76,12 +73,12 @@ async def run_evaluation(source: Source, plan: Plan) -> EvaluationResults:
 class Evaluation:
     """An evaluation: its questions are asked once, and what comes may be scored in stages."""
 
-    def __init__(self, source: Source, plan: Plan) -> None:
+    def __init__(self, source: Source, plan: Plan, *, warns: bool = True) -> None:
         check_matchable(plan.dataset, plan.matcher)
         self.source, self.plan = source, plan
         self.reader = AnswerReader(plan, source.context)
         self._metrics: list[BaseRetrievalMetric] = []
-        self._has_warned = False
+        self._warns = warns
 
     async def answers(self, ask: Ask) -> Answers:
         """Ask every question that the journal doesn't have."""
@@ -121,7 +118,7 @@ class Evaluation:
             once = Collected(run)
             if plan.matcher is not None:
                 once.matched = await in_thread(match_run, run, plan.dataset, plan.matcher)
-            await score_texts(once, plan, self._metrics, answers.refusals)
+            await score_texts(once, plan, self._metrics)
             collected.append(once)
         label_note = await self._label_note(collected)
         self._warn(label_note, collected)
@@ -132,10 +129,9 @@ class Evaluation:
         ]
         if label_note is not None:
             first_notes.append(label_note)
-        asking_notes = dict.fromkeys([*answers.notes, *answers.refusals.notes])
         scores = results.scores
         results.scores = scores.replace(
-            notes=[*first_notes, *scores.notes, *asking_notes, *cut.notes],
+            notes=[*first_notes, *scores.notes, *dict.fromkeys(answers.notes), *cut.notes],
             label_notes=[*first_notes, *scores.label_notes],
         )
         results.about = describe(plan, results.run, self.source.name, collected[0].matched)
@@ -165,9 +161,9 @@ class Evaluation:
 
     def _warn(self, label_note: str | None, collected: Sequence[Collected]) -> None:
         """Warn once of all stages."""
-        if self._has_warned:
+        if not self._warns:
             return
-        self._has_warned = True
+        self._warns = False
         if label_note is not None:
             warn_caller(LabelWarning(label_note))
         failures = [every_query_failed(once.run) for once in collected]

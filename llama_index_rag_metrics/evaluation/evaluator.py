@@ -6,36 +6,31 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
-from llama_index.core.indices.base import BaseIndex
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, SerializeAsAny
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher, match_run
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
-from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.runtime.cache import Cache
-from llama_index_rag_metrics.runtime.errors import InvalidInput, warn_caller
-from llama_index_rag_metrics.runtime.sync import WORKERS, in_thread, run_sync, synchronous
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import shorten
+from llama_index_rag_metrics.runtime.sync import WORKERS, run_sync, synchronous
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 
-from .as_ask import Source, SourceLike, as_retriever, as_source, retrieval_depth
-from .ask_all import pipeline
-from .collected import compute
+from .as_ask import Source, SourceLike, SourceRetriever, as_source, retrieval_depth
 from .evaluating import run_evaluation
 from .evaluation_results import EvaluationResults
 from .plan import Plan, check_match_on
-from .question import Question
-from .reading import AnswerReader
 
 
 async def aevaluate(
@@ -149,13 +144,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     matcher: Annotated[Any, AfterValidator(as_matcher)] = Field(
         None, description="how labelled passages are recognised, if not by id"
     )
-    _source: Any = PrivateAttr(None)
 
     def __init__(self, *, metrics: Metrics, retriever: SourceLike, **fields: Any) -> None:
         resolved = resolve(metrics)
-        ready = as_retriever(retriever, retrieval_depth(resolved))
-        super().__init__(metrics=resolved, retriever=ready, **fields)
-        self._source = retriever
+        if not isinstance(retriever, BaseRetriever):
+            retriever = SourceRetriever(as_source(retriever, retrieval_depth(resolved)))
+        super().__init__(metrics=resolved, retriever=retriever, **fields)
 
     @classmethod
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
@@ -181,7 +175,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
         **kwargs: Any,
     ) -> RetrievalEvalResult:
-        """Evaluate one query. An error of the retriever or of a metric is raised.
+        """Evaluate one query. An error of the retriever, or no value of a metric, is raised.
 
         Args:
             query: the query.
@@ -189,44 +183,21 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
                 empty then.
             mode: what the result says; nodes of every kind count by their ids.
+            kwargs: further arguments of `evaluate`.
         """
-        if kwargs:
-            raise TypeError(f"evaluate() got an unexpected keyword argument {next(iter(kwargs))!r}")
-        plan = Plan.of(RetrievalDataset({}), self.metrics, **self._options)
-        question = Question(query)
-        answer = await pipeline(self._asked, plan)(question)
-        if answer.error is not None:
-            raise answer.error
-        reader = AnswerReader(plan, None)
-        ranking = reader.read(question, answer)
-        for note in reader.notes:
-            warn_caller(UserWarning(note))
-        relevance = None if expected_ids is None else as_relevance(expected_ids)
-        by_id: tuple[Relevance | None, Ranking] = relevance, ranking
-        by_matcher = by_id
-        if self.matcher is not None:
-            labels = {} if relevance is None else {"query": relevance}
-            texts = {} if expected_texts is None else {"query": expected_texts}
-            dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
-            matched = await in_thread(match_run, Run({"query": ranking}), dataset, self.matcher)
-            by_matcher = matched.relevance.get("query"), matched.run["query"]
-            if (error := matched.run["query"].error) is not None:
-                raise InvalidInput("matcher", self.matcher, sentence=error)
-        metric_dict = {}
+        labels = {"query": expected_ids} if expected_ids is not None else {}
+        texts = {"query": expected_texts} if expected_texts is not None else {}
+        dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
+        dataset.mode = mode
+        options = {**self._options, "raise_on_error": True, **kwargs}
+        plan = Plan.of(dataset, self.metrics, **options)
+        results = await run_evaluation(as_source(self.retriever), plan, warns=False)
         for metric in self.metrics:
-            judged = by_matcher
-            if isinstance(metric, RankingMetric) and not metric.recognises:
-                judged = by_id
-            metric_dict[metric.metric_name] = await compute(metric, query, *judged, expected_texts)
-        return RetrievalEvalResult(
-            query=query,
-            expected_ids=list(relevance or ()),
-            expected_texts=expected_texts,
-            retrieved_ids=list(ranking.ids),
-            retrieved_texts=list(ranking.texts or ()),
-            mode=mode,
-            metric_dict=metric_dict,
-        )
+            if metric.metric_name not in results[0].metric_dict:
+                reason = f"{metric.metric_name} has no value for {shorten(query)}."
+                sentence = " ".join([reason, *results.scores.notes])
+                raise InvalidInput("expected_ids", expected_ids, sentence=sentence)
+        return results[0]
 
     async def aevaluate_dataset(
         self, dataset: Any, workers: int = WORKERS, show_progress: bool = False, **options: Any
@@ -237,14 +208,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             dataset, workers, show_progress: as of `evaluate`.
             options: the further arguments of `evaluate`; its errors, too.
         """
+        named = {"workers": workers, "show_progress": show_progress}
         return await aevaluate(
-            self._asked,
-            dataset,
-            self.metrics,
-            workers=workers,
-            show_progress=show_progress,
-            **self._options,
-            **options,
+            self.retriever, dataset, self.metrics, **{**self._options, **named, **options}
         )
 
     def evaluate_dataset(
@@ -257,10 +223,3 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     def _options(self) -> dict[str, Any]:
         names = ("match_on", "matcher", "node_postprocessors")
         return {name: getattr(self, name) for name in names}
-
-    @property
-    def _asked(self) -> Source:
-        source = as_source(self.retriever)
-        if isinstance(self._source, BaseIndex):
-            source.depth = retrieval_depth(self.metrics)
-        return source

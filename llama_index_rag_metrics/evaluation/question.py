@@ -58,24 +58,18 @@ class Retrieval:
 
 @dataclass
 class Answer:
-    """What a system retrieved for a question, or the error.
+    """What a system retrieved for a question.
 
     Attributes:
         items: nodes or ids, best first.
         calls: the retrievals that make up the answer, where a question could have several.
         seconds: how long it took.
-        error: what went wrong; there are no items then.
-        is_silent: whether nothing was returned: then what was captured is the answer.
-        by_sources: whether the sources of what it said stand for a call that nobody saw.
         notes: what a reader of the results should know.
     """
 
     items: Sequence[NodeWithScore | str] = ()
     calls: Sequence[Retrieval] | None = None
     seconds: float | None = None
-    error: Exception | None = None
-    by_sources: bool = False
-    is_silent: bool = False
     notes: Sequence[str] = ()
 
     def nodes(self) -> list[NodeWithScore]:
@@ -86,7 +80,7 @@ class Answer:
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
-"""Everything that can be asked. An error is raised, or part of the answer."""
+"""Everything that can be asked."""
 
 
 def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:

@@ -24,7 +24,7 @@ from llama_index.retrievers.bm25 import BM25Retriever
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages, record_retrieval
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
 NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
@@ -256,10 +256,7 @@ async def search_often(question: str, depth: int) -> str:
     return "an answer"
 
 
-@pytest.mark.parametrize(
-    ("ask", "n_calls"),
-    [(partial(search_often, depth=2), 2), (Searcher(), 1), (partial(Searcher(), depth=3), 3)],
-)
+@pytest.mark.parametrize(("ask", "n_calls"), [(partial(search_often, depth=2), 2), (Searcher(), 1)])
 def test_an_asynchronous_function_in_whatever_wraps_it(ask: Any, n_calls: int) -> None:
     results = evaluate(ask, dataset(3), ["recall"])
     assert {len(calls) for calls in results.run.calls.values()} == {n_calls}
@@ -276,24 +273,6 @@ def test_a_program_that_need_not_retrieve_is_empty_whatever_it_returns() -> None
 
     counts = evaluate(ask, questions, ["recall"], workers=1).scores.counts
     assert (counts.empty, counts.failed) == (2, 0)
-
-
-def test_a_function_that_gives_nothing_is_a_mistake() -> None:
-    async def ask(question: str) -> None: ...
-
-    with pytest.raises(UnusableAnswer):
-        evaluate(ask, dataset(3), ["recall"])
-
-
-def test_a_question_that_takes_too_long_keeps_its_calls() -> None:
-    async def ask(question: str) -> str:
-        await SPARSE.aretrieve(question)
-        await asyncio.sleep(30)
-        return "late"
-
-    results = evaluate(ask, dataset(2), ["recall"], timeout=0.2)
-    assert len(results.run.failed) == 2
-    assert [call.query for call in results.run["q0"].calls or ()] == ["question 0"]
 
 
 def test_calls_are_journaled(tmp_path: Path) -> None:
@@ -321,7 +300,7 @@ def test_a_program_is_one_stage_and_a_note_says_so() -> None:
 
 def test_options_that_do_not_go_together() -> None:
     with pytest.raises(InvalidInput, match="Give them to the tools"):
-        evaluate(function_agent({}), dataset(1), node_postprocessors=[Reversed()])
+        evaluate(function_agent(scripts(1)), dataset(1), node_postprocessors=[Reversed()])
 
 
 def test_calls_are_matched_by_text() -> None:

@@ -20,11 +20,8 @@ from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field
-from support.cohere_server import Fault as ServerFault
-from support.cohere_server import cohere_server
 
 from llama_index_rag_metrics import (
-    CohereRerankRelevancy,
     EmbeddingSimilarity,
     LLMRelevancy,
     RerankRelevancy,
@@ -344,43 +341,6 @@ class TestLimits:
         results = evaluate(ask, DATASET, ["recall"], workers=2, timeout=LIMIT)
         stuck.set()
         assert list(results.scores.failed) == ["q0", "q4", "q8"]
-
-    def test_a_refused_key_ends_asking(self, recwarn: Any) -> None:
-        class Refused(Exception):
-            status_code = 401
-
-        n_asked = {"retriever": 0, "metric": 0}
-
-        def refuse(who: str) -> NoReturn:
-            n_asked[who] += 1
-            raise RuntimeError("wrapped") from Refused(f"invalid key {KEY}")
-
-        class Paid(Metric):
-            def compute(self, query: Any = None, *_: Any, **__: Any) -> RetrievalMetricResult:
-                refuse("metric")
-
-        results = evaluate(lambda _: refuse("retriever"), DATASET, ["recall"], workers=1)
-        assert len(results.scores.failed) == 12
-        results = evaluate(lambda _: ["d"], DATASET, ["recall", Paid(fault=None)], workers=1)
-        assert n_asked == {"retriever": 1, "metric": 1}
-        assert results.scores.means["recall"] == 1
-        reason = "the service refuses the key: RuntimeError: wrapped"
-        assert f"own wasn't asked for 11 of 12 questions, since {reason}" in results.scores.notes
-
-    def test_a_key_that_cohere_refuses_is_sent_once(self) -> None:
-        pytest.importorskip("cohere", reason="the component itself")
-        with cohere_server() as server:
-            server.fault_of = dict.fromkeys(QUERIES.values(), ServerFault(status=401))
-            scorer = CohereRerankRelevancy(api_key=KEY, base_url=server.base_url)
-            results = evaluate(lambda _: ["d"], DATASET, ["recall", scorer], workers=1)
-            assert len(server.requests) == 1
-        assert results.scores.means["recall"] == 1
-        assert results.scores.n("cohere_rerank_relevancy") == 0
-        (note,) = (
-            note for note in results.scores.notes if "wasn't asked for 11 of 12 questions" in note
-        )
-        assert "the service refuses the key: " in note
-        assert "status 401: invalid api token" in note
 
     def test_one_forbidden_query_is_one_failure(self) -> None:
         class Forbidden(Exception):

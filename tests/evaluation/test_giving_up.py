@@ -17,7 +17,6 @@ from llama_index_rag_metrics import (
     Ranking,
     RetrievalDataset,
     Run,
-    evaluate,
     generate_question_context_pairs,
 )
 from llama_index_rag_metrics.runtime.errors import LabelWarning, ScorerFailed
@@ -27,23 +26,6 @@ pytestmark = pytest.mark.servers
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES})
-
-
-@pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
-@pytest.mark.parametrize(("status", "n_sent"), [(401, 1), (403, 1), (429, 12), (503, 12)], ids=str)
-def test_a_retriever_is_not_asked_again(status: int, n_sent: int) -> None:
-    class Refused(Exception):
-        status_code = status
-
-    sent = 0
-
-    def retrieve(_: str) -> list[str]:
-        nonlocal sent
-        sent += 1
-        raise RuntimeError("the search failed") from Refused()
-
-    results = evaluate(retrieve, DATASET, ["recall"], workers=1)
-    assert (len(results.scores.failed), sent) == (12, n_sent)
 
 
 KEY = "sk-abcdefghij0123456789"

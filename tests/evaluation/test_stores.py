@@ -157,16 +157,6 @@ class TestOtherStores:
         assert len(results.scores.notes) == 1
         assert str(error) in results.scores.notes[0]
 
-    def test_connections_of_another_loop_are_named(self) -> None:
-        # asyncio's own words
-        words = "Task <Task pending name='Task-2' coro=<f()>> got Future <Future pending> attached"
-        retriever = OneWay(RuntimeError(f"{words} to a different loop"))
-        (note,) = evaluate(retriever, LABELS, ["recall@1"]).scores.notes
-        assert note.endswith(
-            "instead: its connections belong to another event loop "
-            "(RuntimeError: Task … attached to a different loop)"
-        )
-
     def test_a_busy_service_fails_its_query(self) -> None:
         retriever = OneWay(ConnectionError("try again later"), works_at_first=True)
         results = evaluate(retriever, LABELS, ["recall@1"], workers=1)

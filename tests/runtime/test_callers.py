@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import RetrieverEvaluator, aevaluate, evaluate
-from llama_index_rag_metrics.evaluation.as_ask import as_retriever
+from llama_index_rag_metrics.evaluation.as_ask import SourceRetriever, as_source
 from llama_index_rag_metrics.metrics.metric_names import metrics
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 
@@ -22,7 +22,9 @@ def retrieve(query: str) -> list[str]:
 
 
 def evaluator() -> RetrieverEvaluator:
-    return RetrieverEvaluator(metrics=metrics(["mrr"]), retriever=as_retriever(retrieve))
+    return RetrieverEvaluator(
+        metrics=metrics(["mrr"]), retriever=SourceRetriever(as_source(retrieve))
+    )
 
 
 async def awaited() -> None:

@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.evaluation.answers_kept import Attempt, answers_to, read_answers
-from llama_index_rag_metrics.evaluation.as_ask import Source, SourceRetriever, retrieval_depth
-from llama_index_rag_metrics.evaluation.ask_all import NOT_ASKED
+from llama_index_rag_metrics.evaluation.as_ask import Source, retrieval_depth
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.question import Answer, Question
@@ -171,9 +170,7 @@ async def _built(build: Build, params: dict[str, Any]) -> Any:
     return await built if inspect.isawaitable(built) else built
 
 
-def _answered(
-    questions: RetrievalDataset, depth: int, options: Mapping[str, Any]
-) -> SourceRetriever | None:
+def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any]) -> Source | None:
     """Stands for a source whose journal has the answer to every question; None where it hasn't."""
     header, answers = read_answers(options["journal"])
     known = answers_to(questions, answers)
@@ -188,14 +185,11 @@ def _answered(
     source = Source(fail, context=answers[0].context if answers else None)
     if "depth" in header:
         source.depth = depth
-    return SourceRetriever(source)
+    return source
 
 
 def _reason_given_up(run: Run) -> str:
-    """Why a run can't be compared: every query failed, or not all were asked; else ""."""
+    """Why a run can't be compared, if every query failed; else ""."""
     rankings = run.every_ranking
     errors = [ranking.error for ranking in rankings if ranking.error is not None]
-    for error in errors:
-        if error.startswith(NOT_ASKED):
-            return error
     return f"every question failed: {errors[0]}" if errors and len(errors) == len(rankings) else ""
