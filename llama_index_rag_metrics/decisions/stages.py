@@ -230,7 +230,6 @@ async def aevaluate_stages(
         answers = await evaluation.answers(ask)
         for stage in ask.rankings:
             results[stage] = await evaluation.results(ask.answers_after(stage, answers), stage)
-            results[stage].run.stage = stage
     return StageResults(results)
 
 

@@ -75,11 +75,11 @@ class Sessions(list[SessionCall]):
 
 
 def _judged(query_id: str, calls: Iterable[Call], relevant: set[str]) -> Iterator[SessionCall]:
-    """The calls of one question; the same words to the same retriever or tool are repeated."""
+    """The calls of one question; the same words to the same tool are repeated."""
     words_before: set[tuple[str, str]] = set()
     retrieved: set[str] = set()
     for number, call in enumerate(calls, 1):
-        words = call.retriever or call.asked_by, " ".join(call.query.casefold().split())
+        words = call.asked_by, " ".join(call.query.casefold().split())
         new = relevant.intersection(call.ids) - retrieved
         retrieved |= new
         yield SessionCall(

@@ -14,7 +14,7 @@ from unicodedata import normalize
 import msgspec
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
-from llama_index_rag_metrics.rankings.run import Call, Items, Ranking
+from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated
@@ -23,7 +23,7 @@ from .fields import CALLS, REPEAT, TABLE, Fields
 from .lines import Location, to_json
 
 GRADED_BY = "graded_by"
-ASKED = ("query", "asked_by", "retriever")
+ASKED = ("query", "asked_by")
 """Fields of a call beside those of a ranking, all texts."""
 
 _AN_ID = "an id, a text that isn't empty"
@@ -372,7 +372,7 @@ def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields)
     return columns
 
 
-def _plain_columns(items: Items) -> dict[str, Any]:
+def _plain_columns(items: Ranking) -> dict[str, Any]:
     record: dict[str, Any] = {"retrieved_ids": list(items.ids)}
     if items.scores is not None:
         record["scores"] = [plain_score(score) for score in items.scores]

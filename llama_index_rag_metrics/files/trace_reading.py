@@ -151,7 +151,10 @@ def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
     for query_id, session in sessions.items():
         calls = session.calls
         if is_plain:
-            rankings[query_id] = calls[0].ranking
+            call = calls[0]
+            rankings[query_id] = Ranking(
+                **item_columns(call), latency=call.latency, error=call.error
+            )
         elif calls and all(call.error is not None for call in calls):
             rankings[query_id] = Ranking(error=calls[-1].error, calls=tuple(calls))
         else:

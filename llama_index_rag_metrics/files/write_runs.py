@@ -134,7 +134,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _run_records(run: Run, relevance: Mapping[str, RelevanceLike]) -> Iterator[dict[str, Any]]:
-    for repeat, rankings in enumerate(run.each_time, 1):
+    for repeat, rankings in enumerate(run.repeats or [run], 1):
         for query_id, ranking in rankings.items():
             record = ranking_record(query_id, repeat, ranking)
             if query_id in run.queries:

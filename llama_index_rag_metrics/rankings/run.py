@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress, repeat
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,10 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from .span import Span
 
 PER_ITEM = ("ids", "scores", "texts", "spans", "tokens")
-UNSCORED = (
+_UNSCORED = (
     "Return nodes that have scores. Those of an agent's several calls don't compare: put "
     "SimilarityPostprocessor into the engine that its tool asks."
 )
-FALLING = "higher scores first: most rise with the rank, as distances do"
-RISING = "Negate distances; behind a reranker, give its own scores."
 _SHOWN_IDS = 7
 
 WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
@@ -34,8 +32,8 @@ WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Items:
-    """What was retrieved, best first: the columns that a ranking and a call share.
+class Ranking:
+    """What was retrieved for one query, best first.
 
     Attributes:
         ids: the retrieved ids, best first, as returned: an id may repeat.
@@ -45,6 +43,17 @@ class Items:
         error: what went wrong, where retrieval failed: keys masked, cut after 1,000 characters.
         spans: where each item is in its document, or None where that isn't known.
         tokens: how many tokens each item has; for cutoffs by tokens.
+        concurrency: how many queries ran at once with this one, itself included.
+        calls: the calls that make up the ranking, in order, where the question could have several.
+
+    Raises:
+        InvalidInput: a column is no list, or hasn't a value for each id.
+
+    Examples:
+        >>> from llama_index_rag_metrics import read_run
+        >>> ranking = read_run({"q1": {"d1": 0.4, "d2": 0.9}})["q1"]
+        >>> ranking.ids, ranking.scores
+        (['d2', 'd1'], [0.9, 0.4])
     """
 
     ids: Sequence[str] = field(default_factory=list)
@@ -54,6 +63,8 @@ class Items:
     error: str | None = None
     spans: Sequence[Span | None] | None = None
     tokens: Sequence[int] | None = None
+    concurrency: int | None = field(default=None, compare=False)
+    calls: Sequence[Call] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.ids) in (list, tuple) and "" in self.ids:
@@ -68,68 +79,17 @@ class Items:
         if self.error is not None:
             object.__setattr__(self, "error", describe_error(self.error))
 
-    @property
-    def passages(self) -> Iterator[tuple[str, str | None, Span | None]]:
-        """The id of each item, with its text and its place as far as they are known."""
-        nothing = repeat(None)
-        return zip(self.ids, self.texts or nothing, self.spans or nothing, strict=False)
-
     def __repr__(self) -> str:
         if self.error is not None:
             return f"<{type(self).__name__}: failed: {self.error!r}>"
         items = reprlib.repr(list(self.ids[:_SHOWN_IDS]))
         return f"<{type(self).__name__} of {len(self.ids):,}: {items}>"
 
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Call(Items):
-    """One of several retrievals that were made for a question, by an agent or a workflow.
-
-    Only the outermost counts. The columns are those of `Ranking`.
-
-    Attributes:
-        query: what was asked; an agent's own words, not the question's.
-        asked_by: the tool or the step that asked, "" where that isn't known.
-        retriever: who was asked, by its class, with a number where there are others of it, or "".
-
-    Examples:
-        >>> Call(["d3", "d1"], query="moons of Saturn", asked_by="search").ids
-        ['d3', 'd1']
-    """
-
-    query: str = field(default="", kw_only=True)
-    asked_by: str = field(default="", kw_only=True)
-    retriever: str = field(default="", kw_only=True)
-
-    @property
-    def ranking(self) -> Ranking:
-        """What the call retrieved, as the ranking of a query of its own."""
-        return Ranking(**item_columns(self), latency=self.latency, error=self.error)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Ranking(Items):
-    """What was retrieved for one query. The columns are those of `Items`.
-
-    Attributes:
-        concurrency: how many queries ran at once with this one, itself included.
-        calls: the calls that make up the ranking, in order, where the question could have several.
-
-    Examples:
-        >>> from llama_index_rag_metrics import read_run
-        >>> ranking = read_run({"q1": {"d1": 0.4, "d2": 0.9}})["q1"]
-        >>> ranking.ids, ranking.scores
-        (['d2', 'd1'], [0.9, 0.4])
-    """
-
-    concurrency: int | None = field(default=None, compare=False)
-    calls: Sequence[Call] | None = field(default=None, kw_only=True)
-
     def at_least(self, min_score: float, query_id: str = "") -> Ranking:
         """The ranking of the items with this score or more, as behind SimilarityPostprocessor.
 
         Raises:
-            InvalidInput: an item has no score; names the query. Or `min_score` is no number.
+            InvalidInput: an item has no score, or `min_score` is no number.
 
         Examples:
             >>> Ranking(["a", "b", "c"], scores=[0.9, 0.5, 0.2]).at_least(0.5).ids
@@ -137,12 +97,10 @@ class Ranking(Items):
         """
         check_min_score(min_score)
         scores: Sequence[Any] = [None] * len(self.ids) if self.scores is None else self.scores
-        if not all(map(is_number, scores)):
-            argument = "scores"
-            if query_id:
-                argument = f"scores of question {query_id!r}"
+        if not all(map(_is_number, scores)):
+            argument = f"scores of question {query_id!r}" if query_id else "scores"
             expected = "a score of every retrieved passage, a number"
-            raise InvalidInput(argument, self.scores, expected, UNSCORED)
+            raise InvalidInput(argument, self.scores, expected, _UNSCORED)
         return self.only([float(score) >= min_score for score in scores])
 
     def only(self, is_kept: Sequence[bool]) -> Ranking:
@@ -154,6 +112,25 @@ class Ranking(Items):
             if column is not None:
                 columns[name] = [*compress(column, is_kept)]
         return replace(self, **columns)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Call(Ranking):
+    """One of several retrievals that were made for a question, by an agent or a workflow.
+
+    Only the outermost counts. The columns are those of `Ranking`.
+
+    Attributes:
+        query: what was asked; an agent's own words, not the question's.
+        asked_by: the tool or the step that asked, "" where that isn't known.
+
+    Examples:
+        >>> Call(["d3", "d1"], query="moons of Saturn", asked_by="search").ids
+        ['d3', 'd1']
+    """
+
+    query: str = field(default="", kw_only=True)
+    asked_by: str = field(default="", kw_only=True)
 
 
 def combine_calls(calls: Sequence[Call]) -> Ranking:
@@ -191,7 +168,6 @@ class Latency:
     """Seconds a query took: percentiles over the queries that were timed and didn't fail."""
 
     n: int
-    mean: float
     p50: float
     p95: float
     p99: float
@@ -204,7 +180,6 @@ class Run(Mapping[str, Ranking]):
     Args:
         rankings: query id to ranked ids, or to a `Ranking`.
         name: what to call the retriever in reports.
-        stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
         queries: query id to its text, where the source of the rankings holds it, as traces do.
         metadata: query id to its metadata, such as its conversation, where the source holds them.
         notes: what a reader should know about how the rankings came about.
@@ -229,7 +204,6 @@ class Run(Mapping[str, Ranking]):
         rankings: Mapping[str, Ranking | Sequence[str]] | None = None,
         *,
         name: str = "",
-        stage: str = "",
         queries: Mapping[str, str] | None = None,
         metadata: Mapping[str, Mapping[str, Any]] | None = None,
         notes: Iterable[str] = (),
@@ -239,7 +213,6 @@ class Run(Mapping[str, Ranking]):
             remedy = "read_run() reads runs of ranx, files, frames and lists of records."
             raise InvalidInput("run", rankings, "a mapping of query id to ranking", remedy)
         self.name = name
-        self.stage = stage
         self.queries = dict(queries or {})
         self.metadata = dict(metadata or {})
         self.notes = tuple(notes)
@@ -259,26 +232,15 @@ class Run(Mapping[str, Ranking]):
         return {query_id: error for query_id, error in errors if error is not None}
 
     @property
-    def empty(self) -> list[str]:
-        """The queries for which nothing was retrieved, without an error."""
-        failed = self.failed
-        return [query_id for query_id in self if not self[query_id].ids and query_id not in failed]
-
-    @property
     def calls(self) -> dict[str, Sequence[Call]]:
         """Query id to its calls, in order, for the queries that could have several."""
         calls = ((query_id, ranking.calls) for query_id, ranking in self.items())
         return {query_id: of_query for query_id, of_query in calls if of_query is not None}
 
     @property
-    def each_time(self) -> tuple[Run, ...]:
-        """The runs of questions that were asked several times; else the run itself."""
-        return self.repeats or (self,)
-
-    @property
     def every_ranking(self) -> list[Ranking]:
         """All rankings, of every time that a question was asked."""
-        return [*chain.from_iterable(run.values() for run in self.each_time)]
+        return [*chain.from_iterable(run.values() for run in self.repeats or [self])]
 
     @property
     def latency(self) -> Latency | None:
@@ -293,7 +255,7 @@ class Run(Mapping[str, Ranking]):
             return None
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
         concurrency = at_once.pop() if len(at_once) == 1 else None
-        return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99, concurrency)
+        return Latency(len(seconds), p50, p95, p99, concurrency)
 
     @property
     def mean_tokens(self) -> float | None:
@@ -309,17 +271,11 @@ class Run(Mapping[str, Ranking]):
         return float(np.mean(spent)) if spent else None
 
     def at_least(self, min_score: float) -> Run:
-        """The run of what the retriever gave this score or more; distances are refused."""
-        if sum(slope(ranking.scores) for ranking in self.every_ranking) > 0:
-            raise InvalidInput("scores", self.name, FALLING, RISING)
-        return self.reaching(min_score)
-
-    def reaching(self, min_score: float) -> Run:
-        """The same, whatever the order of the scores."""
+        """The run of what the retriever gave this score or more."""
         rankings: dict[str, Ranking] = {}
         for query_id, ranking in self.items():
             rankings[query_id] = ranking.at_least(min_score, query_id)
-        cut = self.replaced(rankings, repeats=(run.reaching(min_score) for run in self.repeats))
+        cut = self.replaced(rankings, repeats=(run.at_least(min_score) for run in self.repeats))
         cut.min_score = min_score
         if self.min_score is not None:
             cut.min_score = max(min_score, self.min_score)
@@ -366,7 +322,7 @@ class Run(Mapping[str, Ranking]):
         return f"<Run {name}: {len(self):,} questions{times}, {len(self.failed):,} failed>"
 
 
-def item_columns(items: Items) -> dict[str, Any]:
+def item_columns(items: Ranking) -> dict[str, Any]:
     return {name: getattr(items, name) for name in PER_ITEM}
 
 
@@ -378,7 +334,7 @@ def slope(scores: Sequence[float | None] | FloatArray | None) -> int:
     return int(last > best) - int(last < best)
 
 
-def is_number(score: Any) -> bool:
+def _is_number(score: Any) -> bool:
     try:
         return not math.isnan(score)
     except (TypeError, OverflowError):  # no number, or a whole one beyond all floats
@@ -394,11 +350,8 @@ def has_order(collection: object) -> bool:
     """Whether it can be a ranking: a set has no order, or a different one in every process."""
     if type(collection) in (list, tuple):  # most are, and the tests below take their time
         return True
-    if isinstance(collection, (str, bytes, Mapping)):
-        return False
-    if isinstance(collection, AbstractSet):  # some sets are sequences, too, and a dict has an order
-        return isinstance(collection, (Sequence, KeysView))
-    return isinstance(collection, Iterable)
+    is_unordered = isinstance(collection, (str, bytes, Mapping, AbstractSet))
+    return isinstance(collection, Iterable) and not is_unordered
 
 
 def _ranking(query_id: str, ranking: Ranking | Sequence[str]) -> Ranking:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
-from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 
 from .mappings import label_digest, of_queries, ranking_digest
@@ -135,7 +135,7 @@ def _plain_rankings(run: Run, *, with_texts: bool = True) -> dict[str, Any]:
     return {query_id: _plain_items(ranking, with_texts) for query_id, ranking in run.items()}
 
 
-def _plain_items(items: Items, with_texts: bool) -> dict[str, Any]:
+def _plain_items(items: Ranking, with_texts: bool) -> dict[str, Any]:
     plain: dict[str, Any] = {"ids": [str(item) for item in items.ids]}
     for name in ("error", "tokens", "query", "asked_by"):
         value = getattr(items, name, None)

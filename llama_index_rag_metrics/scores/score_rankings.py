@@ -152,7 +152,7 @@ def _cut(retrieved: Retrieved, min_score: float) -> tuple[Retrieved, list[str]]:
         by_row, notes = _cut(Run(rows), min_score)
         return list(by_row.values()) if isinstance(by_row, Mapping) else by_row, notes
     run = retrieved if isinstance(retrieved, Run) else Run(retrieved)
-    remaining = run.reaching(min_score)
+    remaining = run.at_least(min_score)
     pairs = zip(run.every_ranking, remaining.every_ranking, strict=True)
     return remaining, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from llama_index_rag_metrics.files.conversations import conversation_sentence
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Call, Items
+from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import digits_apart, score
 
@@ -90,7 +90,7 @@ def _runs(
 class _Part(NamedTuple):
     """A ranking or a call: its items, with the labels that each stands for and its text."""
 
-    items: Items
+    items: Ranking
     labels: Sequence[Sequence[str]]
     texts: Sequence[str | None]
 
@@ -205,7 +205,7 @@ class _Sight(NamedTuple):
             yield m.CallAnswer(call.query, call.asked_by, items, is_new, call.error, call.latency)
 
 
-def _texts(items: Items, system: System) -> Sequence[str | None]:
+def _texts(items: Ranking, system: System) -> Sequence[str | None]:
     text_of = system.retrieval.text_of
     if items.texts is not None:
         return items.texts

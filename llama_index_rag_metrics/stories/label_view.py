@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
@@ -13,7 +13,7 @@ from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Items, Run
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Cutoff, Found, Item
@@ -66,17 +66,19 @@ class LabelView(NamedTuple):
         return needs
 
     def labels_of(
-        self, items: Items, judged: Relevance, known: Mapping[Hashable, Sequence[str]] | None
+        self, items: Ranking, judged: Relevance, known: Mapping[Hashable, Sequence[str]] | None
     ) -> list[Sequence[str]]:
         """The labels that each item stands for: those `known`, or by place those it overlaps."""
         if known is not None:
-            return [known.get(passage, known.get(passage[0], ())) for passage in items.passages]
+            nothing = repeat(None)
+            passages = zip(items.ids, items.texts or nothing, items.spans or nothing, strict=False)
+            return [known.get(passage, known.get(passage[0], ())) for passage in passages]
         if not (self.by_place and judged.spans and items.spans):
             return [(item,) for item in items.ids]
         return [_overlapping(span, judged.spans) for span in items.spans]
 
     def places(
-        self, items: Items, labels: Sequence[Sequence[str]]
+        self, items: Ranking, labels: Sequence[Sequence[str]]
     ) -> tuple[list[int | None], dict[str, Found]]:
         """The rank of each item, None where all of it came before; and the place of each label."""
         counted = [[item] for item in items.ids] if self.by_place else labels

@@ -138,7 +138,6 @@ def test_the_last_stage_is_what_evaluate_finds() -> None:
 
     assert stages["Postprocessor"].scores.per_query == whole.scores.per_query
     assert stages["retriever"].scores.per_query == alone.scores.per_query
-    assert stages["retriever"].run.stage == "retriever"
     assert [result.metric_vals_dict for result in stages["retriever"]] == [
         result.metric_vals_dict for result in alone
     ]

@@ -42,12 +42,6 @@ def test_what_has_no_order_is_refused(rank: Callable[[Any], Any], unordered: Any
         rank(unordered)
 
 
-def test_the_keys_of_a_dict_have_an_order() -> None:
-    result = MRR().compute(expected_ids=["b"], retrieved_ids={"a": 1, "b": 2}.keys())  # type: ignore[arg-type]
-    assert result.score == 0.5
-    assert Run({"q": {"a": 1, "b": 2}.keys()})["q"].ids == ["a", "b"]  # type: ignore[dict-item]
-
-
 def test_scores_by_document_are_read_by_another_function() -> None:
     with pytest.raises(InvalidInput, match="read_run"):
         Run({"q": {"a": 0.1, "b": 0.9}})  # type: ignore[dict-item]

@@ -226,7 +226,7 @@ def test_latency_and_tokens_are_of_every_run(with_latency: bool) -> None:
     assert run.mean_tokens == 20
     if with_latency:
         assert run.latency is not None
-        assert (run.latency.n, run.latency.mean) == (3, 2.0)
+        assert (run.latency.n, run.latency.p50) == (3, 2.0)
 
 
 def with_scores(*scores: float) -> Ranking:
