@@ -59,13 +59,14 @@ def run_score(
     scored = []
     for path in runs:
         stored.check_labelled(path)
-        run, notes = _above(stored.run(path), min_score)
+        run = stored.run(path)
+        if min_score is not None:
+            run = run.at_least(min_score)
         relevance = stored.labels_for(path, run)
         labels: Any = relevance
         if stored.dataset is not None and relevance is stored.dataset.relevance:
             labels = stored.dataset
         scores = score_rankings(labels, run, metrics, metadata=stored.metadata_of(run))
-        scores = scores.replace(notes=[*notes, *scores.notes])
         scored.append(with_retrieval(scores, Retrieval(run, relevance)))
     names = named_apart([scores.name for scores in scored], runs)
     systems = {}
@@ -168,17 +169,6 @@ class StoredFiles:
         if run.metadata or self.dataset is None:
             return run.metadata
         return self.dataset.metadata
-
-
-def _above(run: Run, min_score: float | None) -> tuple[Run, list[str]]:
-    """The passages of at least a score, and a note of how many are left out."""
-    from llama_index_rag_metrics.scores.notes import Cut
-
-    if min_score is None:
-        return run, []
-    cut_run = run.at_least(min_score)
-    pairs = zip(run.every_ranking, cut_run.every_ranking, strict=True)
-    return cut_run, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
 
 
 def named_apart(names: Sequence[str], runs: Sequence[Path]) -> Sequence[str]:

@@ -149,7 +149,7 @@ def _score_rankings(plan: Plan, collected: Collected) -> Scores:
         if n := spans.count(None):
             notes.append(_UNPLACED.format(n=n, all=len(spans)))
     if matched is not None:
-        notes += matched.notes
+        notes += [*run.notes, *matched.notes]
     # a matcher that failed leaves no ranking, but something was retrieved
     empty = [query_id for query_id in scores.empty if not run[query_id].ids]
     return scores.replace(empty=empty, notes=dict.fromkeys(notes))

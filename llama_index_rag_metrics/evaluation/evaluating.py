@@ -40,7 +40,7 @@ from llama_index_rag_metrics.scores.label_fit import (
     fit_notes,
     text_match_note,
 )
-from llama_index_rag_metrics.scores.notes import Cut, graders_of_metrics
+from llama_index_rag_metrics.scores.notes import graders_of_metrics
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import Attempt, Journal, answers_to
@@ -103,17 +103,14 @@ class Evaluation:
     async def results(self, answers: Answers, stage: str = "") -> EvaluationResults:
         """Score answers, those after a stage under its name, and describe the evaluation."""
         plan = replace(self.plan, name=stage or self.plan.name)
-        cut = Cut()
         collected = []
         for time in range(1, plan.repeats + 1):
             rankings = {}
             for query_id in plan.dataset.queries:
-                ranking = uncut = answers.rankings[Attempt(query_id, time)]
-                if plan.min_score is not None:
-                    ranking = uncut.at_least(plan.min_score, query_id)
-                    cut += Cut.of(uncut, ranking)
-                rankings[query_id] = ranking
+                rankings[query_id] = answers.rankings[Attempt(query_id, time)]
             run = Run(rankings, name=plan.name)
+            if plan.min_score is not None:
+                run = run.at_least(plan.min_score)
             run.min_score = plan.score_cutoff
             once = Collected(run)
             if plan.matcher is not None:
@@ -131,7 +128,7 @@ class Evaluation:
             first_notes.append(label_note)
         scores = results.scores
         results.scores = scores.replace(
-            notes=[*first_notes, *scores.notes, *dict.fromkeys(answers.notes), *cut.notes],
+            notes=[*first_notes, *scores.notes, *dict.fromkeys(answers.notes)],
             label_notes=[*first_notes, *scores.label_notes],
         )
         results.about = describe(plan, results.run, self.source.name, collected[0].matched)

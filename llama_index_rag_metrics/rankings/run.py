@@ -25,6 +25,12 @@ _UNSCORED = (
     "Return nodes that have scores. Those of an agent's several calls don't compare: put "
     "SimilarityPostprocessor into the engine that its tool asks."
 )
+_CUT_BEST = "most scores rise with the rank, as distances do: min_score leaves out the best"
+_CUT_ALL = (
+    "min_score leaves nothing of {n:,} of {rankings:,} rankings: the highest score of all is "
+    "{highest:g}"
+)
+_FEW = 10  # one ranking in this many is next to nothing
 _SHOWN_IDS = 7
 
 WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
@@ -271,14 +277,27 @@ class Run(Mapping[str, Ranking]):
         return float(np.mean(spent)) if spent else None
 
     def at_least(self, min_score: float) -> Run:
-        """The run of what the retriever gave this score or more."""
+        """The run of what the retriever gave this score or more; notes say what is strange of it.
+
+        Raises:
+            InvalidInput: an item has no score; names the query. Or `min_score` is no number.
+
+        Examples:
+            >>> dict(Run({"q1": Ranking(["a", "b"], scores=[0.9, 0.2])}).at_least(0.5))["q1"].ids
+            ['a']
+        """
         rankings: dict[str, Ranking] = {}
         for query_id, ranking in self.items():
             rankings[query_id] = ranking.at_least(min_score, query_id)
         cut = self.replaced(rankings, repeats=(run.at_least(min_score) for run in self.repeats))
-        cut.min_score = min_score
-        if self.min_score is not None:
-            cut.min_score = max(min_score, self.min_score)
+        cut.min_score = min_score if self.min_score is None else max(min_score, self.min_score)
+        scores: list[Any] = [*chain.from_iterable(each.scores or () for each in self.values())]
+        n_before, n_left = (sum(bool(each.ids) for each in run.values()) for run in (self, cut))
+        if sum(slope(ranking.scores) for ranking in self.values()) > 0:
+            cut.notes += (_CUT_BEST,)
+        if n_before and n_left * _FEW <= n_before:
+            fields = {"n": n_before - n_left, "rankings": n_before}
+            cut.notes += (_CUT_ALL.format(highest=max(scores), **fields),)
         return cut
 
     def replaced(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.gains import NDCG
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
-from llama_index_rag_metrics.rankings.run import Ranking, slope
+from llama_index_rag_metrics.rankings.run import slope
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.arrays import BoolArray, IntArray
 from llama_index_rag_metrics.runtime.masking import shorten
@@ -54,10 +53,6 @@ _RISING = (
     "not the scores"
 )
 _EQUAL = "in {n:,} of {rankings} all scores are equal, and say nothing about the order"
-_CUT_BEST = "most scores rise with the rank, as distances do: min_score leaves out the best"
-_CUT_ALL = (
-    "min_score leaves nothing of {n:,} of {rankings}: the highest score of all is {highest:g}"
-)
 
 
 class Presence(NamedTuple):
@@ -221,40 +216,6 @@ def _short_rankings(
         fields = {"short": n_short, "scored": n_scored, "name": name, "other": name_of_all}
         notes.append(_SHORT.format(mean=score(mean), **fields))
     return notes
-
-
-class Cut(NamedTuple):
-    """What a threshold on the retriever's scores does to rankings; the cuts of several add up."""
-
-    n_rising: int = 0  # how many more rankings have scores that rise with the rank than that fall
-    n_before: int = 0  # how many rankings hold anything without it, and
-    n_left: int = 0  # with it
-    highest: float = -math.inf  # score of all
-
-    @classmethod
-    def of(cls, before: Ranking, left: Ranking) -> Cut:
-        scores = [score for score in before.scores or () if score is not None]
-        return cls(slope(scores), bool(before.ids), bool(left.ids), max(scores, default=-math.inf))
-
-    def __add__(self, other: Any) -> Cut:
-        return Cut(
-            self.n_rising + other.n_rising,
-            self.n_before + other.n_before,
-            self.n_left + other.n_left,
-            max(self.highest, other.highest),
-        )
-
-    @property
-    def notes(self) -> list[str]:
-        """Sentences where it leaves out the best, or next to everything."""
-        notes = []
-        if self.n_rising > 0:
-            notes.append(_CUT_BEST)
-        if self.n_before and self.n_left * _FEW_QUESTIONS <= self.n_before:
-            rankings = counted(self.n_before, "ranking", "rankings")
-            n = self.n_before - self.n_left
-            notes.append(_CUT_ALL.format(n=n, rankings=rankings, highest=self.highest))
-        return notes
 
 
 def graders_of_labels(labels: Iterable[object]) -> list[str]:

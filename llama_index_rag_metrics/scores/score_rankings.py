@@ -17,7 +17,7 @@ from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, needs_of
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking, Run, check_min_score
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.arrays import collection_paused
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
@@ -34,7 +34,7 @@ from .batches import (
     score_batch,
 )
 from .label_fit import NO_STOCK, Asked, Stock, fit_notes
-from .notes import Cut, Presence, graders_of_labels, label_notes, order_notes, other_notes
+from .notes import Presence, graders_of_labels, label_notes, order_notes, other_notes
 from .retrieval import Retrieval
 from .scores import Reason, Scores
 
@@ -50,7 +50,6 @@ def score_rankings(
     *,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
-    min_score: float | None = None,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
@@ -71,8 +70,6 @@ def score_rankings(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        min_score: only passages that the retriever gave at least this score count, as behind
-            LlamaIndex's SimilarityPostprocessor; their ranks close up.
         queries: query id to its text, for reports; by default those of the run.
         metadata: query id to its metadata, for slices and conversations; by default those of the
             run, or the conversations that `read_qrels` found beside the labels.
@@ -92,7 +89,6 @@ def score_rankings(
         array([0.8597187])
     """
     resolved = ranking_metrics(metrics)
-    check_min_score(min_score)
     options = ScoringOptions(no_relevant, failed, tokenizer)
     stock = NO_STOCK
     if isinstance(expected, RetrievalDataset):
@@ -107,9 +103,6 @@ def score_rankings(
         expected = read_qrels(expected)
     if _is_of_ranx(retrieved):
         retrieved = read_run(retrieved)
-    cut_notes: list[str] = []
-    if min_score is not None:
-        retrieved, cut_notes = _cut(retrieved, min_score)
     score = partial(
         score_with, resolved, queries=queries, metadata=metadata, name=name, stock=stock
     )
@@ -125,9 +118,7 @@ def score_rankings(
         scores = score(labels, retrieved, options)
     if labels is not expected and isinstance(expected, Mapping):
         scores = _with_not_asked(scores, expected)
-    thresholds = [threshold for threshold in (min_score, run.min_score) if threshold is not None]
-    highest = max(thresholds, default=None)
-    return scores.replace(notes=[*cut_notes, *scores.notes], min_score=highest)
+    return scores.replace(min_score=run.min_score)
 
 
 def _each_run(
@@ -143,18 +134,6 @@ def _each_run(
         }
         # few questions may be left of the last runs
         yield labels, run_of_time, replace(options, checks_ids=not number)
-
-
-def _cut(retrieved: Retrieved, min_score: float) -> tuple[Retrieved, list[str]]:
-    """Rankings of what has this score or more, and what is strange about it."""
-    if not isinstance(retrieved, (Run, Mapping)):
-        rows = {str(row): ranking for row, ranking in enumerate(retrieved)}
-        by_row, notes = _cut(Run(rows), min_score)
-        return list(by_row.values()) if isinstance(by_row, Mapping) else by_row, notes
-    run = retrieved if isinstance(retrieved, Run) else Run(retrieved)
-    remaining = run.at_least(min_score)
-    pairs = zip(run.every_ranking, remaining.every_ranking, strict=True)
-    return remaining, sum((Cut.of(*pair) for pair in pairs), Cut()).notes
 
 
 def _with_not_asked(scores: Scores, expected: Mapping[str, RelevanceLike | None]) -> Scores:

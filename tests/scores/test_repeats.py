@@ -261,7 +261,6 @@ def test_a_threshold_is_applied_to_every_run() -> None:
         ]
     )
     names = ["recall", "abstained"]
-    scores = score_rankings(expected, run, names, min_score=0.5)
+    scores = score_rankings(expected, run.at_least(0.5), names)
     # d1 stays in the first run alone; nothing is left of q2 in the second alone
     assert dict(scores.means) == {"recall": 0.5, "abstained": 0.5}
-    assert dict(scores.means) == dict(score_rankings(expected, run.at_least(0.5), names).means)
