@@ -16,7 +16,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 
 from .differences import Student, pseudo_queries, widest_apart
 from .intervals import without_noise
-from .resampling import Units, flipped_sums, joint_levels, level_of_largest
+from .resampling import Units, flipped_sums, level_of_largest
 
 
 class Shortfalls(NamedTuple):
@@ -117,43 +117,3 @@ def leads_over(
     widest = widest_apart(*ends, span, worst)
     leads = Units.of(without_noise(scores[:, [best]] - scores[:, rivals]), clusters)
     return leads, pseudo_queries(leads, widest, span)
-
-
-def not_beaten(
-    scores: FloatArray,
-    *,
-    span: float = 1.0,
-    worst: float | None = 0.0,
-    clusters: IntArray | None = None,
-    alpha: float = 0.05,
-) -> IntArray:
-    """The positions of the systems that no other one is shown to beat; of a winner its own alone.
-
-    Arguments are those of `shortfalls`.
-    """
-    n_queries, n = scores.shape
-    if n < 2 or n_queries < 2:
-        return np.arange(n)
-    best = int(scores.mean(axis=0).argmax())
-    if beats_all(scores, best, span=span, worst=worst, clusters=clusters, alpha=alpha):
-        return np.array([best])
-    unbeaten = []
-    for system in range(n):
-        rivals = np.delete(np.arange(n), system)
-        leads, assumed = leads_over(scores, system, rivals, span, worst, clusters)
-        if not _is_beaten(leads, assumed, alpha):
-            unbeaten.append(system)
-    return np.array(unbeaten, np.int64)
-
-
-def _is_beaten(leads: Units, assumed: Student, alpha: float) -> bool:
-    """Whether an interval of the leads over a rival, all holding together, is below 0."""
-
-    def is_below(level: float) -> bool:
-        return bool((assumed.bounds(1 - level / 2)[1] < 0).any())
-
-    n = len(assumed.mean)
-    # correction makes none narrower, nor wider than Bonferroni's: flips where neither decides
-    if not is_below(alpha):
-        return False
-    return is_below(alpha / n) or is_below(joint_levels(leads, [np.arange(n)], alpha=alpha)[0])

@@ -142,7 +142,7 @@ def test_compare_and_sweep_name_the_same_winner(seed: int) -> None:
     found = sweep(build, {"c": [0, 1, 2]}, dataset, ["hit_rate@1"])
     winner = found.winner
     for baseline in ("c=0", "c=1", "c=2"):
-        compared = found.compare(baseline)
+        compared = compare(found.results, baseline)
         assert compared.winner == (None if winner is None else winner.name)
         if winner is not None:
             assert compared.decision == f"{winner.name} is the best of 3 on hit_rate@1."

@@ -119,12 +119,10 @@ def test_reports_show_what_was_said_last() -> None:
 
 def test_a_sweeps_intervals_go_by_conversation() -> None:
     found = sweep(lambda n: find, {"n": [1, 2]}, dataset(), ["recall@1"])
-    (first, *_) = found.finished
-    assert first.results is not None
-    interval = found.interval(first)
-    own = first.results.scores.intervals()["recall@1"]
-    assert (interval.low, interval.high) == (own.low, own.high)
-    assert interval.method == "cluster-robust Wilson, t"
+    cell = found.report().sections[0].tables[0].rows[0].cells[1]
+    own = found.results["n=1"].scores.intervals()["recall@1"]
+    assert (cell.low, cell.high) == (own.low, own.high)
+    assert own.method == "cluster-robust Wilson, t"
 
 
 def test_a_sweep_decides_by_conversation() -> None:
@@ -140,7 +138,7 @@ def test_a_sweep_decides_by_conversation() -> None:
     ):
         found = sweep(build, {"lost": [0, 3]}, data, ["recall@1"])
         assert (found.winner and found.winner.name) == winner
-        pair = found.compare("lost=3")["lost=0", "recall@1"]
+        pair = compare(found.results, "lost=3")["lost=0", "recall@1"]
         assert (pair.outcome == "better") == (winner is not None)
 
 

@@ -196,7 +196,7 @@ def test_a_sweeps_journal_knows_that_nothing_was_told_yet(tmp_path: Path) -> Non
     nobody = RetrievalDataset(dataset().queries, dataset().relevance)
     ask: Any = partial(sweep, lambda n: search, {"n": [1]}, metrics=["recall"], journal=tmp_path)
     for _ in range(2):
-        (first,) = ask(dataset=nobody).finished
+        (first,) = ask(dataset=nobody)
         assert everyones(first.results) == {"q1": {"nobody"}, "q2": {"nobody"}}
-    (second,) = ask(dataset=dataset()).finished
+    (second,) = ask(dataset=dataset())
     assert everyones(second.results) == OWN

@@ -52,7 +52,7 @@ def results() -> dict[str, Any]:
         "a move": moved.moves[0],
         "a pool": pool({"good": GOOD, "bad": BAD}, DATASET.relevance),
         "a configuration": sweep(lambda k: lambda query: ["io"][:k], {"k": [1]}, DATASET, ["mrr"])[
-            0
+            "k=1"
         ],
         "a loss of a stage": stages.losses[0],
         "a ranking": GOOD.run["q1"],

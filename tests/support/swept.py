@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llama_index_rag_metrics import EvaluationResults, Run, Scores
-from llama_index_rag_metrics.decisions.sweeps.choice import Configuration
+from llama_index_rag_metrics.decisions.sweeps.grid import Configuration
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.rankings.run import Ranking
 
@@ -26,4 +26,4 @@ def _made(name: str, scores: Sequence[float], tokens: int, seconds: float) -> Co
         relevance={},
         scores=Scores(keys, {"ndcg": list(scores)}),
     )
-    return Configuration(name, {"name": name}, results, texts={"name": name})
+    return Configuration({"name": name}, {"name": name}, results, tokens=tokens)

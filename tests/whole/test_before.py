@@ -339,4 +339,3 @@ def test_sweeps_are_those_of_before() -> None:
         at_most_worse = {c.name: result.at_most_worse(c) for c in result}
         assert at_most_worse == pytest.approx(row["at_most_worse"], rel=1e-12)
         assert [c.name for c in result.within] == row["within"]
-        assert [c.name for c in result.not_beaten] == row["undefeated"]

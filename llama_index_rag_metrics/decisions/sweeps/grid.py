@@ -6,105 +6,110 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from pydantic import SecretStr
 
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
+from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import mask, names_secret, register_secret
+from llama_index_rag_metrics.scores.scores import listed_means
 
-Grid: TypeAlias = "Mapping[str, Iterable[Any] | Mapping[str, Any]] | Iterable[Mapping[str, Any]]"
-"""Parameter to its values, of which every combination is meant, or to {name: value}; or the
-combinations themselves."""
+Grid: TypeAlias = "Mapping[str, Iterable[Any] | Mapping[str, Any]]"
+"""Parameter to its values, of which every combination is meant, or to {name: value}."""
 
-_EXAMPLE = 'For example {"chunk_size": [128, 256], "top_k": [3, 5]}.'
+_EXAMPLE = 'For example {"chunk_size": [128, 256], "model": {"small": model, "large": other}}.'
 _CREDENTIALS = re.compile(
     r"://[^/\s@]*:([^/\s@]+)@|[?&][\w-]*(?:key|token|secret)=([^&#\s]+)", re.I
 )
 
 
-class GridValue(NamedTuple):
-    """A value of a parameter: what `build` gets, and its texts in reports and in journals."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Configuration(Sentence):
+    """One configuration of a sweep.
 
-    content: Any
-    text: str
-    run_text: str  # a text in quotes, so that 3 isn't "3"
+    Attributes:
+        params: what `build` gets, by parameter.
+        shown: the same as reports have it: a value that has a name is that name.
+        results: of its evaluation; None where there was none.
+        error: why it can't be compared with the others; "" where it can.
+        tokens: the mean tokens of a question, as deep as the metric reads; None if not counted.
+    """
+
+    params: Mapping[str, Any]
+    shown: Mapping[str, Any]
+    results: EvaluationResults | None = None
+    error: str = ""
+    tokens: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Its parameters as a text, such as "chunk_size=128, top_k=5"."""
+        texts = [f"{parameter}={value}" for parameter, value in self.shown.items()]
+        return ", ".join(texts) or "as it is"
+
+    @property
+    def run(self) -> str:
+        """The name with texts in quotes, so that a journal of 3 isn't one of "3"."""
+        return ", ".join(f"{parameter}={value!r}" for parameter, value in self.shown.items())
+
+    def __str__(self) -> str:
+        means = "" if self.results is None else listed_means(self.results.scores.means)
+        return f"{self.name}: {'; '.join(filter(None, (means, self.error)))}"
+
+    def mean(self, metric: str) -> float | None:
+        """The mean on a metric; None where there is none."""
+        if self.results is None:
+            return None
+        return system_of(self.results).mean(metric)
+
+    @property
+    def p95(self) -> float | None:
+        """The seconds in which 95 % of the questions were answered; None if they weren't timed."""
+        if self.results is None or self.results.run.latency is None:
+            return None
+        return self.results.run.latency.p95
 
 
-@dataclass(frozen=True, eq=False)
-class GridPoint:
-    """A configuration of the grid: what `build` gets, and the texts of it."""
-
-    params: dict[str, Any]
-    texts: dict[str, str]
-    run: str
-
-    def run_name(self, run: str) -> str:
-        """The name of its run in a journal."""
-        return ", ".join(filter(None, (run, self.run)))
-
-
-def grid_points(grid: Grid) -> dict[str, GridPoint]:
+def configurations_of(grid: Grid) -> dict[str, Configuration]:
     """The configurations of a grid by their names; the first parameter varies slowest."""
-    points: dict[str, GridPoint] = {}
-    run_texts: dict[tuple[str, str], str] = {}
-    for row in _rows(grid):
-        texts = {parameter: value.text for parameter, value in row.items()}
-        name = _listed(texts) or "as it is"
-        if name in points:
-            raise _same_names(f"configurations called {name!r}")
-        for parameter, value in row.items():
-            known = run_texts.setdefault((parameter, value.text), value.run_text)
-            if value.run_text != known:
-                raise _same_names(f"values of {parameter!r} called {value.text!r}")
-        params = {parameter: value.content for parameter, value in row.items()}
-        run = _listed({parameter: value.run_text for parameter, value in row.items()})
-        points[name] = GridPoint(params, texts, run)
-    if not points:
-        raise InvalidInput("grid", "nothing", "at least one configuration", _EXAMPLE)
-    return points
+    if not isinstance(grid, Mapping):
+        raise InvalidInput("grid", type(grid), "parameter to its values", _EXAMPLE)
+    columns = [_column(parameter, values) for parameter, values in grid.items()]
+    configurations: dict[str, Configuration] = {}
+    for row in product(*columns):
+        params = {name: content for name, (content, _) in zip(grid, row, strict=True)}
+        shown = {name: value for name, (_, value) in zip(grid, row, strict=True)}
+        configuration = Configuration(params, shown)
+        if configuration.name in configurations:
+            expected = "values that are told apart by their texts or names"
+            raise InvalidInput("grid", f"{configuration.name} twice", expected, _EXAMPLE)
+        configurations[configuration.name] = configuration
+    if not configurations:
+        raise InvalidInput("grid", "a parameter without values", "at least one value", _EXAMPLE)
+    return configurations
 
 
-def _listed(texts: Mapping[str, str]) -> str:
-    return ", ".join(f"{parameter}={text}" for parameter, text in texts.items())
-
-
-def _same_names(what: str) -> InvalidInput:
-    remedy = 'Tell values apart by names: {"splitter": {"a": ..., "b": ...}}.'
-    return InvalidInput("grid", what, sentence=f"grid has two {what}.", remedy=remedy)
-
-
-def _rows(grid: Any) -> list[dict[str, GridValue]]:
-    if isinstance(grid, Mapping):
-        columns = [_column(parameter, values) for parameter, values in grid.items()]
-        return [dict(zip(grid, row, strict=True)) for row in product(*columns) if row]
-    if isinstance(grid, (str, bytes)) or not isinstance(grid, Iterable):
-        expected = "parameter to values, or configurations"
-        raise InvalidInput("grid", type(grid), expected, _EXAMPLE)
-    rows = []
-    for row in grid:
-        if not isinstance(row, Mapping):
-            argument, expected = "a configuration of the grid", "{parameter: value}"
-            raise InvalidInput(argument, type(row), expected, _EXAMPLE)
-        rows.append({parameter: _value(parameter, content) for parameter, content in row.items()})
-    return rows
-
-
-def _column(parameter: str, values: Any) -> list[GridValue]:
+def _column(parameter: str, values: Any) -> list[tuple[Any, Any]]:
+    """What `build` gets for each value of a parameter, and what is shown of it."""
     if isinstance(values, Mapping):
-        return [_named_value(parameter, str(name), content) for name, content in values.items()]
+        for content in values.values():
+            _register(parameter, content)
+        return [(content, mask(str(name))) for name, content in values.items()]
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         expected = "a list of values, or {name: value}"
         raise InvalidInput(f"grid[{parameter!r}]", type(values), expected, _EXAMPLE)
-    return [_value(parameter, content) for content in values]
+    contents = [value.item() if isinstance(value, np.generic) else value for value in values]
+    for content in contents:
+        _check(parameter, content)
+    return [(content, content) for content in contents]
 
 
-def _value(parameter: str, content: Any) -> GridValue:
-    """A value without a name, whose text says all of it."""
+def _check(parameter: str, content: Any) -> None:
+    """Refuse a value without a name that is a secret, or whose text doesn't say all of it."""
     argument = f"grid[{parameter!r}]"
-    if isinstance(content, np.generic):
-        content = content.item()
     if _is_secret(parameter, content):
         sentence = f"{argument} looks like a secret, and grids are shown."
         remedy = 'Let build read it, such as from os.environ, or name it: {"mine": value}.'
@@ -113,18 +118,14 @@ def _value(parameter: str, content: Any) -> GridValue:
         expected = "texts, numbers, True, False or None"
         remedy = f'Name them: {{"{parameter}": {{"a name": value}}}}.'
         raise InvalidInput(argument, type(content).__qualname__, expected, remedy)
-    text = _encodable(str(content))
-    return GridValue(content, text, repr(text) if isinstance(content, str) else text)
 
 
-def _named_value(parameter: str, name: str, content: Any) -> GridValue:
-    """A value with a name, which is all that is shown of it."""
+def _register(parameter: str, content: Any) -> None:
+    """Have a secret that has a name masked in errors and in logs."""
     if isinstance(content, str) and _is_secret(parameter, content):
         register_secret(content)
         for credentials in _CREDENTIALS.finditer(content):
             register_secret(credentials[1] or credentials[2])
-    text = mask(_encodable(name))
-    return GridValue(content, text, text)
 
 
 def _is_secret(parameter: str, content: Any) -> bool:
@@ -135,8 +136,3 @@ def _is_secret(parameter: str, content: Any) -> bool:
         return False
     has_credentials = _CREDENTIALS.search(content) is not None or mask(content) != content
     return has_credentials or names_secret(parameter)
-
-
-def _encodable(text: str) -> str:
-    """The text, with half a character written out."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -3,40 +3,72 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
-from llama_index_rag_metrics.decisions.comparison.pairing import clusters_in_words
-from llama_index_rag_metrics.evaluation.evaluation_results import system_of
+import numpy as np
+
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, clusters_in_words, pair
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    Tone,
-)
 from llama_index_rag_metrics.report.numbers import (
+    NO_VALUE,
+    count,
     counted,
+    given,
     mean_of,
     percent,
     questions,
     rounded_up,
     score,
+    seconds,
+    two_digits_up,
 )
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import join_first
+from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean, number_clusters
+from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, beats_all, shortfalls
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import failures, glossary, remarks, unsaid
 
-from .choice import Choice, Configuration
-from .sweep_sentences import costs_in_words, decision_in_words
+from .grid import Configuration
+
+_SAVINGS = {"tokens": 0.05, "p95": 0.5}
+"""The least share of a cost that counts as saved: a p95 differs much from run to run."""
 
 _DIGITS = 3
-_CONFIGURATIONS, _FAILED = "Configurations", "Failed"
-_COST_HEADINGS = {"tokens": "tokens a question", "p95": "p95"}
+_CONFIGURATIONS = "Configurations"
+_NOTHING = "Nothing was measured: {failed} failed ({errors})."
+_SOME_FAILED = (
+    "No decision: {failed} failed and may be better ({errors}). Of the others: {decision}"
+)
+_DECISIONS = {
+    "single": "Only {best} was evaluated: there is nothing to compare it with.",
+    "nothing in common": (
+        "Nothing can be compared: no question has a value for all {n} configurations."
+    ),
+    "winner": "{best} is the best of {n} on {metric}.",
+    "winner, another is cheaper": (
+        "{best} is the best of {n} on {metric}; {recommended} costs less and is at most {bound} "
+        "worse."
+    ),
+    "take": (
+        "Take {recommended}: it is at most {bound} worse than the best of {n} on {metric} "
+        "({confidence} confidence, {questions})."
+    ),
+    "too few": (
+        "Not enough questions to choose one of {n} configurations that {aim} on {metric}: {until}"
+        "keep {best}."
+    ),
+}
+_COSTS = "{recommended} has {facts}."
+_COSTS_OF_TWO = "{recommended} has {facts}; {best}, the best mean, has {facts_of_best}."
 _HOW = (
     "At most worse by: how far the true mean on {metric} may lie below the best configuration's; "
     "all bounds hold at once with {confidence} confidence."
@@ -44,10 +76,14 @@ _HOW = (
 _LEFT_OUT = "left out of ranks and bounds: {questions} that not every configuration has a value for"
 
 
-class Sweep(Reportable, Choice):
-    """What `sweep` found: its configurations in the order of the grid.
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep(Reportable):
+    """What `sweep` found: its configurations, which `sweep["top_k=5"]` finds by their names.
+
+    What it shows of them is about those that were evaluated, on the first metric.
 
     Attributes:
+        configurations: in the order of the grid.
         metric_names: all metrics, of which the first decides.
         confidence: 1 - this is how often, at most, a winner is named though there is none, and how
             often a configuration that isn't within the tolerance is taken to be.
@@ -64,49 +100,119 @@ class Sweep(Reportable, Choice):
         ('top_k=2', 0.1)
     """
 
+    configurations: Sequence[Configuration]
+    metric_names: Sequence[str]
+    confidence: float = 0.95
+    tolerance: float = 0.02
+
+    def __getitem__(self, name: str) -> Configuration:
+        by_name = {configuration.name: configuration for configuration in self}
+        if name not in by_name:
+            raise InvalidInput("configuration", name, " or ".join(map(repr, by_name)))
+        return by_name[name]
+
+    def __iter__(self) -> Iterator[Configuration]:
+        return iter(self.configurations)
+
+    @property
+    def primary(self) -> str:
+        """The metric that decides."""
+        return self.metric_names[0]
+
+    @cached_property
+    def failed(self) -> list[Configuration]:
+        """The configurations without results, or without a mean."""
+        return [point for point in self if point.error or point.mean(self.primary) is None]
+
+    @cached_property
+    def results(self) -> dict[str, EvaluationResults]:
+        """The results of the evaluated configurations by their names, such as for `compare`."""
+        return {point.name: point.results for point in self._finished if point.results is not None}
+
+    @property
+    def winner(self) -> Configuration | None:
+        """The configuration that is shown to beat all others; None if none is, or if one failed."""
+        return None if self.failed else self._leader
+
+    @cached_property
+    def within(self) -> list[Configuration]:
+        """The configurations that are shown to be at most `tolerance` worse than the best one."""
+        return [point for point in self._finished if self.at_most_worse(point) <= self.tolerance]
+
+    @cached_property
+    def recommended(self) -> Configuration | None:
+        """The cheapest of the configurations within the tolerance; None if none is.
+
+        It has the fewest tokens, then the lowest p95, then the best mean; fewer by less than 5 %,
+        or a p95 lower by less than half, isn't cheaper.
+        """
+        candidates = [point for point in self.ranked if point in self.within]
+        for cost in self._costs:
+            amounts = {point: getattr(point, cost) for point in candidates}
+            lowest = min(amounts.values(), default=0.0)
+            share = 1 - _SAVINGS[cost]
+            candidates = [point for point in candidates if amounts[point] * share <= lowest]
+        return next(iter(candidates), None)
+
+    def at_most_worse(self, configuration: Configuration) -> float:
+        """How much worse than the best one a configuration is, at most, whichever that is.
+
+        0 for the winner; infinite with fewer than two questions, or clusters. The bounds of all
+        hold together in at least `confidence` of sweeps (Hsu's comparisons with the best).
+        """
+        if configuration not in self._finished:
+            raise InvalidInput("configuration", configuration.name, "one that was evaluated")
+        if configuration is self._leader:
+            return 0.0
+        return float(self._shortfalls.at_most[self._finished.index(configuration)])
+
+    @cached_property
+    def ranked(self) -> list[Configuration]:
+        """The evaluated configurations, best mean first (it may be chance), ties cheapest first.
+
+        The means are those over the questions that all of them have a value for.
+        """
+
+        def rank_key(configuration: Configuration) -> list[float]:
+            costs = [getattr(configuration, cost) for cost in self._costs]
+            return [-self._sign * self._common_mean(configuration), *costs]
+
+        return sorted(self._finished, key=rank_key)
+
     @property
     def decision(self) -> str:
         """The result in one or two sentences."""
-        return decision_in_words(self)
+        failed = counted(len(self.failed), "configuration", "configurations")
+        errors = dict.fromkeys(point.error or "no question has a value" for point in self.failed)
+        fields = {"failed": failed, "errors": join_first([*errors], 3)}
+        if not self._finished:
+            return _NOTHING.format(**fields)
+        if not self.failed or len(self._finished) == 1:
+            return self._decision_of_finished
+        return _SOME_FAILED.format(decision=self._decision_of_finished, **fields)
 
-    def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
-        """The configurations compared with one of them, by default the first that was evaluated.
-
-        `options` are the further arguments of `compare`.
-        """
-        settings = {"metrics": self.metric_names, **options}
-        return compare(self.results, baseline or next(iter(self.results), ""), **settings)
-
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """The decision, and every configuration with its quality and cost."""
-        systems = self._systems()
-        query_ids: set[str] = set()  # that have a value in any configuration, or should have one
-        for system in systems:
-            query_ids |= system.scores.by_query(self.primary).keys()
-            query_ids |= system.scores.due(self.primary)
-        sizes = [
-            counted(len(self), "configuration", "configurations"),
-            questions(len(query_ids)),
-            counted(len(self.metric_names), "metric", "metrics"),
+        systems = [
+            system_of(point.results, point.name) for point in self if point.results is not None
         ]
         about = list(systems[0].about.items()) if systems else []
         for system in systems:
             about = [pair for pair in about if pair in system.about.items()]
+        sizes = [
+            counted(len(self.configurations), "configuration", "configurations"),
+            questions(int(self._is_common.sum())),
+            counted(len(self.metric_names), "metric", "metrics"),
+        ]
         statements = self._statements(systems)
-        notes = []
-        if self.finished and len(query_ids) > self.n_questions:
-            missing = questions(len(query_ids) - self.n_questions)
-            notes.append(_LEFT_OUT.format(questions=missing))
-        if self.question_clusters is not None:
-            notes.append(f"{clusters_in_words(None, self.question_clusters)}, each counted as one")
-        return Report(
-            title=f"Sweep over {', '.join(self._parameters) or 'one configuration'}",
+        return m.Report(
+            title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
             lead=", ".join(sizes),
             decision=statements,
             about=about,
-            sections=self._sections(),
+            sections=[self._section()] if self._finished else [],
             failures=failures(systems),
-            notes=[*notes, *unsaid(remarks(systems), statements)],
+            notes=[*self._notes(), *unsaid(remarks(systems), statements)],
             glossary=glossary(self.metric_names),
             metrics=self.metric_names,
             primary=self.primary,
@@ -114,116 +220,206 @@ class Sweep(Reportable, Choice):
             records=self._records(),
         )
 
-    def __repr__(self) -> str:
-        return f"<Sweep of {len(self)} configurations: {self.decision}>"
-
-    def _systems(self) -> list[System]:
-        return [system_of(point.results, point.name) for point in self if point.results is not None]
+    @cached_property
+    def _finished(self) -> list[Configuration]:
+        return [configuration for configuration in self if configuration not in self.failed]
 
     @property
-    def _parameters(self) -> list[str]:
-        names: dict[str, None] = {}
-        for configuration in self:
-            names |= dict.fromkeys(configuration.params)
-        return list(names)
+    def _costs(self) -> list[str]:
+        """The costs that are known of every evaluated configuration."""
+        return [cost for cost in _SAVINGS if None not in {getattr(p, cost) for p in self._finished}]
 
-    def _statements(self, systems: list[System]) -> list[Statement]:
-        tone: Tone = "open"
+    @property
+    def _sign(self) -> float:
+        return -1.0 if lower_is_better(self.primary) else 1.0
+
+    @cached_property
+    def _paired(self) -> Paired:
+        scores = {name: results.scores for name, results in self.results.items()}
+        return pair(scores, next(iter(scores)), metrics=[self.primary])
+
+    @cached_property
+    def _is_scored(self) -> BoolArray:
+        """(queries, evaluated configurations) whether there is a value."""
+        if not self._finished:
+            return np.zeros((0, 1), bool)
+        is_scored: BoolArray = np.isfinite(self._paired.columns[self.primary])
+        return is_scored
+
+    @property
+    def _is_common(self) -> BoolArray:
+        """(queries,) whether all evaluated configurations have a value."""
+        is_common: BoolArray = np.all(self._is_scored, axis=1)
+        return is_common
+
+    @cached_property
+    def _scores(self) -> FloatArray:
+        """(queries, evaluated configurations) scores where all have one; more is better."""
+        common: FloatArray = self._paired.columns[self.primary][self._is_common]
+        return self._sign * common
+
+    @cached_property
+    def _clusters(self) -> IntArray | None:
+        """The number of each such question's conversation; None where each is alone."""
+        if not self._finished or self._paired.clusters is None:
+            return None
+        return number_clusters(self._paired.clusters[self._is_common].tolist())
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """What bounds take for granted."""
+        (lowest, highest), worst = limits_of(self.primary), worst_score(self.primary)
+        return {
+            "span": highest - lowest,
+            "worst": None if worst is None else self._sign * worst,
+            "clusters": self._clusters,
+            "alpha": alpha_of(self.confidence),
+        }
+
+    @cached_property
+    def _leader(self) -> Configuration | None:
+        """The configuration that is shown to beat all others that were evaluated."""
+        if len(self._finished) < 2 or len(self._scores) < 2:
+            return None
+        leader = int(self._scores.mean(axis=0).argmax())
+        if beats_all(self._scores, leader, **self._limits):
+            return self._finished[leader]
+        return None
+
+    @cached_property
+    def _shortfalls(self) -> Shortfalls:
+        return shortfalls(self._scores, self.tolerance, **self._limits)
+
+    def _common_mean(self, configuration: Configuration) -> float:
+        """The mean over the questions that all have a value for; NaN without any."""
+        return self._sign * exact_mean(self._scores[:, self._finished.index(configuration)])
+
+    def _bound_in_words(self, configuration: Configuration) -> str:
+        bound = self.at_most_worse(configuration)
+        return rounded_up(bound, _DIGITS) if math.isfinite(bound) else NO_VALUE
+
+    @property
+    def _decision_of_finished(self) -> str:
+        leader = self._leader or self.ranked[0]
+        recommended = self.recommended or leader
+        outcome, until, aim = "too few", "", "is the best"
+        if len(self._finished) == 1:
+            outcome = "single"
+        elif not len(self._scores):
+            outcome = "nothing in common"
+        elif self._leader is not None:
+            outcome = "winner" if recommended is leader else "winner, another is cheaper"
+        elif self.recommended is not None:
+            outcome = "take"
+        elif self._shortfalls.queries is not None:
+            until = f"until you have about {two_digits_up(self._shortfalls.queries)}, "
+        if self.tolerance:
+            aim = f"is within {given(self.tolerance)} of the best"
+        return _DECISIONS[outcome].format(
+            best=leader.name,
+            recommended=recommended.name,
+            n=len(self._finished),
+            metric=self.primary,
+            bound=self._bound_in_words(recommended),
+            confidence=percent(self.confidence),
+            questions=questions(len(self._scores)),
+            aim=aim,
+            until=until,
+        )
+
+    def _statements(self, systems: Sequence[System]) -> list[m.Statement]:
+        tone: m.Tone = "open"
         if self.failed:
             tone = "alarm"
-        elif self.recommended is not None and len(self.finished) > 1:
+        elif self.recommended is not None and len(self._finished) > 1:
             tone = "best"
-        evidence = _FAILED if self.failed else _CONFIGURATIONS
-        statements = [Statement(self.decision, tone, evidence=evidence)]
-        if costs := costs_in_words(self):
-            statements.append(Statement(costs, evidence=_CONFIGURATIONS))
+        statements = [m.Statement(self.decision, tone, evidence=_CONFIGURATIONS)]
+        if len(self._finished) > 1 and self._is_common.any():
+            statements.append(m.Statement(self._costs_in_words()))
         # who graded, or that labels don't fit, where it holds for all configurations
         for note in systems[0].scores.label_notes if systems else ():
             if all(note in system.scores.label_notes for system in systems):
-                statements.append(Statement(f"{note}.", "alarm"))
+                statements.append(m.Statement(f"{note}.", "alarm"))
         return statements
 
-    def _sections(self) -> list[Section]:
-        sections = []
-        if self.finished:
-            text = _HOW.format(metric=self.primary, confidence=percent(self.confidence))
-            sections.append(Section(_CONFIGURATIONS, [self._table()], text))
-        if self.failed:
-            rows = []
-            for configuration in self.failed:
-                error = Cell(configuration.error or "no question has a value")
-                rows.append(Row(configuration.name, [error]))
-            title = "Failed configurations"
-            table = Table(title, ["error"], [rows], "configuration", text_columns=1)
-            sections.append(Section(_FAILED, [table]))
-        return sections
+    def _costs_in_words(self) -> str:
+        """The mean and the costs of what to take, beside those of the best mean."""
+        leader = self.ranked[0]
+        recommended = self.recommended or leader
+        fields = {"recommended": recommended.name, "facts": self._facts(recommended)}
+        if recommended is leader:
+            return _COSTS.format(**fields)
+        fields |= {"best": leader.name, "facts_of_best": self._facts(leader)}
+        return _COSTS_OF_TWO.format(**fields)
 
-    def _table(self) -> Table:
+    def _facts(self, configuration: Configuration) -> str:
+        facts = [f"{self.primary} {score(self._common_mean(configuration), digits=_DIGITS)}"]
+        if "tokens" in self._costs:
+            facts.append(f"{count(configuration.tokens or 0)} tokens a question")
+        if "p95" in self._costs:
+            facts.append(f"p95 {seconds(configuration.p95 or 0)}")
+        return ", ".join(facts)
+
+    def _notes(self) -> Iterator[str]:
+        for point in self.failed:
+            yield f"{point.name} failed: {point.error or 'no question has a value'}"
+        n_left_out = self._is_scored.any(axis=1).sum() - self._is_common.sum()
+        if n_left_out:
+            yield _LEFT_OUT.format(questions=questions(int(n_left_out)))
+        if self._clusters is not None:
+            yield f"{clusters_in_words(None, self._clusters)}, each counted as one"
+
+    def _section(self) -> m.Section:
         """The configurations, best mean first."""
-        primary, *others = self.metric_names
-        head = [*self._parameters, primary, "at most worse by"]
-        head += [_COST_HEADINGS[cost] for cost in self.costs]
-        head += [f"{percent(self.confidence)} interval", *others]
-        rows = []
+        rows, head = [], []
         for rank, configuration in enumerate(self.ranked, 1):
-            rows.append(Row(str(rank), self._cells(configuration)))
-        title, n_texts = f"Configurations on {primary}", len(self._parameters)
-        return Table(title, head, [rows], "rank", text_columns=n_texts)
+            cells = self._cells(configuration)
+            rows.append(m.Row(str(rank), list(cells.values())))
+            head = list(cells)
+        n_parameters = len(self.configurations[0].shown)
+        title = f"Configurations on {self.primary}"
+        table = m.Table(title, head, [rows], "rank", text_columns=n_parameters)
+        how = _HOW.format(metric=self.primary, confidence=percent(self.confidence))
+        return m.Section(_CONFIGURATIONS, [table], how)
 
-    def _cells(self, configuration: Configuration) -> list[Cell]:
-        tone: Tone = "best" if configuration is self.recommended else "normal"
-        texts = configuration.texts
-        cells = [Cell(texts.get(name, ""), tone=tone) for name in self._parameters]
-        means = []
+    def _cells(self, configuration: Configuration) -> dict[str, m.Cell]:
+        """The cells of a configuration by their headings."""
+        tone: m.Tone = "best" if configuration is self.recommended else "normal"
+        cells = {name: m.Cell(str(value), tone=tone) for name, value in configuration.shown.items()}
         for metric in self.metric_names:
-            mean = Cell.of(configuration.mean(metric), "score")
-            means.append(mean_of(mean, self.n_questions, _DIGITS))
-        bound = self._bound(configuration)
-        if bound is not None:
-            bound = float(rounded_up(bound, _DIGITS))
-        cells += [means[0], Cell.of(bound, "score")._replace(digits=_DIGITS)]
-        for cost in self.costs:
-            amount = getattr(configuration, cost)
-            cells.append(Cell.of(amount, "count" if cost == "tokens" else "seconds"))
-        ends = self.interval(configuration)
-        cells.append(Cell("score", "bounds", low=ends.low, high=ends.high, digits=_DIGITS))
-        return [*cells, *means[1:]]
+            mean = m.Cell.of(configuration.mean(metric), "score")
+            cells[metric] = mean_of(mean, len(self._scores), _DIGITS)
+        scores = self.results[configuration.name].scores
+        interval = scores.intervals(confidence=self.confidence)[self.primary]
+        cells[self.primary] = cells[self.primary]._replace(low=interval.low, high=interval.high)
+        cells["at most worse by"] = m.Cell(self._bound_in_words(configuration))
+        if "tokens" in self._costs:
+            cells["tokens a question"] = m.Cell.of(configuration.tokens, "count")
+        if "p95" in self._costs:
+            cells["p95"] = m.Cell.of(configuration.p95, "seconds")
+        return cells
 
-    def _bound(self, configuration: Configuration) -> float | None:
-        """How much worse at most; None for what failed, and where there is no bound."""
-        if configuration not in self.finished:
-            return None
-        bound = self.at_most_worse(configuration)
-        return bound if math.isfinite(bound) else None
-
-    def _records(self) -> Records:
+    def _records(self) -> m.Records:
         rows = []
         for configuration in self:
-            row: dict[str, Any] = {"configuration": configuration.name}
-            for name in self._parameters:
-                # a number or None as it is, anything else as a text
-                value, text = configuration.params.get(name), configuration.texts.get(name)
-                is_plain = value is None or isinstance(value, (int, float))
-                row[name] = value if is_plain and text == str(value) else text
-            for metric in self.metric_names:
-                row[metric] = configuration.mean(metric)
-            row |= {
-                "tokens": configuration.tokens,
-                "p95": configuration.p95,
-                "at_most_worse": self._bound(configuration),
-                "recommended": configuration is self.recommended,
-                "not_beaten": configuration in self.not_beaten,
-                "error": configuration.error or None,
-            }
+            bound = None
+            if configuration in self._finished:
+                bound = self.at_most_worse(configuration)
+            row = {"configuration": configuration.name, **configuration.shown}
+            row |= {metric: configuration.mean(metric) for metric in self.metric_names}
+            row |= {"tokens": configuration.tokens, "p95": configuration.p95}
+            row["at_most_worse"] = None if bound == math.inf else bound
+            row["recommended"] = configuration is self.recommended
+            row["error"] = configuration.error or None
             rows.append(row)
-        return Records.of(rows, rows[0])
+        return m.Records.of(rows, rows[0])
 
     def _tradeoff(self, metric: str | None = None) -> Figure | None:
         """Every configuration by its tokens and its quality; the recommended one has its name."""
         name = metric or self.primary
         named = self.recommended or next(iter(self.ranked), None)
         tokens, means, texts, labels = [], [], [], []
-        for point in self.finished:
+        for point in self._finished:
             mean = point.mean(name)
             if point.tokens is None or mean is None:
                 continue

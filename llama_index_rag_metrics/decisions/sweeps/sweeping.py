@@ -11,6 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.evaluation.answers_kept import Attempt, answers_to, read_answers
 from llama_index_rag_metrics.evaluation.as_ask import Source, retrieval_depth
@@ -21,7 +24,8 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter
-from llama_index_rag_metrics.rankings.run import Run, check_min_score
+from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
+from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
@@ -29,8 +33,7 @@ from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_confidence
 
-from .choice import Configuration
-from .grid import Grid, grid_points
+from .grid import Grid, configurations_of
 from .sweep_result import Sweep
 
 Build: TypeAlias = "Callable[..., Any]"
@@ -39,7 +42,7 @@ may be asynchronous."""
 
 _LONGEST_NAME = 80
 _MIN_SCORE = "min_score"
-"""The parameter that `evaluate` gets, unless `build` takes it."""
+"""The parameter that `evaluate` gets, and `build` doesn't."""
 
 
 async def asweep(
@@ -61,10 +64,9 @@ async def asweep(
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
             query engine or a callable from query text to ids; it may be asynchronous.
-        grid: parameter to its values, of which every combination is evaluated, or a list of
-            configurations, {parameter: value} each. Values are texts, numbers, True, False or None;
-            objects have names: {"embed": {"small": model, ...}}. Secrets are refused: `build` reads
-            them. Unless `build` takes a `min_score` of its own, it is that of `evaluate`.
+        grid: parameter to its values, of which every combination is evaluated. Values are texts,
+            numbers, True, False or None; objects have names: {"embed": {"small": model, ...}}.
+            Secrets are refused: `build` reads them. A `min_score` is that of `evaluate`.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.load` takes. Labels have to fit
             every configuration: ids of chunks change with the size, spans and texts don't.
         metrics: names or metrics. The first one decides.
@@ -98,44 +100,47 @@ async def asweep(
     if not callable(build):
         expected = "a function of the parameters, which returns a retriever or an index"
         raise InvalidInput("build", build, expected)
-    _check(options)
+    if "name" in options:
+        sentence = "sweep() has no argument 'name': it sets that of every configuration."
+        raise InvalidInput("name", options["name"], sentence=sentence)
     check_confidence(confidence)
-    points = grid_points(grid)
+    configurations = configurations_of(grid)
     resolved = resolve(metrics)
     names = [metric.metric_name for metric in resolved]
-    depth = getattr(resolved[0], "cutoff", None) or getattr(resolved[0], "k", None)
     tolerance = margin_of(names[0], tolerance, "tolerance")
     questions = RetrievalDataset.load(dataset)
-    takes_min_score = _MIN_SCORE in _parameters(build)
-    for point in points.values():
-        register_secrets_of(point.params, *point.params.values())
-        if not takes_min_score:
-            check_min_score(point.params.get(_MIN_SCORE))
-    run = options.pop("run", "")
     options["cache"] = Cache.of(cache, journal)
+    # what every configuration would refuse, before any is built
+    inspect.signature(aevaluate).bind(None, questions, **options)
+    for configuration in configurations.values():
+        register_secrets_of(configuration.params, *configuration.params.values())
+        min_score = configuration.params.get(_MIN_SCORE, options.get(_MIN_SCORE))
+        Plan.of(questions, resolved, **{**options, _MIN_SCORE: min_score})
+    run = options.pop("run", "")
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
-    configurations = []
-    for name, point in points.items():
-        configuration = Configuration(name, point.params, texts=point.texts, depth=depth)
-        own_options = {**options, "name": name, "run": point.run_name(run)}
-        params = dict(point.params)
-        if _MIN_SCORE in params and not takes_min_score:
-            own_options[_MIN_SCORE] = params.pop(_MIN_SCORE)
+    finished = []
+    for name, configuration in configurations.items():
+        arguments = {**options, "name": name}
+        arguments["run"] = ", ".join(filter(None, (run, configuration.run)))
+        params = dict(configuration.params)
+        if _MIN_SCORE in params:
+            arguments[_MIN_SCORE] = params.pop(_MIN_SCORE)
         try:
             source = None
             if journal is not None:
-                own_options["journal"] = Path(journal, file_name(name))
-                source = _answered(questions, retrieval_depth(resolved), own_options)
+                arguments["journal"] = Path(journal, file_name(name))
+                source = _answered(questions, retrieval_depth(resolved), arguments)
             if source is None:
                 source = await _built(build, params)
-            results = await aevaluate(source, questions, resolved, **own_options)
+            results = await aevaluate(source, questions, resolved, **arguments)
+            tokens = _mean_tokens(results.run, resolved[0])
             error = _reason_given_up(results.run)
-            configurations.append(replace(configuration, results=results, error=error))
+            finished.append(replace(configuration, results=results, tokens=tokens, error=error))
         except (JournalMismatch, FileFormatError):
             raise
         except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
-            configurations.append(replace(configuration, error=describe_error(error)))
-    return Sweep(configurations, names, confidence=confidence, tolerance=tolerance)
+            finished.append(replace(configuration, error=describe_error(error)))
+    return Sweep(finished, names, confidence, tolerance)
 
 
 sweep = synchronous(asweep)
@@ -145,22 +150,6 @@ def file_name(name: str) -> str:
     """The file name of a configuration's journal: its name, made safe, and a hash."""
     readable = re.sub(r"[^\w.]+", "-", name).strip("-")[:_LONGEST_NAME]
     return f"{readable}.{sha256(name.encode()).hexdigest()[:8]}.jsonl"
-
-
-def _check(options: Mapping[str, Any]) -> None:
-    """Refuse what every configuration would refuse, before any is built."""
-    if "name" in options:
-        sentence = "sweep() has no argument 'name': it sets that of every configuration."
-        raise InvalidInput("name", options["name"], sentence=sentence)
-    inspect.signature(aevaluate).bind(None, None, **options)
-    _ = Plan(RetrievalDataset({}), [], **{**options, "tokenizer": None, "matcher": None})
-
-
-def _parameters(build: Build) -> Mapping[str, Any]:
-    try:
-        return inspect.signature(build).parameters
-    except ValueError:  # of some that are written in C
-        return {}
 
 
 async def _built(build: Build, params: dict[str, Any]) -> Any:
@@ -190,6 +179,27 @@ def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any
 
 def _reason_given_up(run: Run) -> str:
     """Why a run can't be compared, if every query failed; else ""."""
-    rankings = run.every_ranking
-    errors = [ranking.error for ranking in rankings if ranking.error is not None]
-    return f"every question failed: {errors[0]}" if errors and len(errors) == len(rankings) else ""
+    errors = [ranking.error or "" for ranking in run.every_ranking]
+    return f"every question failed: {errors[0]}" if errors and all(errors) else ""
+
+
+def _mean_tokens(run: Run, metric: BaseRetrievalMetric) -> float | None:
+    """The mean tokens of a question, as deep as a metric reads; None if not counted.
+
+    Failed questions are left out: they have nothing to read.
+    """
+    depth = getattr(metric, "cutoff", None)
+    n_items, amounts = getattr(metric, "k", None), []
+    for ranking in run.every_ranking:
+        if ranking.error is not None:
+            continue
+        if ranking.tokens is None:
+            return None
+        tokens_of: dict[str, int] = {}
+        for item, tokens in zip(ranking.ids, ranking.tokens, strict=True):
+            tokens_of.setdefault(item, tokens)
+        spent = np.cumsum([*tokens_of.values()])
+        if isinstance(depth, TokenBudget):
+            spent = spent[spent <= depth.tokens]
+        amounts.append(max(spent[:n_items], default=0))
+    return float(np.mean(amounts)) if amounts else None
