@@ -63,6 +63,6 @@ agent = ReActAgent(tools=[search], llm=ScriptedLLM(), streaming=False)
 results = evaluate(agent, dataset, ["recall", "complete"], timeout=60, name="agent")
 print(results)
 for call in results.calls:
-    verdict = "wasted" if call.is_wasted else f"{call.new_relevant} new"
+    verdict = f"{call.new_relevant} new" if call.new_relevant else "wasted"
     query = " ".join(call.query.split())
-    print(f"{call.query_id} call {call.number}: {query!r} by {call.asked_by}: {verdict}")
+    print(f"{call.query_id} call {call.number}: {query!r}: {verdict}")

@@ -7,7 +7,6 @@ changes the call whose nodes it gets.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
 from llama_index_rag_metrics.rankings.span import node_span
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, check_amount
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .question import Retrieval, RetrieverOutput, as_nodes, copied, scores_and_texts
@@ -35,7 +34,6 @@ from .question import Retrieval, RetrieverOutput, as_nodes, copied, scores_and_t
 TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to."""
 
-_DAMAGED = "{n} events of retrievals couldn't be recorded; the first: {error}"
 _numbers = count(1)
 
 
@@ -45,7 +43,6 @@ class CapturedSession:
     def __init__(self) -> None:
         self.retrievals: list[Retrieval] = []
         self.key = str(next(_numbers))  # its name in the tags of events
-        self.faults: list[Exception] = []  # errors in recording
         self._running: dict[str, tuple[Retrieval, float]] = {}
 
     def __repr__(self) -> str:
@@ -127,22 +124,14 @@ def _around(span_id: str | None) -> Iterator[str]:
         span_id = parent
 
 
-def _record(tags: Mapping[str, Any], record: Callable[[CapturedSession], None]) -> None:
-    """Record in every capture that tags name; each keeps its own errors."""
-    for session in _sessions_of(tags):
-        try:
-            record(session)
-        except Exception as error:  # noqa: BLE001 - the dispatcher would swallow it
-            session.faults.append(error)
-
-
 class CaptureEvents(BaseEventHandler):
     """Records the beginnings and ends of retrievals."""
 
     def handle(self, event: Any, **_: Any) -> None:
         span_id = event.span_id or ""
         if isinstance(event, RetrievalEndEvent):
-            _record(event.tags, lambda session: session.end(span_id, event.nodes))
+            for session in _sessions_of(event.tags):
+                session.end(span_id, event.nodes)
         elif isinstance(event, RetrievalStartEvent):
             query = event.str_or_query_bundle
             text = query if isinstance(query, str) else query.query_str
@@ -174,12 +163,9 @@ class CaptureSpans(BaseSpanHandler[Any]):
         if id_ in _inputs:
             ids, begin = _inputs.pop(id_)
             seconds = perf_counter() - begin
-
-            def postprocess(session: CapturedSession) -> None:
+            for session in _sessions_of(active_instrument_tags.get()):
                 if not session.is_retrieving(_around(id_)):
                     session.postprocess(ids, result, seconds)
-
-            _record(active_instrument_tags.get(), postprocess)
         _parents.pop(id_, None)
 
     def span_drop(
@@ -191,7 +177,8 @@ class CaptureSpans(BaseSpanHandler[Any]):
         **_: Any,
     ) -> None:
         error = describe_error(err or RuntimeError("dropped"))
-        _record(active_instrument_tags.get(), lambda session: session.end(id_, (), error))
+        for session in _sessions_of(active_instrument_tags.get()):
+            session.end(id_, (), error)
         _inputs.pop(id_, None)
         _parents.pop(id_, None)
 
@@ -203,10 +190,6 @@ class CaptureSpans(BaseSpanHandler[Any]):
 
 
 _events, _spans = CaptureEvents(), CaptureSpans()
-
-
-def _without(handlers: Iterable[Any], ours: object) -> list[Any]:
-    return [handler for handler in handlers if handler is not ours]
 
 
 @contextmanager
@@ -244,9 +227,6 @@ def capture() -> Iterator[CapturedSession]:
     steps, and no other code that retrieves at the same time. Captures nest: what an inner one
     records, the outer one records, too.
 
-    Raises:
-        RagMetricsError: at the end of the block, if a retrieval couldn't be recorded.
-
     Examples:
         >>> with capture() as session:
         ...     record_retrieval("moons of Saturn", ["d3", "d1"])
@@ -258,10 +238,6 @@ def capture() -> Iterator[CapturedSession]:
         keys = f"{tags.get(TAG, '')} {session.key}".strip()
         with instrument_tags({**tags, TAG: keys}):
             yield session
-    if session.faults:
-        fault = session.faults[0]
-        error = _DAMAGED.format(n=len(session.faults), error=describe_error(fault))
-        raise RagMetricsError(error) from fault
 
 
 def record_retrieval(
@@ -295,9 +271,6 @@ def record_retrieval(
     """
     if not isinstance(query, str):
         raise InvalidInput("query", query, "the text that was asked")
-    if latency is not None:
-        expected = "seconds from 0 on, or None"
-        check_amount("latency", latency, expected, lambda seconds: 0 <= seconds < math.inf)
     retrieved = as_nodes(nodes)
     message = None if error is None else describe_error(error)
     span_id = active_span_id.get()

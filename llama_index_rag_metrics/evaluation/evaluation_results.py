@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
@@ -27,8 +27,6 @@ from llama_index_rag_metrics.scores.score_rankings import score_with
 from llama_index_rag_metrics.stories.label_view import System, metrics_of, shown_name
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.worst import HardQuestions, worst_of
-
-from .judged_sessions import Sessions
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation import RetrievalEvalResult
@@ -90,13 +88,13 @@ class EvaluationResults(Reportable, ListOfResults):
         return self.scores.repeats
 
     @property
-    def calls(self) -> Sessions:
+    def calls(self) -> list[SessionCall]:
         """What an agent or a workflow retrieved, call by call; empty for a plain retriever.
 
-        Of questions that were asked several times, the first time.
+        Of questions that were asked several times, the first time. `pandas.DataFrame` takes it.
         """
         judged = system_of(self).judged_by(next(iter(self.scores), ""))
-        return Sessions(judged.run, judged.relevance)
+        return session_calls(judged.run, judged.relevance)
 
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
@@ -108,10 +106,6 @@ class EvaluationResults(Reportable, ListOfResults):
             UnknownMetric: the metric wasn't computed.
         """
         return worst_of(system_of(self), metric, n)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        remedy = f". Write results.scores.{name}" if hasattr(Scores, name) else ""
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{remedy}")
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
@@ -126,6 +120,45 @@ class EvaluationResults(Reportable, ListOfResults):
 
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"
+
+
+class SessionCall(NamedTuple):
+    """One call of a session, judged.
+
+    Attributes:
+        query_id: the question.
+        number: which of the question's calls, from 1 on.
+        query: what was searched for, in the agent's words.
+        new_relevant: how many relevant items it retrieved that no earlier call had.
+        latency: seconds, if it was timed.
+    """
+
+    query_id: str
+    number: int
+    query: str
+    new_relevant: int
+    latency: float | None
+
+
+def session_calls(run: Run, relevance: Mapping[str, Relevance]) -> list[SessionCall]:
+    """All calls of a run, question by question, in order.
+
+    Examples:
+        >>> from llama_index_rag_metrics.rankings.run import Call, combine_calls
+        >>> calls = [Call(["a", "x"], query="Saturn"), Call(["x"], query="rings")]
+        >>> calls = session_calls(Run({"q1": combine_calls(calls)}), {"q1": Relevance(["a"])})
+        >>> [(call.query, call.new_relevant) for call in calls]
+        [('Saturn', 1), ('rings', 0)]
+    """
+    rows = []
+    for query_id, calls in run.calls.items():
+        grades = relevance.get(query_id, Relevance()).grades
+        missing = {item for item, grade in grades.items() if grade >= 1}
+        for number, call in enumerate(calls, 1):
+            new = missing.intersection(call.ids)
+            missing -= new
+            rows.append(SessionCall(query_id, number, call.query, len(new), call.latency))
+    return rows
 
 
 def core_results(
@@ -176,43 +209,6 @@ def ranking_metric(name: str) -> RankingMetric | None:
     return metric if isinstance(metric, RankingMetric) else None
 
 
-def cutoffs_of(systems: Iterable[System]) -> list[int]:
-    """The cutoffs of a curve: dense at the top, up to the longest ranking."""
-    rankings = chain.from_iterable(system.run.every_ranking for system in systems)
-    deepest = max((len(ranking.ids) for ranking in rankings), default=0)
-    if not deepest:
-        return []
-    return [*takewhile(deepest.__gt__, _CUTOFFS), deepest]
-
-
-def means_by_cutoff(
-    system: System, metric: str, cutoffs: Sequence[int], query_ids: Iterable[str] | None = None
-) -> dict[int, float]:
-    """Cutoff to the mean of a metric there, over these queries, or all that have a value."""
-    uncut = ranking_metric(metric)
-    if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
-        return {}
-    parameters = uncut.model_dump(exclude={"k", "tokens", "ideal"}, exclude_none=True)
-    metrics = [type(uncut).model_validate({**parameters, "k": n}) for n in cutoffs]
-    relevance, rankings = list[Relevance](), list[Ranking]()
-    for time in system.repeats or [system]:
-        judged = time.judged_by(metric)
-        for query_id in time.by_query(metric):
-            if query_ids is None or query_id in query_ids:
-                # what is scored here has no error: whether a failed query counts was decided before
-                rankings.append(replace(judged.run.get(query_id, Ranking()), error=None))
-                relevance.append(judged.relevance.get(query_id, Relevance()))
-    for column in metrics[0].needs & {"tokens", "spans"}:
-        if any(getattr(ranking, column) is None for ranking in rankings if ranking.ids):
-            return {}
-    scores = score_with(metrics, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
-    means = {}
-    for n, cut in zip(cutoffs, metrics, strict=True):
-        if scores.n(cut.metric_name):
-            means[n] = scores.means[cut.metric_name]
-    return means
-
-
 def curve_figures(
     systems: Sequence[System], query_ids: Iterable[str] | None = None
 ) -> dict[str, Draw]:
@@ -223,21 +219,48 @@ def curve_figures(
 
 
 def _curves(
-    systems: Sequence[System], metric: str, query_ids: Iterable[str] | None
+    systems: Sequence[System], metric: str, query_ids: Collection[str] | None
 ) -> Figure | None:
     """A curve of each system that has the metric; None where all are empty."""
-    cutoffs = cutoffs_of(systems)
-    x, y = Axis("k", is_count=True), Axis(f"{metric.partition('@')[0]}@k", from_zero=True)
+    uncut = ranking_metric(metric)
+    rankings = chain.from_iterable(system.run.every_ranking for system in systems)
+    deepest = max((len(ranking.ids) for ranking in rankings), default=0)
+    if uncut is None or "k" not in type(uncut).model_fields or not deepest:
+        return None
+    parameters = uncut.model_dump(exclude={"k", "tokens", "ideal"}, exclude_none=True)
+    at_k = {}
+    for k in [*takewhile(deepest.__gt__, _CUTOFFS), deepest]:
+        at_k[k] = type(uncut).model_validate({**parameters, "k": k})
     series = []
     for number, system in enumerate(systems):
-        if system.run and metric in system.scores:
-            curve = means_by_cutoff(system, metric, cutoffs, query_ids)
-            remarks = [f"k = {cutoff}: {score(mean)}" for cutoff, mean in curve.items()]
-            points = (list(curve), list(curve.values()))
-            series.append(Series(system.name, number, *points, remarks=remarks))
+        curve: dict[int, float] = {}
+        if metric in system.scores:
+            scores = _at_cutoffs(system, metric, [*at_k.values()], query_ids)
+            for k, cut in at_k.items():
+                if scores.n(cut.metric_name):
+                    curve[k] = scores.means[cut.metric_name]
+        remarks = [f"k = {k}: {score(mean)}" for k, mean in curve.items()]
+        points = (list(curve), list(curve.values()))
+        series.append(Series(system.name, number, *points, remarks=remarks))
     if not any(curve.x for curve in series):
         return None
+    x, y = Axis("k", is_count=True), Axis(f"{metric.partition('@')[0]}@k", from_zero=True)
     return Figure("lines", x, y, series)
+
+
+def _at_cutoffs(
+    system: System, metric: str, metrics: Sequence[RankingMetric], query_ids: Collection[str] | None
+) -> Scores:
+    """The scores at other cutoffs of these queries, or of all that have a value."""
+    relevance, rankings = list[Relevance](), list[Ranking]()
+    for time in system.repeats or [system]:
+        judged = time.judged_by(metric)
+        for query_id in time.by_query(metric):
+            if query_ids is None or query_id in query_ids:
+                # what is scored here has no error: whether a failed query counts was decided before
+                rankings.append(replace(judged.run.get(query_id, Ranking()), error=None))
+                relevance.append(judged.relevance.get(query_id, Relevance()))
+    return score_with(metrics, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
 
 
 Reported: TypeAlias = EvaluationResults | Scores  # what a report takes for one retriever

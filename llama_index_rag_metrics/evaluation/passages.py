@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.storage.docstore import SimpleDocumentStore
@@ -101,9 +100,6 @@ def _nodes(source: Any) -> list[BaseNode]:
         source = _stored_nodes(source)
     elif isinstance(source, BaseDocumentStore):
         source = source.docs.values()
-    if isinstance(source, BaseRetriever):
-        remedy = "Give the index that it retrieves from."
-        raise InvalidInput("index_or_nodes", type(source), _EXPECTED, remedy)
     if isinstance(source, (bytes, BaseNode)) or not isinstance(source, Iterable):
         raise InvalidInput("index_or_nodes", type(source), _EXPECTED)
     nodes = []
@@ -144,9 +140,7 @@ def _load(path: Path) -> Any:
     stored = path / "docstore.json" if path.is_dir() else path
     if stored.name == "docstore.json" and stored.is_file():
         return SimpleDocumentStore.from_persist_path(str(stored))
-    if not path.exists():
-        raise FileNotFoundError(2, "no such file or folder", str(path))
-    if path.is_file() and path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
+    if path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
         with suppress(RagMetricsError):
             return RetrievalDataset({}, **read_corpus(path))
     return RetrievalDataset.load(path)

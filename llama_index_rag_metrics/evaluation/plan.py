@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from llama_index_rag_metrics.runtime.sync import WORKERS
 from llama_index_rag_metrics.scores.batches import Failed, ScoringOptions
 
 from .question import Question
+
+_POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Plan:
             RetrievalDataset.load(dataset),
             resolve(metrics),
             matcher=as_matcher(matcher),
-            node_postprocessors=_listed(node_postprocessors),
+            node_postprocessors=_listed(node_postprocessors or []),
             cache=Cache.of(cache, options.get("journal")),
             **options,
         )
@@ -133,25 +135,15 @@ def check_match_on(match_on: MatchOn) -> MatchOn:
     return match_on
 
 
-_POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
-
-
 def _listed(postprocessors: object) -> list[BaseNodePostprocessor]:
-    if postprocessors is None:  # as LlamaIndex has it
-        return []
     argument = "node_postprocessors"
-    is_one = isinstance(postprocessors, BaseNodePostprocessor)
-    if is_one or not isinstance(postprocessors, Iterable):
-        remedy = "Write [postprocessor]."
-        raise InvalidInput(argument, type(postprocessors), _POSTPROCESSORS, remedy)
+    if not isinstance(postprocessors, Sequence):
+        raise InvalidInput(argument, type(postprocessors), _POSTPROCESSORS)
     return [checked_postprocessor(argument, postprocessor) for postprocessor in postprocessors]
 
 
 def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostprocessor:
-    if isinstance(postprocessor, BaseNodePostprocessor):
-        return postprocessor
-    if isinstance(postprocessor, type):
-        remedy = f"Give an instance of it, built as {postprocessor.__name__}(...)."
-        raise InvalidInput(argument, postprocessor, _POSTPROCESSORS, remedy)
-    # its type alone: it may hold a key
-    raise InvalidInput(argument, type(postprocessor), _POSTPROCESSORS)
+    if not isinstance(postprocessor, BaseNodePostprocessor):
+        # its type alone: it may hold a key
+        raise InvalidInput(argument, type(postprocessor), _POSTPROCESSORS)
+    return postprocessor

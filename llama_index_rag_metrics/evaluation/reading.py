@@ -138,37 +138,20 @@ class AnswerReader:
 
 def searched_span(node: BaseNode, corpus: Mapping[str, str]) -> Span | None:
     """Which characters of which document a node holds: by its own offsets, or by its text."""
-    span, document = node_span(node), node.ref_doc_id
-    text = node.get_content()
-    if document is None:
-        if span is None or span.source == node.node_id:
-            return _span_of_document(node.node_id, text, corpus)
-        return _within(span, corpus)
-    if span is not None and span.source == document:
-        full_text = corpus.get(document)
-        if full_text is None or full_text[span.start : span.end] == text:
-            return span
-    return _search(text, document, corpus) or _within(span, corpus)
-
-
-def _span_of_document(item: str, text: str, corpus: Mapping[str, str]) -> Span | None:
-    """The retrieved part of a document: all of it for a bare id, or with an added title."""
-    document = corpus.get(item, text)
-    if text and document.strip() not in text:
-        return _search(text, item, corpus)
-    return Span(item, 0, len(document)) if document else None
-
-
-def _within(span: Span | None, corpus: Mapping[str, str]) -> Span | None:
-    """Cut a span off at its document's end, which a node with a title exceeds by a line."""
-    if span is None or span.source not in corpus:
+    span, document = node_span(node), node.ref_doc_id or node.node_id
+    text, full_text = node.get_content(), corpus.get(document)
+    is_part = node.ref_doc_id is not None
+    if not full_text:
         return span
-    end = min(span.end, len(corpus[span.source]))
-    return span._replace(end=end) if span.start < end else None
-
-
-def _search(text: str, document: str, corpus: Mapping[str, str]) -> Span | None:
-    """The first place of a text in a document, blanks around it ignored."""
+    if is_part and span is not None and full_text[span.start : span.end] == text:
+        return span
+    if full_text.strip() in text or not (text or is_part):
+        return Span(document, 0, len(full_text))
     text = text.strip()
-    start = corpus.get(document, "").find(text) if text else -1
-    return None if start < 0 else Span(document, start, start + len(text))
+    start = full_text.find(text) if text else -1
+    if start >= 0:
+        return Span(document, start, start + len(text))
+    if not is_part or span is None or span.start >= len(full_text):
+        return None
+    # a node of a document with a title exceeds it by a line
+    return span._replace(end=min(span.end, len(full_text)))

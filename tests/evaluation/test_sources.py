@@ -213,9 +213,10 @@ def test_labels_under_another_name_are_pointed_to() -> None:
 @pytest.mark.parametrize(
     ("postprocessors", "words"),
     [
-        (Postprocessor(function=list), r"got <class '.*Postprocessor'>\. Write \[postprocessor\]"),
-        ([Postprocessor], r"Give an instance of it, built as Postprocessor\(\.\.\.\)"),
-        (3, r"got <class 'int'>\. Write \[postprocessor\]"),
+        (
+            Postprocessor(function=list),
+            "expected a list of LlamaIndex's postprocessors, got <class",
+        ),
         ([print], "expected a list of LlamaIndex's postprocessors, got <class 'builtin_"),
     ],
 )
