@@ -142,7 +142,7 @@ def test_weights_in_a_table() -> None:
     lists = score_rankings([HOPS, [["a", "b"], ["c"]]], [["c"], ["c"]], "facet_recall")
     assert scored["facet_recall"].to_list() == lists["facet_recall"].tolist() == [0.75, 0.5]
     wrong = table.with_columns(facet_weights=pl.Series([[1.0], None]))
-    with pytest.raises(InvalidInput, match="2 weights, one for each group"):
+    with pytest.raises(InvalidInput, match="expected 2, one for each"):
         score_table(wrong, "facet_recall")
 
 

@@ -168,11 +168,8 @@ def test_no_grades_of_no_judgements() -> None:
 
 def test_what_cant_be_scored() -> None:
     groups = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[["a"]]], "grades": [[1.0]]})
-    with pytest.raises(InvalidInput, match="table: expected groups or grades"):
+    with pytest.raises(InvalidInput, match="Groups are binary"):
         score_table(groups, "mrr")
-    large = pa.array([[2**63]], pa.list_(pa.uint64()))
-    with pytest.raises(InvalidInput, match=r"column expected_ids: .*got 9223372036854775808"):
-        score_table(pa.table({"retrieved_ids": large, "expected_ids": large}), "mrr")
     with pytest.raises(InvalidInput, match="keep: expected columns of the table: query_id"):
         score_table(MIXED, "recall", keep=["language"])
     with pytest.raises(InvalidInput, match=r"Write one as \['error'\]"):

@@ -1,25 +1,26 @@
 """Judging from columns, by 64-bit hashes of ids, with the same result as `judge` of lists.
 
-What hashes can't decide (two ids of one hash), groups and spans go through `judge`, row by row.
+What hashes can't decide (two ids of one hash), and whatever isn't a plain table of ids and grades,
+goes through `judge`, row by row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import Span, read_span
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy, none_of_them
-from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-from .beside import SPANS, TOKENS, check_tokens
-from .hashes import HashedLists
+from .beside import SPANS, TOKENS
 from .judged import JudgedRankings, grades_best_first
 from .lists import judge
 
@@ -29,14 +30,18 @@ if TYPE_CHECKING:
 else:
     pl, pa = Lazy("polars"), Lazy("pyarrow")
 
-Values = TypeVar("Values", IntArray, FloatArray)
-
 QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
 GRADES, WEIGHTS, RETRIEVED_TOKENS = "grades", "facet_weights", "retrieved_tokens"
 EXPECTED_SPANS, RETRIEVED_SPANS = "expected_spans", "retrieved_spans"
 
 FIELDS = {TOKENS: (RETRIEVED_TOKENS,), SPANS: (EXPECTED_SPANS, RETRIEVED_SPANS)}
 """What metrics need beside ids, and the columns that hold it."""
+
+_MOST_LABELS = 32
+"""Up to this many labels of a question are looked for in all rankings at once."""
+
+_MOST_FILLED = 4
+"""Rows of unequal length may take this many times the space of their members."""
 
 
 def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRankings:
@@ -45,13 +50,10 @@ def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRanki
     for need in needs:
         columns += FIELDS[need]
     _check_columns(frame, columns)
-    tokens = None
-    if TOKENS in needs:
-        tokens = _read_tokens(frame)
-    if SPANS not in needs and not _is_grouped(frame):
+    if not needs:
         try:
-            return _judge_hashed(frame, tokens)
-        except Collision:
+            return _judge_hashed(frame)
+        except Irregular:
             pass
     return _judge_rows(frame, needs)
 
@@ -62,30 +64,30 @@ def _check_columns(frame: pl.DataFrame, columns: Sequence[str]) -> None:
             raise InvalidInput("table", frame.columns, f"a column {column}")
 
 
-def _is_grouped(frame: pl.DataFrame) -> bool:
-    dtype = frame[EXPECTED].dtype
-    return isinstance(dtype, pl.List) and isinstance(dtype.inner, pl.List)
+class Irregular(Exception):
+    """Hashes can't judge a table: two ids have one, or its columns are no plain lists."""
 
 
-def _judge_hashed(frame: pl.DataFrame, tokens: IntArray | None) -> JudgedRankings:
-    expected, retrieved = IdLists.read(frame, EXPECTED), IdLists.read(frame, RETRIEVED)
+def _judge_hashed(frame: pl.DataFrame) -> JudgedRankings:
+    expected, retrieved = IdLists.read(frame[EXPECTED]), IdLists.read(frame[RETRIEVED])
+    if expected.ids.dtype != retrieved.ids.dtype:
+        raise Irregular
     grade = _read_grades(frame, expected)
-    retrieved, expected = retrieved.distinct(), expected.distinct(grade)
-    grade = expected.kept(grade)
+    copies, originals = expected.repeats()
+    if (grade[copies] != grade[originals]).any():
+        raise Irregular
+    expected, grade = expected.without(copies), np.delete(grade, copies)
+    retrieved = retrieved.without(retrieved.repeats()[0])
     position, label = retrieved.find(expected)
+    query = retrieved.query[position]
     return JudgedRankings(
         depth=retrieved.counts,
-        item_query=retrieved.query[position],
-        item_rank=position - retrieved.hashed.begin[retrieved.query[position]] + 1,
+        item_query=query,
+        item_rank=position - retrieved.begin[query] + 1,
         item_grade=grade[label],
         judged_grade=grades_best_first(grade, expected.counts),
         judged_offset=np.concatenate([[0], np.cumsum(expected.counts)]),
-        tokens=None if tokens is None else retrieved.kept(tokens),
     )
-
-
-class Collision(Exception):
-    """Two ids of one hash."""
 
 
 @dataclass(eq=False)
@@ -93,225 +95,197 @@ class IdLists:
     """A column of lists of ids, flat."""
 
     ids: pl.Series
-    query: IntArray
     counts: IntArray
-    copies: IntArray = field(default_factory=none_of_them)
 
     @classmethod
-    def read(cls, frame: pl.DataFrame, column: str) -> IdLists:
-        lists = _as_lists(frame[column])
-        if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
-            lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
-        if not isinstance(lists.dtype, pl.List) or lists.dtype.inner.is_nested():
-            raise InvalidInput(f"column {column}", lists.dtype, "a list of ids in every row")
+    def read(cls, lists: pl.Series) -> IdLists:
+        inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
+        if inner is None or not (inner == pl.String or inner.is_integer()):
+            raise Irregular
         counts = _lengths(lists)
         ids = lists.filter(pl.Series(counts > 0)).explode()
-        query = np.repeat(np.arange(len(lists)), counts)
         if ids.null_count():
-            row = _row_name(frame, int(query[int(ids.is_null().arg_max() or 0)]))
-            raise InvalidInput(f"{column} of {row}", None, "a list of ids, without None")
-        return cls(_comparable(ids, column), query, counts)
+            raise Irregular
+        return cls(ids, counts)
 
     @cached_property
-    def hashed(self) -> HashedLists:
-        return HashedLists(self.ids.hash().to_numpy(), self.counts)
+    def query(self) -> IntArray:
+        """(ids,) the row of each id."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
 
-    def distinct(self, grade: FloatArray | None = None) -> IdLists:
-        """The lists without copies, which must have the grade of what they repeat."""
-        copies, earlier = self.hashed.repeats()
+    @cached_property
+    def begin(self) -> IntArray:
+        """(lists,) the position of each list's first id."""
+        return np.cumsum(self.counts) - self.counts
+
+    @cached_property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        return self.ids.hash().to_numpy()
+
+    @cached_property
+    def halves(self) -> npt.NDArray[np.uint32]:
+        """(lists, longest) the lower halves of the hashes, a list a row, filled up."""
+        n_lists, longest = len(self.counts), int(self.counts.max(initial=0))
+        half = self.hashes.astype(np.uint32)
+        if n_lists * longest == len(half):
+            return half.reshape(n_lists, longest)
+        if n_lists * longest > _MOST_FILLED * len(half):
+            raise Irregular
+        place = np.arange(longest, dtype=np.uint32)
+        rows = np.tile(place, (n_lists, 1))
+        rows[place < self.counts[:, np.newaxis]] = half
+        return rows
+
+    def repeats(self) -> tuple[IntArray, IntArray]:
+        """The positions of ids that repeat an earlier one of their list, and of what they repeat.
+
+        Only the lists in which two halves agree are sorted by whole hashes.
+        """
+        in_order = np.sort(self.halves, axis=1)
+        lists = np.flatnonzero((in_order[:, 1:] == in_order[:, :-1]).any(axis=1))
+        begin, count = self.begin[lists, np.newaxis], self.counts[lists, np.newaxis]
+        place = np.minimum(np.arange(self.halves.shape[1]), count - 1)
+        hashes = self.hashes[begin + place]
+        order = np.argsort(hashes, axis=1, kind="stable")
+        hashes = np.take_along_axis(hashes, order, axis=1)
+        is_again = (hashes[:, 1:] == hashes[:, :-1]) & (order[:, 1:] < count)
+        position = begin + order
+        copies, originals = position[:, 1:][is_again], position[:, :-1][is_again]
+        self._check_same(copies, self, originals)
+        return copies, originals
+
+    def without(self, copies: IntArray) -> IdLists:
         if not len(copies):
             return self
-        self._check_same(copies, self, earlier)
-        if grade is not None and (wrong := np.flatnonzero(grade[copies] != grade[earlier])).size:
-            item = self.ids[int(copies[wrong[0]])]
-            remedy = "Keep one of its grades."
-            raise InvalidInput("expected_ids", item, "one grade for each id", remedy)
         positions = np.delete(np.arange(len(self.query)), copies)
         counts = self.counts - np.bincount(self.query[copies], minlength=len(self.counts))
-        return IdLists(self.ids.gather(positions), self.query[positions], counts, copies)
+        return IdLists(self.ids.gather(positions), counts)
 
-    def kept(self, values: Values) -> Values:
-        """What belongs to the members that are left of those that were read."""
-        return np.delete(values, self.copies)
-
-    def find(self, wanted: IdLists) -> tuple[IntArray, IntArray]:
-        """The positions of the wanted members, in order, and of each one's equal in `wanted`."""
-        if len(self.ids) and len(wanted.ids) and self.ids.dtype != wanted.ids.dtype:
-            raise mixed_id_types(map(str, (wanted.ids.dtype, self.ids.dtype)))
-        position, equal = self.hashed.find(wanted.hashed)
-        self._check_same(position, wanted, equal)
-        return position, equal
+    def find(self, labels: IdLists) -> tuple[IntArray, IntArray]:
+        """The positions of the ids that are labels of their row, in order, and of the labels."""
+        if labels.counts.max(initial=0) > _MOST_LABELS:
+            raise Irregular
+        found, equals = [np.array([], np.int64)], [np.array([], np.int64)]
+        label_half = labels.hashes.astype(np.uint32)
+        for nth in range(labels.counts.max(initial=0)):
+            has_nth = labels.counts > nth
+            label = np.where(has_nth, labels.begin + nth, 0)
+            agrees = self.halves == label_half[label][:, np.newaxis]
+            row, place = np.divmod(np.flatnonzero(agrees), self.halves.shape[1] or 1)
+            is_there = has_nth[row] & (place < self.counts[row])
+            position, equal = (self.begin[row] + place)[is_there], label[row[is_there]]
+            is_equal = self.hashes[position] == labels.hashes[equal]
+            found.append(position[is_equal])
+            equals.append(equal[is_equal])
+        position, equal = np.concatenate(found), np.concatenate(equals)
+        order = np.argsort(position)
+        self._check_same(position[order], labels, equal[order])
+        return position[order], equal[order]
 
     def _check_same(self, positions: IntArray, others: IdLists, equals: IntArray) -> None:
-        """Equal hashes must stand for equal ids of the same query."""
-        if not len(positions):  # nor can ids of two types be compared
-            return
-        same_query = np.array_equal(self.query[positions], others.query[equals])
-        if not same_query or not (self.ids.gather(positions) == others.ids.gather(equals)).all():
-            raise Collision
-
-
-def _comparable(ids: pl.Series, column: str) -> pl.Series:
-    """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
-    comparable: pl.Series = ids
-    if isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
-        comparable = ids.cast(pl.String)
-    if ids.dtype.is_integer():
-        comparable = ids.cast(pl.Int64, strict=False)
-        if comparable.null_count():
-            item = ids[int(comparable.is_null().arg_max() or 0)]
-            expected = "ids from -2**63 to 2**63 - 1"
-            raise InvalidInput(f"column {column}", item, expected, "Convert both columns to texts.")
-    return comparable
-
-
-def _as_lists(column: pl.Series) -> pl.Series:
-    """A column whose arrays of one length, if it has such, are lists."""
-    return column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+        """Equal hashes must stand for equal ids."""
+        if not (self.ids.gather(positions) == others.ids.gather(equals)).all():
+            raise Irregular
 
 
 def _lengths(lists: pl.Series) -> IntArray:
-    if lists.null_count() == len(lists):  # of any type, such as Null
-        return np.zeros(len(lists), np.int64)
     return np.asarray(lists.list.len().fill_null(0).to_numpy(), np.int64)
 
 
-def _check_lengths(
-    frame: pl.DataFrame, column: str, counts: IntArray, wanted: IntArray, what: str
-) -> None:
-    """Refuse a row whose list has another length than wanted."""
-    if (unequal := counts != wanted).any():
-        row = int(unequal.argmax())
-        argument = f"{column} of {_row_name(frame, row)}"
-        raise InvalidInput(argument, int(counts[row]), f"{wanted[row]} {what}")
-
-
-def _row_name(frame: pl.DataFrame, row: int) -> str:
-    if QUERY_ID in frame.columns:
-        return f"question {frame[QUERY_ID][row]!r}"
-    return f"row {row}"
-
-
-def _read_grades(frame: pl.DataFrame, judged: IdLists) -> FloatArray:
-    """(judgements,) the grade of every expected id, 1 in rows without grades."""
-    grade = np.ones(len(judged.ids))
-    if GRADES not in frame.columns or frame[GRADES].null_count() == len(frame):
+def _read_grades(frame: pl.DataFrame, labels: IdLists) -> FloatArray:
+    """(labels,) the grade of every label, 1 in rows without grades."""
+    grade = np.ones(len(labels.ids))
+    if GRADES not in frame.columns:
         return grade
-    grades = _as_lists(frame[GRADES])
-    if grades.dtype == pl.List(pl.Null):
-        grades = grades.cast(pl.List(pl.Float64))
-    if not isinstance(grades.dtype, pl.List) or not grades.dtype.inner.is_numeric():
-        raise InvalidInput(f"column {GRADES}", grades.dtype, "a list of numbers in every row")
-    is_given = grades.is_not_null().to_numpy()
-    counts = np.where(is_given, _lengths(grades), judged.counts)
-    _check_lengths(frame, GRADES, counts, judged.counts, "grades, one for each expected id")
-    numbers = grades.filter(pl.Series(is_given & (counts > 0))).explode().cast(pl.Float64)
-    grade[np.repeat(is_given, judged.counts)] = numbers.fill_null(float("nan")).to_numpy()
-    if (wrong := np.flatnonzero(~(np.abs(grade) <= HIGHEST_GRADE))).size:
-        item, row = int(wrong[0]), int(judged.query[wrong[0]])
-        argument = f"grade of {judged.ids[item]!r} in {_row_name(frame, row)}"
-        expected = f"a finite number of at most {HIGHEST_GRADE:g}"
-        raise InvalidInput(argument, float(grade[item]), expected)
+    lists = frame[GRADES]
+    if not isinstance(lists.dtype, pl.List) or not lists.dtype.inner.is_numeric():
+        raise Irregular
+    is_given = lists.is_not_null().to_numpy()
+    counts = np.where(is_given, _lengths(lists), labels.counts)
+    if (counts != labels.counts).any():
+        raise Irregular
+    numbers = lists.filter(pl.Series(is_given & (counts > 0))).explode().cast(pl.Float64)
+    grade[np.repeat(is_given, labels.counts)] = numbers.fill_null(float("nan")).to_numpy()
+    if not (np.abs(grade) <= HIGHEST_GRADE).all():
+        raise Irregular
     return grade
 
 
-def _read_tokens(frame: pl.DataFrame) -> IntArray:
-    """(retrieved,) the tokens of every retrieved item of a table, copies included."""
-    lists = _as_lists(frame[RETRIEVED_TOKENS])
-    inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
-    if inner is None or not (inner.is_integer() or inner == pl.Null):
-        expected = "a list of whole numbers in every row"
-        raise InvalidInput(f"column {RETRIEVED_TOKENS}", lists.dtype, expected)
-    counts, n_ids = _lengths(lists), _lengths(_as_lists(frame[RETRIEVED]))
-    expected = "numbers, one for each retrieved id"
-    _check_lengths(frame, RETRIEVED_TOKENS, counts, n_ids, expected)
-    numbers = lists.filter(pl.Series(counts > 0)).explode()
-    if numbers.null_count():
-        raise InvalidInput(f"column {RETRIEVED_TOKENS}", None, "a number for each retrieved id")
-    return check_tokens(np.asarray(numbers.cast(pl.Int64).to_numpy(), np.int64))
-
-
 def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
-    labels, is_grouped = frame[EXPECTED].to_list(), _is_grouped(frame)
-    ids = [row or [] for row in frame[RETRIEVED].to_list()]
-    grades, weights = _column(frame, GRADES), _column(frame, WEIGHTS)
-    tokens, spans = _column(frame, RETRIEVED_TOKENS), [None] * len(frame)
-    places: list[Any] = [None] * len(frame)
-    if is_grouped and any(row is not None for row in grades):
-        remedy = f"Leave {GRADES} out, or null: groups are binary."
-        raise InvalidInput("table", f"groups and {GRADES}", f"groups or {GRADES}", remedy)
-    if SPANS in needs:
-        if is_grouped:
-            expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
-            raise InvalidInput(f"column {EXPECTED}", "groups", expected)
-        spans = _read_spans(frame, RETRIEVED_SPANS, ids)
-        places = _read_spans(frame, EXPECTED_SPANS, [row or [] for row in labels])
+    """Judge row by row; what can't be used is named with its row."""
     relevance: list[Relevance | None] = []
-    rankings: list[Ranking] = []
-    for row, expected_ids in enumerate(labels):
-        counts = None
-        if TOKENS in needs:
-            counts = tokens[row] or []
-        rankings.append(Ranking(ids[row], tokens=counts, spans=spans[row]))
-        if expected_ids is None:
-            relevance.append(None)
-        elif is_grouped:
-            relevance.append(_grouped(frame, row, expected_ids, weights[row]))
-        else:
-            relevance.append(_labelled(expected_ids, grades[row], places[row]))
-    return judge(relevance, rankings, needs)
+    rankings: list[Ranking | Sequence[str]] = []
+    names: list[str] = []
+    for number, row in enumerate(frame.iter_rows(named=True)):
+        names.append(str(row.get(QUERY_ID, number)))
+        try:
+            relevance.append(_labels(row, needs))
+            rankings.append(_ranking(row, needs))
+        except InvalidInput as error:
+            argument = f"{error.argument} of {_row_name(row, number)}"
+            raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
+    return judge(relevance, rankings, needs, query_ids=names)
 
 
-def _column(frame: pl.DataFrame, name: str) -> list[Any]:
-    if name not in frame.columns:
-        return [None] * len(frame)
-    return _as_lists(frame[name]).to_list()
+def _row_name(row: Mapping[str, Any], number: int) -> str:
+    return f"question {row[QUERY_ID]!r}" if QUERY_ID in row else f"row {number}"
 
 
-def _labelled(
-    ids: Sequence[str], grades: Sequence[float] | None, places: Sequence[Span | None] | None
-) -> Relevance:
-    labels = ids if grades is None else dict(zip(ids, grades, strict=True))
-    if places is None:
-        return Relevance(labels)
-    spans = {item: span for item, span in zip(ids, places, strict=True) if span is not None}
-    return Relevance(labels, spans=spans)
-
-
-def _grouped(
-    frame: pl.DataFrame, row: int, groups: list[list[str]], weights: list[float] | None
-) -> Relevance:
-    if weights is None:
-        return Relevance(groups=groups)
-    if len(weights) != len(groups):
-        expected = f"{len(groups)} weights, one for each group"
-        raise InvalidInput(f"{WEIGHTS} of {_row_name(frame, row)}", len(weights), expected)
-    names = list(map(str, range(len(groups))))
-    facets = dict(zip(names, groups, strict=True))
-    return Relevance(facets=facets, weights=dict(zip(names, weights, strict=True)))
-
-
-def _read_spans(frame: pl.DataFrame, column: str, ids: Sequence[Sequence[str]]) -> list[Any]:
-    """Of each row the place of every id, None where it isn't known."""
-    rows = _column(frame, column)
-    may_be_empty = column == RETRIEVED_SPANS
-    for row, items in enumerate(ids):
-        places = [None] * len(items) if rows[row] is None else rows[row]
-        if len(places) != len(items):
-            argument = f"{column} of {_row_name(frame, row)}"
-            raise InvalidInput(argument, len(places), f"{len(items)} places, one for each id")
-        pairs = zip(items, places, strict=True)
-        rows[row] = [_read_place(item, place, may_be_empty) for item, place in pairs]
-    return rows
-
-
-def _read_place(item: str, place: Any, may_be_empty: bool) -> Span | None:
-    if isinstance(place, Mapping):
-        names = ("source", "document", "document_id", "start", "end")
-        place = tuple(place[name] for name in names if name in place)
-    if place is None or (isinstance(place, tuple) and None in place):
+def _labels(row: Mapping[str, Any], needs: Collection[str]) -> Relevance | None:
+    ids = row[EXPECTED]
+    if ids is None:
         return None
-    return read_span(item, place, may_be_empty=may_be_empty)
+    grades, weights = row.get(GRADES), row.get(WEIGHTS)
+    if ids and isinstance(ids[0], list):
+        if grades is not None or SPANS in needs:
+            remedy = f"Groups are binary, and known by their ids: leave out {GRADES} and places."
+            raise InvalidInput(EXPECTED, "groups", "a list of ids in every row", remedy)
+        if weights is None:
+            return Relevance(groups=ids)
+        facets = _by_id(WEIGHTS, weights, list(map(str, range(len(ids)))))
+        return Relevance(facets=dict(zip(facets, ids, strict=True)), weights=facets)
+    graded = ids if grades is None else _by_id(GRADES, grades, ids)
+    if SPANS not in needs:
+        return Relevance(graded)
+    places = _by_id(EXPECTED_SPANS, _places(row, EXPECTED_SPANS, ids), ids)
+    return Relevance(graded, spans={item: span for item, span in places.items() if span})
+
+
+def _ranking(row: Mapping[str, Any], needs: Collection[str]) -> Ranking | Sequence[str]:
+    ids: Sequence[str] = row[RETRIEVED] or []
+    columns: dict[str, Any] = {}
+    if TOKENS in needs:
+        columns[TOKENS] = row[RETRIEVED_TOKENS] or []
+    if SPANS in needs:
+        columns[SPANS] = _places(row, RETRIEVED_SPANS, ids)
+    return Ranking(ids, **columns) if columns else ids
+
+
+def _by_id(column: str, values: Sequence[Any], ids: Sequence[str]) -> dict[str, Any]:
+    """The values of a column by the id that they belong to."""
+    if len(values) != len(ids):
+        raise InvalidInput(column, len(values), f"{len(ids)}, one for each that is expected")
+    by_id: dict[str, Any] = {}
+    for item, value in zip(ids, values, strict=True):
+        if item in by_id and by_id[item] != value:
+            raise InvalidInput(column, [by_id[item], value], f"one for {item!r}, which is repeated")
+        by_id[item] = value
+    return by_id
+
+
+def _places(row: Mapping[str, Any], column: str, ids: Sequence[str]) -> list[Span | None]:
+    """The place of each id, None where it isn't known."""
+    places = [None] * len(ids) if row[column] is None else row[column]
+    if len(places) != len(ids):
+        raise InvalidInput(column, len(places), f"{len(ids)} places, one for each id")
+    spans: list[Span | None] = []
+    for item, place in zip(ids, places, strict=True):
+        span = place
+        if isinstance(place, Mapping):
+            span = place.get("source") and (place["source"], place.get("start"), place.get("end"))
+        may_be_empty = column == RETRIEVED_SPANS
+        spans.append(span and read_span(item, span, may_be_empty=may_be_empty))
+    return spans
 
 
 def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:

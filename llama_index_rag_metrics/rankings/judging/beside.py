@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import blake2b
+from numbers import Integral
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -120,13 +121,10 @@ def token_counts(
             counter = counter or TokenCounter.of(tokenizer)
             tokens = counter.count(texts)
         counts.extend(first_of_each(ids, tokens))
-    return check_tokens(np.array(counts, np.int64))
-
-
-def check_tokens(counts: IntArray) -> IntArray:
-    if counts.size and counts.min() < 0:
-        raise InvalidInput("tokens", int(counts.min()), "numbers from 0 on")
-    return counts
+    for count in counts:
+        if not isinstance(count, Integral) or count < 0:
+            raise InvalidInput("tokens", count, "whole numbers from 0 on")
+    return np.array(counts, np.int64)
 
 
 def _lacking(
