@@ -41,7 +41,7 @@ print(stages)
 
 for stage in stages.flow:
     print(f"{stage.stage}: {stage.kept} kept, {stage.lost} lost")
-print(*stages.lost("reranker")[:3], sep="\n")
+print(*[loss for loss in stages.losses if loss.stage == "reranker"][:3], sep="\n")
 stages.to_html("losses.html")
 
 print(compare(stages, "retriever").decision)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
@@ -36,30 +36,61 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import terminal as one_line
-from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.report.query_lines import wanted_item
-from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.report.whereabouts import RETRIEVER
+from llama_index_rag_metrics.report.excerpts import excerpt
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence
+from llama_index_rag_metrics.report.whereabouts import RETRIEVER, best_place
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from llama_index_rag_metrics.stories.answers import query_answers
-from llama_index_rag_metrics.stories.first_line import first_lines, with_failures
+from llama_index_rag_metrics.stories.first_line import first_lines, is_unmeasured, with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import listed, systems_report
 
-from .stage_losses import OWN_STAGES, LostPassage, StageFlow, StageLosses
-
-Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
-
-LOSSES = "Where relevant passages are lost"
+_CUT, _BUDGET = "cut", "token budget"
+_ENDS = {"items": _CUT, "tokens": _BUDGET}
+_LOSSES = "Where relevant passages are lost"
 _LISTED_LOSSES = 5
-_ONE_STAGE = (
-    "what the program retrieved for a question, in however many calls, is one ranking here: "
-    "evaluate() keeps its calls apart"
-)
+_CAUSES = {RETRIEVER: "never retrieved", _CUT: "below the cutoff", _BUDGET: "over the token budget"}
+_LOST = "{n:,} of {passages} lost{causes}."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LostPassage(Sentence):
+    """A relevant passage of a question that is missing at the end, with the stage that lost it.
+
+    Attributes:
+        stage: the first stage after the last one that had it: a postprocessor that dropped it, or
+            failed on the question; "retriever" where it was never retrieved; "cut" or "token
+            budget" where the metric that decides doesn't reach it.
+        item: the id of the passage; of a group, that of its best placed passage.
+        text: what it says, "" where nobody knows.
+        rank: where the stage before had it; None where none did.
+    """
+
+    stage: str
+    query_id: str
+    item: str
+    grade: float
+    text: str = ""
+    rank: int | None = None
+
+    def __str__(self) -> str:
+        cause = _CAUSES.get(self.stage, f"dropped by {self.stage}")
+        if self.rank is not None:
+            cause += f" (was {self.rank:,})"
+        passage = f" “{excerpt(self.text)}”" if self.text else ""
+        return f"{self.item} [{self.grade:g}]{passage}: {cause}"
+
+
+class StageFlow(NamedTuple):
+    """How many relevant passages are there after a stage, and how many it lost for good."""
+
+    stage: str
+    kept: int
+    lost: int
 
 
 class StageResults(Reportable, dict[str, EvaluationResults]):
@@ -69,58 +100,42 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
 
     Examples:
         >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
-        >>> stages = evaluate_stages(lambda query: ["d1"], [], dataset, ["recall"])
+        >>> stages = evaluate_stages(lambda query: ["d1"], {}, dataset, ["recall"])
         >>> print(stages.losses[0])
-        d2: relevant, not retrieved
+        d2 [1]: never retrieved
     """
 
     @property
-    def losses(self) -> tuple[LostPassage, ...]:
-        """Every relevant passage that is missing at the end, with the one stage that lost it.
-
-        What is beyond the cutoff of the first metric is lost at "cut" or "token budget".
-        """
-        return tuple(self._losses.losses)
+    def losses(self) -> list[LostPassage]:
+        """Every relevant passage that is missing at the end, with the one stage that lost it."""
+        return self._counts[0]
 
     @property
     def flow(self) -> list[StageFlow]:
-        """What each stage kept and lost, in order."""
-        return self._losses.flow
-
-    def lost(self, stage: str) -> list[LostPassage]:
-        """The relevant passages that a stage lost for good, the best placed first.
-
-        Raises:
-            InvalidInput: there is no such stage.
-        """
-        stages = self._losses.stages
-        if stage not in stages:
-            raise InvalidInput("stage", stage, " or ".join(map(repr, stages)))
-        losses = [loss for loss in self.losses if loss.stage == stage]
-        return sorted(losses, key=lambda loss: loss.rank or 0)
+        """What each stage kept and lost, in order; all losses add up to what is missing."""
+        return self._counts[1]
 
     def report(self, *, full: bool = False) -> m.Report:
         """Where relevant passages were lost, and each stage's scores and latency."""
+        systems = self._systems
         report = systems_report(
-            self._systems,
-            figures=curve_figures(self._systems),
-            stages=True,
-            decision=self._decision(),
+            systems, figures=curve_figures(systems), stages=True, decision=self._decision()
         )
         means, *sections = report.sections
-        if self._losses.n_wanted:
-            sections.insert(0, m.Section(LOSSES, [self._losses.table()]))
-        notes = list(report.notes)
-        if self._losses.n_unknown:
-            left_out = questions(self._losses.n_unknown)
-            notes.append(f"stages leave out {left_out}, whose matcher failed")
+        listings = []
+        for flow in self.flow:
+            losses = [loss for loss in self.losses if loss.stage == flow.stage]
+            rows = []
+            for loss in sorted(losses, key=lambda loss: loss.rank or 0):
+                text = systems[0].scores.queries.get(loss.query_id, "")
+                rows.append((loss.query_id, text, [str(loss)]))
+            listings.append(m.Listing.of(f"Lost at {flow.stage}", rows, _LISTED_LOSSES))
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
-            primary=self._metric,
-            notes=notes,
-            sections=[means, *sections],
-            listings=[self._listing(stage) for stage in self._losses.stages],
+            primary=next(iter(self[RETRIEVER].scores), ""),
+            sections=[means, m.Section(_LOSSES, [self._table()]), *sections],
+            listings=listings,
         )
 
     def __repr__(self) -> str:
@@ -132,47 +147,94 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
 
     @property
     def _metric(self) -> str:
-        return next(iter(self[RETRIEVER].scores), "")
+        """The first metric of rankings, or of anything where there is none."""
+        metrics = list(self[RETRIEVER].scores)
+        return next(filter(ranking_metric, metrics), next(iter(metrics), ""))
 
     @cached_property
-    def _losses(self) -> StageLosses:
-        metrics = [metric for metric in self[RETRIEVER].scores if ranking_metric(metric)]
-        return StageLosses(self._systems, [*metrics, self._metric][0])
+    def _counts(self) -> tuple[list[LostPassage], list[StageFlow]]:
+        """All losses, and what each stage kept and lost."""
+        losses: list[LostPassage] = []
+        kept: Counter[str] = Counter(dict.fromkeys(self, 0))
+        scores = self._systems[-1].scores
+        for query_id in scores.query_ids:
+            if query_id in scores.excluded:
+                continue
+            story = query_answers(query_id, self._systems, self._metric, stages=True, brief=True)
+            if any(answer.found is None and answer.error is None for answer in story.answers):
+                continue  # its matcher failed
+            for need in story.wanted:
+                if not any(item.grade for item in need):
+                    continue
+                places = _places(story, need)
+                kept.update({stage: int(place is not None) for stage, place in places.items()})
+                if list(places.values())[-1] is None:
+                    losses.append(_lost(story, need, places))
+        lost = Counter(loss.stage for loss in losses)
+        return losses, [StageFlow(stage, kept[stage], lost[stage]) for stage in kept]
 
     def _decision(self) -> list[m.Statement]:
-        """Where passages were lost, and what failed."""
-        sentence = self._losses.sentence()
-        if any(system.invalid(self._losses.metric) for system in self._systems):
-            sentence = ""
-        statements = [m.Statement(sentence, evidence=LOSSES)] if sentence else []
-        if len(self) == 1 or not statements:
-            return [*statements, *first_lines(self._systems, self._metric, [])]
+        """What failed, and where passages were lost."""
+        systems = self._systems
+        is_invalid = any(system.invalid(self._metric) for system in systems)
+        n_wanted = self.flow[-1].kept + len(self.losses)
+        if is_invalid or not n_wanted or is_unmeasured(systems[0].scores):
+            return first_lines(systems, self._metric, [])
+        causes = []
+        for stage, n in Counter(loss.stage for loss in self.losses).most_common():
+            causes.append(f"{n:,} {_CAUSES.get(stage, f'dropped by {stage}')}")
+        sentence = _LOST.format(
+            n=len(self.losses),
+            passages=counted(n_wanted, "relevant passage", "relevant passages"),
+            causes=f": {', '.join(causes)}" if causes else "",
+        )
         # what failed at one stage has failed at those after it
         failed: dict[tuple[str, ...], System] = {}
-        for system in self._systems:
+        for system in systems:
             failed.setdefault(tuple(system.scores.failed), system)
-        return with_failures(statements, [*failed.values()], self._metric)
+        statement = m.Statement(sentence, evidence=_LOSSES)
+        return with_failures([statement], [*failed.values()], self._metric)
 
-    def _listing(self, stage: str) -> m.Listing:
-        """What a stage lost, by question, with where each passage was before."""
-        losses = self.lost(stage)
-        listed: dict[str, m.QueryAnswers] = {}
-        for loss in losses[:_LISTED_LOSSES]:
-            story = query_answers(loss.query_id, self._systems, self._losses.metric, stages=True)
-            items = {item.id: item for item in chain(*story.wanted)}
-            # what failed has no story
-            text = one_line(str(loss))
-            if not story.answers[-1].error:
-                text = wanted_item(story, items[loss.item], len(self) - 1)
-            question = listed.get(loss.query_id, m.QueryAnswers(loss.query_id, story.text))
-            listed[loss.query_id] = question._replace(remarks=[*question.remarks, text])
-        title = f"Lost at {stage}: {len(losses):,}"
-        return m.Listing(title, list(listed.values()), more=len(losses) - _LISTED_LOSSES)
+    def _table(self) -> m.Table:
+        """The stages with what they kept and lost."""
+        rows = []
+        for flow in self.flow:
+            cells = [m.Cell.of(flow.kept, "count"), m.Cell.of(flow.lost, "count", "alarm")]
+            rows.append(m.Row(flow.stage, cells))
+        return m.Table("Relevant passages by stage", ("kept", "lost"), [rows], "stage")
+
+
+def _places(story: m.QueryAnswers, need: Sequence[m.Item]) -> dict[str, m.Found | None]:
+    """Where each stage has a relevant passage; where a metric stops reading is a stage, too."""
+    places = {answer.system: best_place(answer, need) for answer in story.answers}
+    if story.cutoff is not None:
+        place = places[story.answers[-1].system]
+        reached = None
+        if place is not None:
+            reached = place.rank if story.cutoff.unit == "items" else place.tokens
+        is_beyond = reached is not None and reached > story.cutoff.at
+        places[_ENDS[story.cutoff.unit]] = None if is_beyond else place
+    return places
+
+
+def _lost(
+    story: m.QueryAnswers, need: Sequence[m.Item], places: Mapping[str, m.Found | None]
+) -> LostPassage:
+    """How a relevant passage was lost; a stage that fails loses what it got."""
+    stages = list(places)
+    stage, rank, passage = stages[0], None, need[0]
+    for number, answer in enumerate(story.answers):
+        place = places[answer.system]
+        if place is not None:
+            stage, rank = stages[number + 1], place.rank
+            found = answer.found or {}
+            passage = next(item for item in need if found.get(item.id) == place)
+    return LostPassage(stage, story.query_id, passage.id, passage.grade, passage.text or "", rank)
 
 
 async def aevaluate_stages(
     retriever: SourceLike,
-    postprocessors: Postprocessors,
+    postprocessors: Mapping[str, BaseNodePostprocessor],
     dataset: Any,
     metrics: Metrics = DEFAULT_METRICS,
     *,
@@ -195,8 +257,8 @@ async def aevaluate_stages(
     Args:
         retriever, dataset, metrics, match_on, matcher, workers, timeout, cache: as of `evaluate`.
         tokenizer, failed, show_progress, raise_on_error: the same.
-        postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
-            name to postprocessor; unnamed ones are called by their class.
+        postprocessors: name to LlamaIndex's node postprocessor, in the order in which they are
+            applied.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -213,20 +275,26 @@ async def aevaluate_stages(
         >>> stages = evaluate_stages(retrieve, {"cutoff": cutoff}, dataset, ["mrr"])
         >>> [results.scores.means["mrr"] for results in stages.values()]
         [0.5, 0.0]
-        >>> print(stages.lost("cutoff")[0])
-        d2: relevant, retrieved at 2, dropped by cutoff
+        >>> print(stages.losses[0])
+        d2 [1] “d2”: dropped by cutoff (was 2)
         >>> [tuple(stage) for stage in stages.flow]
         [('retriever', 1, 0), ('cutoff', 0, 1)]
     """
     options = {**locals()}
     del options["retriever"], options["postprocessors"]
-    stages = _named_stages(postprocessors)
+    if not isinstance(postprocessors, Mapping):
+        expected = 'name to postprocessor, such as {"reranker": reranker}'
+        raise InvalidInput("postprocessors", type(postprocessors), expected)
+    for name, postprocessor in postprocessors.items():
+        checked_postprocessor("postprocessors", postprocessor)
+        if name in (RETRIEVER, _CUT, _BUDGET):
+            raise InvalidInput("postprocessors", name, "another name: this is a stage's own")
     plan = Plan.of(**options)
     source = as_source(retriever, retrieval_depth(plan.metrics))
     results: dict[str, EvaluationResults] = {}
     with plan.cache:
         evaluation = Evaluation(source, plan)
-        ask = _StageAsk(evaluation, plan, stages)
+        ask = _StageAsk(evaluation, postprocessors)
         answers = await evaluation.answers(ask)
         for stage in ask.rankings:
             results[stage] = await evaluation.results(ask.answers_after(stage, answers), stage)
@@ -240,27 +308,27 @@ class _StageAsk:
     """Asks every question once, and keeps what was there after each stage."""
 
     def __init__(
-        self, evaluation: Evaluation, plan: Plan, stages: Mapping[str, BaseNodePostprocessor]
+        self, evaluation: Evaluation, postprocessors: Mapping[str, BaseNodePostprocessor]
     ) -> None:
-        self._source, self._plan, self._reader = evaluation.source, plan, evaluation.reader
-        self._calls = {name: postprocessor_call(stages[name]) for name in stages}
+        self._evaluation = evaluation
+        self._calls = {
+            name: postprocessor_call(postprocessor)
+            for name, postprocessor in postprocessors.items()
+        }
         self.rankings: dict[str, dict[str, Ranking]] = {RETRIEVER: {}}
-        self.rankings |= {name: {} for name in stages}
+        self.rankings |= {name: {} for name in postprocessors}
 
     async def __call__(self, question: Question) -> Answer:
+        source, timeout = self._evaluation.source, self._evaluation.plan.timeout
         begin = perf_counter()
-        answer = await ask_captured(self._source, question, self._plan.timeout)
-        notes = [*answer.notes]
-        nodes = answer.nodes()
-        if answer.calls is not None:
-            notes.append(_ONE_STAGE)
+        answer = await ask_captured(source, question, timeout)
+        notes, nodes = [*answer.notes], answer.nodes()
         seconds = perf_counter() - begin
         self._keep(RETRIEVER, question, nodes, seconds)
-        bundle = QueryBundle(question.query_str)
         for stage, call in self._calls.items():
             begin = perf_counter()
             copies = [copied(node) for node in nodes]
-            nodes = await within(self._plan.timeout, call(copies, bundle))
+            nodes = await within(timeout, call(copies, QueryBundle(question.query_str)))
             seconds += perf_counter() - begin
             self._keep(stage, question, nodes, seconds)
             notes.extend(call.notes)
@@ -270,9 +338,10 @@ class _StageAsk:
         self, stage: str, question: Question, nodes: Sequence[NodeWithScore], seconds: float
     ) -> None:
         """Keep the ranking after a stage, with the seconds of the pipeline up to it."""
-        ranking = self._reader.filled(self._reader.ranking(nodes))
+        reader = self._evaluation.reader
+        ranking = reader.filled(reader.ranking(nodes))
         # what a later stage drops may be a label all the same
-        self._reader.labels.see(ranking.ids, names_of(nodes))
+        reader.labels.see(ranking.ids, names_of(nodes))
         self.rankings[stage][question.query_id] = replace(ranking, latency=seconds)
 
     def answers_after(self, stage: str, answers: Answers) -> Answers:
@@ -283,23 +352,3 @@ class _StageAsk:
             if ranking is not None:
                 rankings[attempt] = replace(ranking, concurrency=answer.concurrency)
         return replace(answers, rankings=rankings)
-
-
-def _named_stages(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
-    """The postprocessors by name; repeated classes are numbered from the second on."""
-    if isinstance(postprocessors, Mapping):
-        pairs = list(postprocessors.items())
-    elif isinstance(postprocessors, Sequence):
-        pairs = [(type(postprocessor).__name__, postprocessor) for postprocessor in postprocessors]
-    else:
-        expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
-        remedy = "They stand before the dataset."
-        raise InvalidInput("postprocessors", postprocessors, expected, remedy)
-    stages: dict[str, BaseNodePostprocessor] = {}
-    for name, postprocessor in pairs:
-        stage, number = name, 1
-        while stage in stages or stage in OWN_STAGES:
-            number += 1
-            stage = f"{name} {number}"
-        stages[stage] = checked_postprocessor("postprocessors", postprocessor)
-    return stages

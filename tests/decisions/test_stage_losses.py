@@ -153,9 +153,9 @@ class Failing(BaseNodePostprocessor):
 
 def test_a_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
     stages = evaluate_stages(two()[0], {"rerank": Failing()}, DATASET, ["recall"])
-    assert {(loss.item, loss.stage, loss.failed) for loss in stages.losses} == {
-        ("a", "rerank", True), ("y", "rerank", True), ("c", "retriever", False),
-        ("z", "retriever", False), ("n", "retriever", False),
+    assert {(loss.item, loss.stage) for loss in stages.losses} == {
+        ("a", "rerank"), ("y", "rerank"), ("c", "retriever"), ("z", "retriever"),
+        ("n", "retriever"),
     }  # fmt: skip
     assert tuple(stages.flow[-1]) == ("rerank", 1, 2)
     without = evaluate_stages(
@@ -167,6 +167,5 @@ def test_a_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
 def test_a_retriever_that_fails_loses_all() -> None:
     script: Any = {"one": RuntimeError("down"), "two": ["b"]}
     stages = evaluate_stages(Scripted(script), {}, DATASET, ["recall"])
-    failed = {loss.item for loss in stages.losses if loss.failed}
-    assert failed == {"a", "c", "y", "z"}
+    assert {loss.item for loss in stages.losses} >= {"a", "c", "y", "z"}
     assert {loss.stage for loss in stages.losses} == {"retriever"}

@@ -23,7 +23,7 @@ from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, st
 from llama_index.retrievers.bm25 import BM25Retriever
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages, record_retrieval
+from llama_index_rag_metrics import RetrievalDataset, evaluate, record_retrieval
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
@@ -288,14 +288,6 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
     assert len(asked) == 4
     assert again.run == first.run
     assert again.run.calls == first.run.calls
-
-
-def test_a_program_is_one_stage_and_a_note_says_so() -> None:
-    stages = evaluate_stages(function_agent(scripts(4)), [Reversed()], dataset(4), ["recall"])
-    for results in stages.values():
-        assert any("evaluate() keeps its calls apart" in note for note in results.scores.notes)
-    (stage, _) = evaluate_stages(SPARSE, [Reversed()], dataset(2), ["mrr"]).values()
-    assert not any("evaluate() keeps its calls apart" in note for note in stage.scores.notes)
 
 
 def test_options_that_do_not_go_together() -> None:

@@ -37,7 +37,7 @@ def test_evaluate_has_every_option() -> None:
     "call",
     [
         lambda options: package.evaluate(lambda query: ["d"], DATASET, ["mrr"], **options),
-        lambda options: package.evaluate_stages(lambda query: ["d"], [], DATASET, **options),
+        lambda options: package.evaluate_stages(lambda query: ["d"], {}, DATASET, **options),
         lambda options: package.sweep(lambda k: lambda q: ["d"], {"k": [1]}, DATASET, **options),
         lambda options: package.RetrieverEvaluator.from_metric_names(
             ["mrr"], retriever=lambda query: ["d"]

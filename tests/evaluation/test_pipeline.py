@@ -97,7 +97,7 @@ def test_one_request_has_one_depth(names: list[str], expected: int) -> None:
     options: dict[str, Any] = {"match_on": "ref_doc_id"}
     runs = [
         evaluate(index, dataset, chosen, **options).run,
-        evaluate_stages(index, [Postprocessor(function=list)], dataset, chosen, **options)[
+        evaluate_stages(index, {"list": Postprocessor(function=list)}, dataset, chosen, **options)[
             "retriever"
         ].run,
         evaluator.model_copy(update=options).evaluate_dataset(dataset).run,

@@ -344,5 +344,5 @@ def test_asynchronous_postprocessors_are_awaited() -> None:
     # hits at 2 and at 1
     assert results.scores.failed == {}
     assert list(results.run["q1"].ids) == ["x", "a"]
-    stages = evaluate_stages(scripted(), [reverse], DATASET, ["mrr"])
-    assert list(stages["Awaited"].run["q1"].ids) == ["x", "a"]
+    stages = evaluate_stages(scripted(), {"reverse": reverse}, DATASET, ["mrr"])
+    assert list(stages["reverse"].run["q1"].ids) == ["x", "a"]

@@ -37,7 +37,9 @@ def results() -> dict[str, Any]:
     gate = check_rules(BAD, ["mrr >= 0.9"])
     labels = RetrievalDataset({"q1": "Which?"}, {"q1": ["gone"]}, corpus=TEXTS, name=EVIL)
     stages = evaluate_stages(
-        lambda query: ["io", "rhea"], [SimilarityPostprocessor(similarity_cutoff=2)], DATASET
+        lambda query: ["io", "rhea"],
+        {"cutoff": SimilarityPostprocessor(similarity_cutoff=2)},
+        DATASET,
     )
     moved = move_labels(DATASET, NODES)
     return {

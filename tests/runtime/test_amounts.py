@@ -75,7 +75,7 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "compare": lambda **options: package.compare({"a": SCORES, "b": SCORES}, "a", **options),
     "evaluate": lambda **options: package.evaluate(retrieve, DATASET, ["mrr"], **options),
     "evaluate_stages": lambda **options: package.evaluate_stages(
-        retrieve, [SimilarityPostprocessor()], DATASET, ["mrr"], **options
+        retrieve, {"cutoff": SimilarityPostprocessor()}, DATASET, ["mrr"], **options
     ),
     "generate_question_context_pairs": lambda **options: package.generate_question_context_pairs(
         [TextNode(text="Titan has lakes.")], MockLLM(), **options
