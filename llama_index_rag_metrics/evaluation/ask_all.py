@@ -105,7 +105,7 @@ class _Asking:
             seconds = answer.seconds
             if seconds is None:
                 seconds = time.perf_counter() - begin
-            ranking = self.reader.read(question, answer)
+            ranking = self.reader.read(answer)
         except BaseException as error:  # whatever other people's code raises
             is_main = threading.current_thread() is threading.main_thread()
             is_ctrl_c = is_main and isinstance(error, KeyboardInterrupt)

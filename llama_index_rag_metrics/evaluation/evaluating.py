@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
+from itertools import zip_longest
 from typing import Any
 
 from llama_index.core import Settings
@@ -15,7 +16,6 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
-from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.retrieval_dataset import PassageTexts, RetrievalDataset
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came, MatchOn, item_id
@@ -41,16 +41,17 @@ from llama_index_rag_metrics.scores.label_fit import (
     text_match_note,
 )
 from llama_index_rag_metrics.scores.notes import graders_of_metrics
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import Attempt, Journal, answers_to
 from .as_ask import Source
 from .ask_all import Answers, ask_all, pipeline
-from .collected import Collected, every_query_failed, score_texts, scores_of
-from .evaluation_results import EvaluationResults, core_results, system_of
+from .evaluation_results import EvaluationResults, core_results
 from .plan import Plan
 from .question import Ask
-from .reading import WITHOUT_HISTORY, AnswerReader
+from .reading import AnswerReader
+from .scoring import every_query_failed, score_run
 
 _TEXTS_ALONE = (
     "the labels are texts, expected_texts, and ids are compared: nothing is scored. Match by text: "
@@ -82,7 +83,7 @@ class Evaluation:
 
     async def answers(self, ask: Ask) -> Answers:
         """Ask every question that the journal doesn't have."""
-        plan, context = self.plan, self.source.context
+        plan = self.plan
         for metric in plan.computed:
             if isinstance(metric, TextMetric):
                 metric = await in_thread(metric.prepare, plan.dataset, plan.cache)  # noqa: PLW2901
@@ -93,53 +94,70 @@ class Evaluation:
             return await ask_all(ask, plan, self.reader)
         with Journal(plan.journal, journal_header(plan, self.source.depth)) as journal:
             stored = answers_to(plan.dataset, journal.rows)
-            answers = await ask_all(ask, plan, self.reader, kept=stored, journal=journal)
-        # answers of a journal tell nothing
-        has_history = any(row.get(HISTORY) for row in plan.dataset.metadata.values())
-        if context is None and has_history and WITHOUT_HISTORY not in answers.notes:
-            answers.notes.append(WITHOUT_HISTORY)
-        return answers
+            return await ask_all(ask, plan, self.reader, kept=stored, journal=journal)
 
     async def results(self, answers: Answers, stage: str = "") -> EvaluationResults:
         """Score answers, those after a stage under its name, and describe the evaluation."""
-        plan = replace(self.plan, name=stage or self.plan.name)
-        collected = []
-        for time in range(1, plan.repeats + 1):
-            rankings = {}
-            for query_id in plan.dataset.queries:
-                rankings[query_id] = answers.rankings[Attempt(query_id, time)]
-            run = Run(rankings, name=plan.name)
-            if plan.min_score is not None:
-                run = run.at_least(plan.min_score)
-            run.min_score = plan.score_cutoff
-            once = Collected(run)
-            if plan.matcher is not None:
-                once.matched = await in_thread(match_run, run, plan.dataset, plan.matcher)
-            await score_texts(once, plan, self._metrics)
-            collected.append(once)
-        label_note = await self._label_note(collected)
-        self._warn(label_note, collected)
-        results = _built(plan, collected)
-        first_notes = [
-            *graders_of_metrics(plan.computed),
-            *self._fit(plan, collected[0], label_note),
-        ]
-        if label_note is not None:
-            first_notes.append(label_note)
-        scores = results.scores
-        results.scores = scores.replace(
-            notes=[*first_notes, *scores.notes, *dict.fromkeys(answers.notes)],
-            label_notes=[*first_notes, *scores.label_notes],
+        plan, matched = replace(self.plan, name=stage or self.plan.name), None
+        dataset = plan.dataset
+        runs = [self._run(plan, answers, time) for time in range(1, plan.repeats + 1)]
+        run = runs[0]
+        if plan.repeats > 1:
+            run = run.replaced(run, repeats=runs)
+        of_each: list[Matched] = []
+        if plan.matcher is not None:
+            matched = await in_thread(match_run, run, dataset, plan.matcher)
+            of_each = [*(matched.repeats or [matched])]
+        scored = []
+        for once, matched_once in zip_longest(runs, of_each):
+            scored.append(await score_run(plan, once, matched_once, self._metrics))
+        scores, computed = scored[0]
+        if plan.repeats > 1:
+            names = [metric.metric_name for metric in plan.metrics]
+            scores = Scores.of_repeats([of_time for of_time, _ in scored], names)
+        note = await self._label_note(runs[0], of_each)
+        self._warn(note, runs)
+        absent, fit = frozenset[str](), []
+        if matched is not None:
+            texts = {query_id: ranking.texts or () for query_id, ranking in runs[0].items()}
+            fit = [text_match_note(of_each[0], texts) or ""]
+        elif plan.compares_ids and not (note or "").startswith(NOT_VALID):
+            indexed = indexed_ids(self.source.asked, plan.match_on)
+            fit = fit_of_ids(dataset, runs[0], indexed)
+            absent = absent_labels(dataset.relevance, runs[0], indexed)
+        notes = [*filter(None, [*graders_of_metrics(plan.computed), *fit, note])]
+        scores = scores.replace(
+            notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
+            label_notes=[*notes, *scores.label_notes],
         )
-        results.about = describe(plan, results.run, self.source.name, collected[0].matched)
-        retrieval = system_of(results).retrieval
-        if self._judges_ids(plan, label_note):
-            absent = absent_labels(results.relevance, collected[0].run, self._indexed(plan))
-            retrieval = replace(retrieval, absent=absent)
-        results.scores = with_retrieval(results.scores, retrieval)
-        return results
+        by_metric = {}
+        for metric in plan.metrics:
+            if matched is not None and getattr(metric, "recognises", True):
+                by_metric[metric.metric_name] = matched
+        text_of = PassageTexts(dataset)
+        retrieval = Retrieval(run, dataset.relevance, by_metric, text_of, absent)
+        return EvaluationResults(
+            core_results(dataset, runs[0], computed, scores),
+            run=run,
+            relevance=dataset.relevance,
+            scores=with_retrieval(scores, retrieval),
+            matched=by_metric,
+            about=describe(plan, run, self.source.name, matched),
+            text_of=text_of,
+        )
 
-    async def _label_note(self, collected: Sequence[Collected]) -> str | None:
+    def _run(self, plan: Plan, answers: Answers, time: int) -> Run:
+        """What was retrieved one time, cut at the lowest score."""
+        rankings = {}
+        for query_id in plan.dataset.queries:
+            rankings[query_id] = answers.rankings[Attempt(query_id, time)]
+        run = Run(rankings, name=plan.name)
+        if plan.min_score is not None:
+            run = run.at_least(plan.min_score)
+        run.min_score = plan.score_cutoff
+        return run
+
+    async def _label_note(self, run: Run, matched: Sequence[Matched]) -> str | None:
         """What is wrong with labels that name what came otherwise than by its ids."""
         dataset, labels = self.plan.dataset, self.reader.labels
         has_ids = any(dataset.relevance.values())
@@ -147,66 +165,21 @@ class Evaluation:
             return _TEXTS_ALONE
         counts = None
         if labels.are_strange:
-            counts = await in_thread(count_by_text, dataset, collected[0].run)
-        note = labels.note(counts)
-        if note is not None:
-            return note
-        label_notes = [once.matched.label_note for once in collected if once.matched is not None]
-        if label_notes and all(label_notes):
-            return label_notes[0]
-        return None  # what any run recognised isn't lost
+            counts = await in_thread(count_by_text, dataset, run)
+        if matched and all(of_time.label_note for of_time in matched):
+            return matched[0].label_note
+        return labels.note(counts)
 
-    def _warn(self, label_note: str | None, collected: Sequence[Collected]) -> None:
+    def _warn(self, label_note: str | None, runs: Sequence[Run]) -> None:
         """Warn once of all stages."""
         if not self._warns:
             return
         self._warns = False
         if label_note is not None:
             warn_caller(LabelWarning(label_note))
-        failures = [every_query_failed(once.run) for once in collected]
+        failures = [every_query_failed(run) for run in runs]
         if failures[0] is not None and all(failures):
             warn_caller(failures[0])
-
-    def _fit(self, plan: Plan, once: Collected, label_note: str | None) -> list[str]:
-        """What is wrong with single labels, by their ids, or of what was matched by text."""
-        if once.matched is not None:
-            texts = {query_id: ranking.texts or () for query_id, ranking in once.run.items()}
-            note = text_match_note(once.matched, texts)
-            return [note] if note else []
-        if not self._judges_ids(plan, label_note):
-            return []
-        return fit_of_ids(plan.dataset, once.run, self._indexed(plan))
-
-    def _judges_ids(self, plan: Plan, label_note: str | None) -> bool:
-        return plan.compares_ids and not (label_note or "").startswith(NOT_VALID)
-
-    def _indexed(self, plan: Plan) -> Collection[str]:
-        return indexed_ids(self.source.asked, plan.match_on)
-
-
-def _built(plan: Plan, collected: Sequence[Collected]) -> EvaluationResults:
-    computed = collected[0].results
-    scores, run, matched = scores_of(plan, collected[0]), collected[0].run, collected[0].matched
-    if len(collected) > 1:
-        of_each = [scores, *(scores_of(plan, once) for once in collected[1:])]
-        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in plan.metrics])
-        run = run.replaced(run, repeats=[once.run for once in collected])
-        repeats = [once.matched for once in collected if once.matched is not None]
-        if matched is not None:
-            of_runs = matched.run.replaced(matched.run, repeats=[each.run for each in repeats])
-            matched = replace(matched, run=of_runs, repeats=tuple(repeats))
-    by_metric = {}
-    for metric in plan.metrics:
-        if matched is not None and getattr(metric, "recognises", True):
-            by_metric[metric.metric_name] = matched
-    return EvaluationResults(
-        core_results(plan.dataset, collected[0].run, computed, scores),
-        run=run,
-        relevance=plan.dataset.relevance,
-        scores=scores,
-        matched=by_metric,
-        text_of=PassageTexts(plan.dataset),
-    )
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:

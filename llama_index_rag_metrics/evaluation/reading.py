@@ -25,9 +25,9 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .capturing import as_call
 from .plan import Plan
-from .question import Answer, Context, Question, as_nodes, scores_and_texts
+from .question import Answer, Context, as_nodes, scores_and_texts
 
-WITHOUT_HISTORY = (
+_WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "
     "functions with a parameter metadata do"
 )
@@ -54,15 +54,16 @@ class AnswerReader:
             names.update(*plan.dataset.relevance.values())
         self.labels = LabelCheck(names, plan.match_on, plan.dataset.corpus)
         self.notes: dict[str, None] = {}
+        has_history = any(row.get(HISTORY) for row in plan.dataset.metadata.values())
+        if context is None and has_history:
+            self.notes[_WITHOUT_HISTORY] = None
         needs = needs_of(plan.metrics)
         self._needs_tokens = "tokens" in needs
         self._searches_spans = plan.matcher == BY_SPAN or SPANS in needs
 
-    def read(self, question: Question, answer: Answer) -> Ranking:
+    def read(self, answer: Answer) -> Ranking:
         """The ranking of an answer; what it tells of labels and notes is remembered."""
         self.notes.update(dict.fromkeys(answer.notes))
-        if self.context is None and question.metadata.get(HISTORY):
-            self.notes[WITHOUT_HISTORY] = None
         if answer.calls is None and self._are_ids(answer.items):
             ids = [str(item) for item in answer.items]
             self.labels.see(ids, [(NODE_ID, item) for item in ids])

@@ -65,7 +65,7 @@ REFUSED = [
     (f"{EVALUATE} -r m:number", "--retriever: expected a retriever"),
     (f"{EVALUATE} -r bm25 -m llm_relevancy", "Set Settings.llm in the module of --retriever."),
     ("labels check d.json m:number", "CORPUS: expected"),
-    ("labels check d.json m:retriever", "Give the index that it retrieves from"),
+    ("labels check d.json m:retriever", "expected an index, a vector store"),
     ("labels check d.json m:empty", "CORPUS: expected an index"),
     ("labels check d.json no:", "a path that is there, or package.module:factory"),
     ("labels move d.json no_such:one -o n.json", "NEW: expected a module"),

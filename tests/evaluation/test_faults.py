@@ -367,10 +367,3 @@ def test_a_reranker_s_key_is_not_shown() -> None:
 
     metric = RerankRelevancy(reranker=Keyed(fault=None), label="keyed")
     assert KEY not in repr(metric) + str(metric) + str(metric.model_dump())
-
-
-def test_what_scores_have_is_looked_for_at_the_results() -> None:
-    dataset = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d1"]}}
-    results = evaluate(lambda _: ["d1"], dataset, ["mrr"])
-    with pytest.raises(AttributeError, match=r"Write results\.scores\.means"):
-        results.means  # noqa: B018

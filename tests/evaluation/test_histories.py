@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.llms import ChatMessage, ChatResponse, MessageRole, MockLLM
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
@@ -19,7 +18,6 @@ from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from support.scripted import ScriptedFunctions, Turn
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
-from llama_index_rag_metrics.metrics.texts.semantic import BM25Similarity
 
 agents = pytest.importorskip(
     "llama_index.core.agent.workflow", reason="this core has no such agents"
@@ -198,19 +196,6 @@ def test_a_note_says_that_a_retriever_is_not_told(tmp_path: Path) -> None:
         assert again.scores.notes[resumed:] == (note,)
         told = evaluate(engine, dataset(), ["recall@3"], journal=tmp_path / "engine.jsonl")
         assert told.scores.notes[resumed:] == ()
-
-
-def test_a_note_says_that_metrics_of_texts_are_not_told() -> None:
-    plain = RetrievalDataset({"q": "pay?"}, {"q": ["acme 0"]})
-    texts: list[str | BaseRetrievalMetric] = [BM25Similarity(corpus=["pay day"]), "recall"]
-    expected = "bm25_similarity: questions have a history, which isn't taken account of"
-    for questions, metrics, times in (
-        (dataset(), texts, 1),
-        (plain, texts, 0),
-        (dataset(), ["mrr"], 0),
-    ):
-        notes = evaluate(lambda question, metadata: ["acme 0"], questions, metrics).scores.notes
-        assert notes.count(expected) == times
 
 
 def test_a_journal_asks_again_for_another_history(tmp_path: Path) -> None:

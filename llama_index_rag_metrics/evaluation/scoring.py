@@ -1,4 +1,4 @@
-"""What asking a dataset once gave: rankings, matched, and scored by ids and by texts."""
+"""Scores of what was retrieved: by ids, by what a matcher recognised, and by texts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import inspect
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
 
-from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.retrieval_dataset import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
@@ -29,60 +28,61 @@ from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.score_rankings import score_with
 
 from .plan import Plan
 
 _CORE = "llama_index.core.evaluation.retrieval.metrics"
-_WITHOUT_HISTORY = "{metric}: questions have a history, which isn't taken account of"
 _MIXED = "{names}: by LlamaIndex's definition; the others by this package's"
 _UNPLACED = (
     "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
     "them out"
 )
 
-
-@dataclass
-class Collected:
-    """The outcome of asking a dataset once; results and errors by metric, then by question."""
-
-    run: Run
-    matched: Matched | None = None
-    results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
-    errors: dict[str, dict[str, str]] = field(default_factory=dict)
+Computed: TypeAlias = "dict[str, dict[str, RetrievalMetricResult]]"
+"""Metric's name to query id to result, of metrics that are computed question by question."""
 
 
-async def score_texts(
-    collected: Collected, plan: Plan, metrics: Sequence[BaseRetrievalMetric]
-) -> None:
-    """Compute the metrics of every question, several questions at once."""
-    for metric in metrics:
-        collected.results[metric.metric_name], collected.errors[metric.metric_name] = {}, {}
+async def score_run(
+    plan: Plan, run: Run, matched: Matched | None, metrics: Sequence[BaseRetrievalMetric]
+) -> tuple[Scores, Computed]:
+    """Score a run by all metrics of a plan, with the notes on them; `metrics` are the computed."""
+    computed: Computed = {metric.metric_name: {} for metric in metrics}
+    errors: dict[str, dict[str, str]] = {name: {} for name in computed}
+    dataset = plan.dataset
 
     async def score(query_id: str) -> None:
-        dataset, ranking = plan.dataset, collected.run[query_id]
         labels, texts = dataset.relevance.get(query_id), dataset.expected_texts.get(query_id)
         for metric in metrics:
-            name = metric.metric_name
-            results, errors = collected.results[name], collected.errors[name]
+            name, ranking = metric.metric_name, run[query_id]
             # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
             # all others it scores 0
             if ranking.error is not None and not isinstance(metric, TextMetric):
                 failed = {"error": ranking.error}
-                results[query_id] = RetrievalMetricResult(score=0.0, metadata=failed)
+                computed[name][query_id] = RetrievalMetricResult(score=0.0, metadata=failed)
                 continue
-            value = compute(metric, dataset.queries[query_id], labels, ranking, texts)
+            value = _compute(metric, dataset.queries[query_id], labels, ranking, texts)
             try:
-                results[query_id] = await within(plan.timeout, value)
+                computed[name][query_id] = await within(plan.timeout, value)
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by question
-                errors[query_id] = describe_error(error)
+                errors[name][query_id] = describe_error(error)
 
     if metrics:
-        await each(collected.run, score, plan.workers)
+        await each(run, score, plan.workers)
+    by_rank = _score_rankings(plan, run, matched)
+    excluded = by_rank.failed if plan.failed == "exclude" else ()
+    columns: dict[str, dict[str, float]] = {}
+    for name, results in computed.items():
+        columns[name] = {}
+        for query_id, result in results.items():
+            if query_id not in excluded and not _is_empty(result):
+                columns[name][query_id] = result.score
+    scores = by_rank.join(columns, order=[metric.metric_name for metric in plan.metrics])
+    notes = [*scores.notes, *_notes(plan, run, computed, errors)]
+    return scores.replace(notes=notes), computed
 
 
-async def compute(
+async def _compute(
     metric: BaseRetrievalMetric,
     query: str,
     labels: Relevance | None,
@@ -100,31 +100,11 @@ async def compute(
     return await in_thread(partial(metric.compute, *arguments, **columns))
 
 
-def scores_of(plan: Plan, collected: Collected) -> Scores:
-    """All metrics of what was collected, in the plan's order, with the notes on them."""
-    by_rank = _score_rankings(plan, collected)
-    excluded = by_rank.failed if plan.failed == "exclude" else ()
-    columns = {}
-    for name, results in collected.results.items():
-        columns[name] = {
-            query_id: result.score
-            for query_id, result in results.items()
-            if query_id not in excluded and not _is_empty(result)
-        }
-    scores = by_rank.join(columns, order=[metric.metric_name for metric in plan.metrics])
-    run = collected.run
-    return scores.replace(
-        retrieval=Retrieval(run, plan.dataset.relevance),
-        notes=[*scores.notes, *_notes(plan, collected)],
-    )
-
-
-def _score_rankings(plan: Plan, collected: Collected) -> Scores:
+def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
     """Score all metrics of rankings: by ids, or those that recognise passages by the matcher."""
-    dataset, run, matched = plan.dataset, collected.run, collected.matched
     members = [metric for metric in plan.metrics if isinstance(metric, RankingMetric)]
     if matched is None:
-        scores = _score(plan, members, dataset.relevance, run)
+        scores = _score(plan, members, plan.dataset.relevance, run)
     else:
         recognising = [metric for metric in members if metric.recognises]
         by_id = [metric for metric in members if not metric.recognises]
@@ -133,7 +113,7 @@ def _score_rankings(plan: Plan, collected: Collected) -> Scores:
         judged_run = _without_errors(matched)
         scores = _score(plan, recognising, matched.relevance, judged_run, deepest)
         # what knows no items counts the queries that the others count
-        labels = {**matched.relevance, **dataset.relevance}
+        labels = {**matched.relevance, **plan.dataset.relevance}
         scores_by_id = _score(plan, by_id, labels, run)
         columns = {}
         for metric in scores:
@@ -191,32 +171,28 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
-    errors = Counter(run.failed.values())
-    if not errors or len(run.failed) < len(run):
+    if not run.failed or len(run.failed) < len(run):
         return None
-    error, n = errors.most_common(1)[0]
+    error, n = Counter(run.failed.values()).most_common(1)[0]
     times = "once" if n == 1 else f"{n} times"
     return EveryQueryFailed(f"retrieval failed on every question, {times} with: {error}")
 
 
-def _notes(plan: Plan, collected: Collected) -> Iterator[str]:
-    dataset, metrics = plan.dataset, plan.metrics
+def _notes(
+    plan: Plan, run: Run, computed: Computed, errors: Mapping[str, Mapping[str, str]]
+) -> Iterator[str]:
+    metrics = plan.metrics
     cores = [metric.metric_name for metric in metrics if type(metric).__module__ == _CORE]
     if cores and len(cores) < len(metrics):
         yield _MIXED.format(names=", ".join(cores))
     if any(isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics):
-        yield from unread_labels(dataset)
-    if any(row.get(HISTORY) for row in dataset.metadata.values()):
-        for metric in plan.computed:
-            if isinstance(metric, TextMetric) and getattr(metric, "of", "query") == "query":
-                yield _WITHOUT_HISTORY.format(metric=metric.metric_name)
-    if (warning := every_query_failed(collected.run)) is not None:
+        yield from unread_labels(plan.dataset)
+    if (warning := every_query_failed(run)) is not None:
         yield str(warning)
-    for name, errors in collected.errors.items():
-        if errors:
-            query_id, error = next(iter(errors.items()))
-            yield f"{name} has no value for {questions(len(errors))}; {query_id!r}: {error}"
-    for name, results in collected.results.items():
+    for name, results in computed.items():
+        if errors[name]:
+            query_id, error = next(iter(errors[name].items()))
+            yield f"{name} has no value for {questions(len(errors[name]))}; {query_id!r}: {error}"
         if any(math.isnan(result.score) for result in results.values()):
             yield f"{name} gave NaN for some questions, which have no value"
         if n := sum(map(_is_empty, results.values())):
