@@ -39,21 +39,28 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import excerpt
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
-from llama_index_rag_metrics.report.whereabouts import RETRIEVER, best_place
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
-from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.first_line import first_lines, is_unmeasured, with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import listed, systems_report
+from llama_index_rag_metrics.stories.whereabouts import (
+    BELOW,
+    BUDGET,
+    CUT,
+    NEVER,
+    OTHER_ID,
+    OVER,
+    RETRIEVER,
+)
+from llama_index_rag_metrics.stories.whereabouts import Question as AskedQuestion
 
-_CUT, _BUDGET = "cut", "token budget"
-_ENDS = {"items": _CUT, "tokens": _BUDGET}
+_ENDS = {"items": CUT, "tokens": BUDGET}
 _LOSSES = "Where relevant passages are lost"
 _LISTED_LOSSES = 5
-_CAUSES = {RETRIEVER: "never retrieved", _CUT: "below the cutoff", _BUDGET: "over the token budget"}
+_CAUSES = {RETRIEVER: NEVER, CUT: BELOW, BUDGET: OVER}
 _LOST = "{n:,} of {passages} lost{causes}."
 
 
@@ -160,16 +167,23 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         for query_id in scores.query_ids:
             if query_id in scores.excluded:
                 continue
-            story = query_answers(query_id, self._systems, self._metric, stages=True, brief=True)
-            if any(answer.found is None and answer.error is None for answer in story.answers):
+            question = AskedQuestion(query_id, self._systems, self._metric, stages=True)
+            if any(not answer.is_known and answer.error is None for answer in question.answers):
                 continue  # its matcher failed
-            for need in story.wanted:
-                if not any(item.grade for item in need):
+            cutoff = question.view.cutoff
+            for need, places in zip(question.needs, question.places, strict=True):
+                place = places[-1]
+                if place is None or not need[0].grade:
                     continue
-                places = _places(story, need)
-                kept.update({stage: int(place is not None) for stage, place in places.items()})
-                if list(places.values())[-1] is None:
-                    losses.append(_lost(story, need, places))
+                for stage, reached in zip(self, places, strict=True):
+                    kept[stage] += reached is not None and reached.is_ranked
+                if cutoff is not None:
+                    kept[_ENDS[cutoff.unit]] += not place.loss
+                if place.loss:
+                    item = next((item for item in need if item.id == place.item), need[0])
+                    rank = None if place.loss == OTHER_ID else place.rank
+                    passage = (query_id, item.id, item.grade, item.text or "", rank)
+                    losses.append(LostPassage(place.stage, *passage))
         lost = Counter(loss.stage for loss in losses)
         return losses, [StageFlow(stage, kept[stage], lost[stage]) for stage in kept]
 
@@ -202,34 +216,6 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             cells = [m.Cell.of(flow.kept, "count"), m.Cell.of(flow.lost, "count", "alarm")]
             rows.append(m.Row(flow.stage, cells))
         return m.Table("Relevant passages by stage", ("kept", "lost"), [rows], "stage")
-
-
-def _places(story: m.QueryAnswers, need: Sequence[m.Item]) -> dict[str, m.Found | None]:
-    """Where each stage has a relevant passage; where a metric stops reading is a stage, too."""
-    places = {answer.system: best_place(answer, need) for answer in story.answers}
-    if story.cutoff is not None:
-        place = places[story.answers[-1].system]
-        reached = None
-        if place is not None:
-            reached = place.rank if story.cutoff.unit == "items" else place.tokens
-        is_beyond = reached is not None and reached > story.cutoff.at
-        places[_ENDS[story.cutoff.unit]] = None if is_beyond else place
-    return places
-
-
-def _lost(
-    story: m.QueryAnswers, need: Sequence[m.Item], places: Mapping[str, m.Found | None]
-) -> LostPassage:
-    """How a relevant passage was lost; a stage that fails loses what it got."""
-    stages = list(places)
-    stage, rank, passage = stages[0], None, need[0]
-    for number, answer in enumerate(story.answers):
-        place = places[answer.system]
-        if place is not None:
-            stage, rank = stages[number + 1], place.rank
-            found = answer.found or {}
-            passage = next(item for item in need if found.get(item.id) == place)
-    return LostPassage(stage, story.query_id, passage.id, passage.grade, passage.text or "", rank)
 
 
 async def aevaluate_stages(
@@ -287,7 +273,7 @@ async def aevaluate_stages(
         raise InvalidInput("postprocessors", type(postprocessors), expected)
     for name, postprocessor in postprocessors.items():
         checked_postprocessor("postprocessors", postprocessor)
-        if name in (RETRIEVER, _CUT, _BUDGET):
+        if name in (RETRIEVER, CUT, BUDGET):
             raise InvalidInput("postprocessors", name, "another name: this is a stage's own")
     plan = Plan.of(**options)
     source = as_source(retriever, retrieval_depth(plan.metrics))

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.scores.retrieval import Retrieval, TextOf
 from llama_index_rag_metrics.scores.score_rankings import score_with
 from llama_index_rag_metrics.stories.label_view import System, metrics_of, shown_name
 from llama_index_rag_metrics.stories.results_report import systems_report
-from llama_index_rag_metrics.stories.worst import HardQuestions, worst_of
+from llama_index_rag_metrics.stories.worst import HardQuestions
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation import RetrievalEvalResult
@@ -105,7 +105,7 @@ class EvaluationResults(Reportable, ListOfResults):
         Raises:
             UnknownMetric: the metric wasn't computed.
         """
-        return worst_of(system_of(self), metric, n)
+        return HardQuestions(system_of(self), metric, n)
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""

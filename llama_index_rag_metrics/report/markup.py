@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 
 from . import model as m
-from . import query_lines
 from .escape import markdown as escape
 from .excerpts import excerpt
 from .failures import failure_lines, failures_title
 from .numbers import shown
-from .wording import why_lines
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅ ", "alarm": "❌ ", "open": "⚠️ "}
 _BOLD: tuple[m.Tone, ...] = ("best", "alarm")
@@ -67,29 +64,19 @@ def _listed(listing: m.Listing) -> Iterator[str]:
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape(query.query_id)}: {escape(text)}".removesuffix(": ")
-        yield from (f"  - {escape(line)}" for line in why_lines(query))
-        yield from chain(*query_lines.in_order(query, _relevant(query), _came(query, listing.most)))
+        yield from (f"  - {escape(line)}" for line in query.why)
+        for passage in query.wanted[: m.MOST_WANTED]:
+            yield f"  - relevant {escape(str(passage))}"
+        if query.more_wanted:
+            yield f"  - {query.more_wanted}"
+        for answer in query.answers:
+            head = (escape(answer.system), _cell(answer.score), escape(answer.outcome))
+            yield f"  - {' '.join(head)}".rstrip()
+            lines = [*(answer.searches or ()), *(answer.retrieved or ())[: listing.most]]
+            yield from (f"    - {escape(str(line))}" for line in lines)
         yield from (f"  - {escape(remark)}" for remark in query.remarks)
     if listing.more_in_words:
         yield f"- {listing.more_in_words}"
-
-
-def _relevant(query: m.QueryAnswers) -> Iterator[str]:
-    for line in query_lines.wanted_lines(query):
-        yield f"  - relevant {escape(str(line))}"
-    if remainder := query_lines.more_wanted(query):
-        yield f"  - {remainder}"
-
-
-def _came(query: m.QueryAnswers, most: int) -> Iterator[str]:
-    """A line a system: a failure, or the only item, stands beside it, several below it."""
-    for answer in query.answers:
-        head = f"  - {escape(answer.system)} {_cell(answer.score)}".rstrip()
-        lines = [escape(line.text) for line in query_lines.came_lines(query, answer, most)]
-        if lines and (most == 1 or answer.error is not None or len(lines) == 1):
-            head += f": {lines.pop(0)}"
-        yield head
-        yield from (f"    - {line}" for line in lines)
 
 
 def _pipes(*lines: Iterable[str]) -> str:

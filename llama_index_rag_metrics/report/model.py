@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.rankings.span import Span
-
+from .excerpts import excerpt, passage_line
 from .figure import Draw
+
+MOST_WANTED = 5  # how many relevant passages of a question a text lists
+LEGEND = "[grade] of a label; none: unlabelled"
 
 # how a value or a sentence looks: better, worse or failed, undecided
 Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
@@ -79,90 +81,59 @@ class Section:
     notes: Sequence[str] = ()
 
 
-class Item(NamedTuple):
-    """A wanted item."""
+class Wanted(NamedTuple):
+    """A passage that a metric wants, or alternatives of which one is enough."""
 
-    id: str
-    grade: float  # 0 of a group, or a facet, that no relevant passage meets; its name is the id
-    passage: str | Span | None = None  # what it is recognised by, if not by its id
-    text: str | None = None  # what it says, from the corpus or from any system that retrieved it
+    ids: Sequence[str]
+    name: str  # with its grade, ids shortened
+    text: str = ""  # what it says, from the corpus or from any system that retrieved it
+    ranks: Sequence[int | None] = ()  # of each system, also beyond the cutoff
+    losses: Sequence[str] = ()  # how each system lost it, "" where it didn't
+    where: str = ""  # where the systems have it or how they lost it, in words
+    remark: str = ""  # the same without what is but a rank
+    is_missed: bool = False  # by every system; of stages by the last one
+
+    def __str__(self) -> str:
+        line = self.name
+        passage = excerpt(self.text)
+        if passage:
+            line += f" “{passage}”"
+        if self.where:
+            line += f": {self.where}"
+        return line
 
 
 class ReportedItem(NamedTuple):
     """A retrieved item."""
 
     id: str
-    grade: float | None  # the best grade of what it stands for; None where nothing of it was judged
+    name: str  # with its grade, the id shortened
     text: str | None = None
-    stands_for: Sequence[Item] = ()  # what it was recognised as; empty where it is itself
-    least: float = 1.0  # the grade from which the metric takes an item as relevant
+    rank: int | None = None  # None for a copy
+    is_hit: bool = False  # whether it is relevant to the metric
 
-    @property
-    def is_hit(self) -> bool:
-        return self.grade is not None and self.grade >= self.least
-
-    @property
-    def why(self) -> Literal["id", "text", "place", ""]:
-        """What it was recognised by; "" where nothing of it was judged."""
-        if self.grade is None:
-            return ""
-        for item in self.stands_for:
-            if item.passage is not None:
-                return "place" if isinstance(item.passage, Span) else "text"
-        return "id"
-
-
-class CallAnswer(NamedTuple):
-    """One of the retrievals that a system made for a query; latency in seconds."""
-
-    query: str
-    asked_by: str  # the tool or the step that asked; "" where that isn't known
-    retrieved: Sequence[ReportedItem]
-    is_new: Sequence[bool]  # whether each stands for anything that no earlier one did
-    error: str | None = None
-    latency: float | None = None
-
-
-class Found(NamedTuple):
-    """Where a wanted item is in a ranking: its rank, copies dropped, and the tokens up to it."""
-
-    rank: int
-    tokens: int | None = None
-
-
-class SameText(NamedTuple):
-    """The rank and the id of a retrieved item that has the text of a wanted one."""
-
-    rank: int
-    id: str
+    def __str__(self) -> str:
+        place = "again:" if self.rank is None else f"{self.rank}."
+        return f"{place} {self.name}  {passage_line(self.text)}".rstrip()
 
 
 class Answer(NamedTuple):
-    """What one system gave for one query; latency in seconds."""
+    """What one system gave for one query."""
 
     system: str
     score: Cell
     retrieved: Sequence[ReportedItem] | None = None  # best first; None where none is known
     error: str | None = None
-    latency: float | None = None
-    calls: Sequence[CallAnswer] | None = None  # what it is the sum of; None where it is one
-    found: Mapping[str, Found] | None = None  # wanted id to its place; None where nobody knows
-    same_text: Mapping[str, SameText] = {}  # wanted id to what came with its text
-    ranks: Sequence[int | None] | None = None  # None for 1, 2, 3 and so on; of copies None
-    in_call: Mapping[str, int] = {}  # wanted id to the first call that alone had it
-    absent: Collection[str] = ()  # wanted ids that are known not to be in the index
-    min_score: float | None = None  # below which passages are left out, where that is known
+    searches: Sequence[str] | None = None  # an agent's, in words; None where it made none itself
 
     @property
-    def all_ranks(self) -> Sequence[int | None]:
-        return range(1, len(self.retrieved or ()) + 1) if self.ranks is None else self.ranks
-
-
-class Cutoff(NamedTuple):
-    """Where a metric stops reading a ranking: after so many items, or so many tokens."""
-
-    at: int
-    unit: Literal["items", "tokens"] = "items"
+    def outcome(self) -> str:
+        """Why there are no passages; "" where there are some, or nobody knows."""
+        if self.error is not None:
+            return f"failed: {self.error}"
+        if self.searches is not None and not self.searches:
+            return "no search was made"
+        return "nothing retrieved" if self.retrieved is not None and not self.retrieved else ""
 
 
 class QueryAnswers(NamedTuple):
@@ -170,21 +141,16 @@ class QueryAnswers(NamedTuple):
 
     query_id: str
     text: str
-    wanted: Sequence[Sequence[Item]] = ()  # best grade first; any item of an entry meets that need
+    wanted: Sequence[Wanted] = ()  # what was missed first
     answers: Sequence[Answer] = ()
+    why: Sequence[str] = ()  # how many of the relevant passages were lost, and how
     remarks: Sequence[str] = ()
-    cutoff: Cutoff | None = None  # that of the metric by which the answers are scored
-    stages: bool = False  # whether the systems are the stages of one pipeline, in order
 
     @property
-    def grades(self) -> set[float]:
-        """The grades of all that was wanted or came."""
-        grades = {item.grade for need in self.wanted for item in need if item.grade}
-        for answer in self.answers:
-            rankings = [call.retrieved for call in answer.calls or ()]
-            for ranking in (*rankings, answer.retrieved or ()):
-                grades.update(item.grade for item in ranking if item.grade is not None)
-        return grades
+    def more_wanted(self) -> str:
+        """How many passages are wanted beyond those that are listed, in words; "" for none."""
+        n = len(self.wanted) - MOST_WANTED
+        return f"and {n:,} more relevant" if n > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +171,8 @@ class Listing:
 
     @property
     def legend(self) -> str:
-        """What the grades in brackets mean, with the largest of these questions; "" without any."""
-        grades: set[float] = set().union(*(query.grades for query in self.queries))
-        if not grades:
-            return ""
-        scale = "[1] relevant" if grades == {1} else f"[grade] 0 to {max(grades):g}"
-        calls = (answer.calls for query in self.queries for answer in query.answers)
-        order = "searches, then what is relevant; " if any(calls) else ""
-        return f"{order}{scale}; none: unlabelled"
+        """What the grades in brackets mean; "" where there are none."""
+        return LEGEND if any(query.wanted for query in self.queries) else ""
 
     @classmethod
     def of(

@@ -16,12 +16,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from . import model as m
-from . import query_lines
 from .escape import terminal as one_line
 from .excerpts import passage_line
 from .failures import failure_lines, failures_title
 from .numbers import shown
-from .wording import why_lines
 
 _STYLES: dict[m.Tone, str] = {
     "normal": "",
@@ -203,12 +201,13 @@ def _listed(listing: m.Listing) -> Grid:
     grid = _borderless_grid(_ID_WIDTH)
     for query in listing.queries:
         grid.add_row(Text(one_line(query.query_id), "dim"), _cut(one_line(query.text), "bold"))
-        for line in why_lines(query):
+        for line in query.why:
             grid.add_row("", Text(line, "yellow"))
         if query.answers or query.wanted:
             answers = _borderless_grid(_NAME_WIDTH, None)
-            for part in query_lines.in_order(query, _add_relevant, _add_came):
-                part(answers, query, listing.most)
+            _add_relevant(answers, query)
+            for answer in query.answers:
+                _add_answer(answers, answer, listing.most)
             grid.add_row("", answers)
         for remark in query.remarks:
             grid.add_row("", Text(one_line(remark), "red"))
@@ -217,31 +216,34 @@ def _listed(listing: m.Listing) -> Grid:
     return grid
 
 
-def _add_came(grid: Grid, query: m.QueryAnswers, most: int) -> None:
-    names = query_lines.short_ids_of(query)
-    for answer in query.answers:
-        score = Text(one_line(shown(answer.score)), _STYLES[answer.score.tone])
-        head = [Text(one_line(answer.system)), score]
-        for line in query_lines.came_lines(query, answer, most, names) or [query_lines.Line("")]:
-            grid.add_row(*head, _cut(line.text, "green" if line.is_hit else ""))
-            head = [Text(), Text()]
+def _add_answer(grid: Grid, answer: m.Answer, most: int) -> None:
+    lines = [Text(one_line(answer.outcome))] if answer.outcome else []
+    for number, search in enumerate(answer.searches or (), 1):
+        lines.append(_cut(f"search {number}: {search}"))
+    for item in (answer.retrieved or ())[:most]:
+        lines.append(_cut(str(item), "green" if item.is_hit else ""))
+    score = Text(one_line(shown(answer.score)), _STYLES[answer.score.tone])
+    head = [Text(one_line(answer.system)), score]
+    for line in lines or [Text()]:
+        grid.add_row(*head, line)
+        head = [Text(), Text()]
 
 
-def _add_relevant(grid: Grid, query: m.QueryAnswers, most: int) -> None:
+def _add_relevant(grid: Grid, query: m.QueryAnswers) -> None:
     label = Text("relevant", "dim")
-    for line in query_lines.wanted_lines(query):
-        outcome = Text(line.where, "red" if line.is_missed else "dim")
-        if text := passage_line(line.passage):
+    for passage in query.wanted[: m.MOST_WANTED]:
+        outcome = Text(passage.where, "red" if passage.is_missed else "dim")
+        if text := passage_line(passage.text):
             # the text is cut at the right edge; where it was lost is shown in full
-            grid.add_row(label, "", _cut(f"{line.name}  {text}"))
+            grid.add_row(label, "", _cut(f"{passage.name}  {text}"))
             label = Text()
         else:
-            outcome = Text.assemble(line.name, ": " if outcome else "", outcome)
+            outcome = Text.assemble(passage.name, ": " if outcome else "", outcome)
         if outcome:
             grid.add_row(label, "", outcome)
         label = Text()
-    if remainder := query_lines.more_wanted(query):
-        grid.add_row("", "", Text(remainder, "dim"))
+    if query.more_wanted:
+        grid.add_row("", "", Text(query.more_wanted, "dim"))
 
 
 def _cut(text: str, style: str = "") -> Text:

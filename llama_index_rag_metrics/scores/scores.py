@@ -366,9 +366,9 @@ class Scores(Reportable):
         Without a metric, the first. They print as their stories.
         """
         from llama_index_rag_metrics.stories.label_view import System
-        from llama_index_rag_metrics.stories.worst import worst_of
+        from llama_index_rag_metrics.stories.worst import HardQuestions
 
-        return worst_of(System.of(self), metric, n)
+        return HardQuestions(System.of(self), metric, n)
 
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with their own counts."""

@@ -17,14 +17,13 @@ from llama_index_rag_metrics.report.numbers import (
     score,
     two_digits_up,
 )
-from llama_index_rag_metrics.report.whereabouts import BELOW, NEVER
 from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.repeats import runs_of
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.statistics import intervals
 
 from .label_view import LabelView, System, metrics_of
-from .worst import Losses, losses
+from .whereabouts import BELOW, NEVER, Losses, losses
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
 _WIDEST, _NARROW = 0.3, 0.25
@@ -185,6 +184,8 @@ def _of_one(system: System, metric: str | None, lost: Sequence[Losses]) -> Itera
     yield from (Statement(f"{note}.", "alarm") for note in misfits)
     if not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE:
         for of_system in lost:
+            if not of_system.n_wanted:
+                continue
             text = in_first_run(
                 [system], _lost(system, metric, of_system, has_misfits=bool(misfits))
             )
@@ -203,11 +204,11 @@ def _lost(system: System, metric: str, lost: Losses, *, has_misfits: bool) -> st
     if cutoff is not None and cutoff.unit == "tokens":
         depth += " tokens"
     text = str(lost)
-    if lost.without:
-        get = "gets" if lost.without == 1 else "get"
-        count = f"{lost.without:,} of {questions(lost.questions)}"
+    if lost.n_without:
+        get = "gets" if lost.n_without == 1 else "get"
+        count = f"{lost.n_without:,} of {questions(lost.n_questions)}"
         text = f"{count} {get} no relevant passage{depth or ' at all'}; {text}"
-    elif lost.by_loss and lost.questions == system.scores.n(metric) > 1:
+    elif lost.by_loss and lost.n_questions == system.scores.n(metric) > 1:
         text = f"every question gets a relevant passage{depth}; {text}"
     text = text[0].upper() + text[1:]
     below = lost.by_loss.get(BELOW)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
-from typing import NamedTuple
+from itertools import chain
+from typing import Literal, NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
@@ -16,10 +16,33 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.model import Cutoff, Found, Item
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores import Scores
+
+
+class Item(NamedTuple):
+    """A wanted item."""
+
+    id: str
+    grade: float  # 0 of a group, or a facet, that no relevant passage meets; its name is the id
+    passage: str | Span | None = None  # what it is recognised by, if not by its id
+    text: str | None = None  # what it says, from the corpus or from any system that retrieved it
+
+
+class Place(NamedTuple):
+    """Where a ranking has a label: its rank, copies dropped, the tokens up to it, and the item."""
+
+    rank: int
+    tokens: int
+    item: str
+
+
+class Cutoff(NamedTuple):
+    """Where a metric stops reading a ranking: after so many items, or so many tokens."""
+
+    at: int
+    unit: Literal["items", "tokens"] = "items"
 
 
 class LabelView(NamedTuple):
@@ -65,24 +88,18 @@ class LabelView(NamedTuple):
             needs.append(need or [Item(name, 0.0)])
         return needs
 
-    def labels_of(
-        self, items: Ranking, judged: Relevance, known: Mapping[Hashable, Sequence[str]] | None
-    ) -> list[Sequence[str]]:
-        """The labels that each item stands for: those `known`, or by place those it overlaps."""
-        if known is not None:
-            nothing = repeat(None)
-            passages = zip(items.ids, items.texts or nothing, items.spans or nothing, strict=False)
-            return [known.get(passage, known.get(passage[0], ())) for passage in passages]
+    def labels_of(self, items: Ranking, judged: Relevance) -> list[Sequence[str]]:
+        """The labels that each item stands for: its id, or by place those that it overlaps."""
         if not (self.by_place and judged.spans and items.spans):
             return [(item,) for item in items.ids]
         return [_overlapping(span, judged.spans) for span in items.spans]
 
     def places(
         self, items: Ranking, labels: Sequence[Sequence[str]]
-    ) -> tuple[list[int | None], dict[str, Found]]:
+    ) -> tuple[list[int | None], dict[str, Place]]:
         """The rank of each item, None where all of it came before; and the place of each label."""
         counted = [[item] for item in items.ids] if self.by_place else labels
-        places: dict[str, Found] = {}
+        places: dict[str, Place] = {}
         ranks: list[int | None] = []
         costs = dict(zip(reversed(items.ids), reversed(items.tokens or ()), strict=False))
         spent = 0
@@ -91,11 +108,11 @@ class LabelView(NamedTuple):
             rank = len(places) + 1
             for name in names:
                 if name not in places:
-                    places[name] = Found(len(places) + 1, spent if items.tokens else None)
+                    places[name] = Place(len(places) + 1, spent, item)
             ranks.append(rank if len(places) >= rank else None)
         if not self.by_place:
             return ranks, places
-        places_of_labels: dict[str, Found] = {}
+        places_of_labels: dict[str, Place] = {}
         for item, names in zip(items.ids, labels, strict=True):
             for name in names:
                 places_of_labels.setdefault(name, places[item])

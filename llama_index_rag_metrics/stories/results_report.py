@@ -29,10 +29,11 @@ from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
 
 from . import rows
-from .answers import query_answers
-from .first_line import MEANS, first_lines, in_first_run, is_unmeasured, with_runs
+from .first_line import MEANS, first_lines, is_unmeasured, with_runs
 from .label_view import System, metrics_of
-from .worst import Losses, hardest, listing_title, losses, losses_line
+from .story import query_answers
+from .whereabouts import Losses, losses, losses_sentence
+from .worst import hardest, listing_title
 
 SLICES = "Slices"
 _SIGNS = (
@@ -70,7 +71,7 @@ def systems_report(
         stories = hardest(systems, primary, worst, stages=stages)
         lead = remark = ""
         if stories and is_valid:
-            lead = in_first_run(systems, losses_line(lost))
+            lead = losses_sentence(lost)
         if len(systems) > 1:
             remark = "on average"
         stories = [*stories]

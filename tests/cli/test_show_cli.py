@@ -44,7 +44,8 @@ def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> N
     assert result.exit_code == 0, result.output
     # recall@1: neither of two relevant ones in the first place; triton first of two
     assert words(result).startswith(
-        "Question q1 moons found 0 of 2 relevant passages; rings found 1 of 2 relevant passages."
+        "Question q1 moons: 1 of 2 relevant passages was never retrieved, 1 is below the cutoff; "
+        "rings: 1 of 2 relevant passages was never retrieved."
     )
     for line in (
         "moons 0.00 1. io Io has lava. 2. enceladus [2] Enceladus has geysers.",
@@ -62,29 +63,32 @@ def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
     alone = ("--dataset", "dataset.json", "-m", "hit_rate@1")
     shown = words(show("q1", "agent.jsonl", *alone))
     assert shown.startswith(
-        "Question q1 run 1 found 0 of 2 relevant passages; run 2 found 1 of 2 relevant passages. "
-        "hit_rate@1"
+        "Question q1 run 1: 1 of 2 relevant passages was never retrieved, 1 is below the cutoff; "
+        "run 2: 1 of 2 relevant passages is below the cutoff. hit_rate@1"
     )
     assert "run 1 0.00 1. io Io has lava. 2. enceladus [2]" in shown
     assert "run 2 1.00 1. enceladus [2] Enceladus has geysers. 2. triton [1]" in shown
-    assert "run 2 failed: Busy: later" in words(show("q2", "agent.jsonl", *alone))
+    assert "run 2 – failed: Busy: later" in words(show("q2", "agent.jsonl", *alone))
     write_qrels({"q2": ["titan"]}, "of_q2.jsonl")
     unlabelled = words(show("q1", "agent.jsonl", "--qrels", "of_q2.jsonl"))
     assert "run 1 – 1. io 2. enceladus run 2 – 1. enceladus 2. triton" in unlabelled
     beside = words(show("q1", "moons.run", "agent.jsonl", *alone[:2], "-m", "recall@1"))
-    assert "Question q1 In the first run: moons found 0 of 2" in beside
-    assert "agent: recall@1 of each run: 0.00, 0.50; the first is shown" in beside
+    assert "Question q1 In the first run: moons: 1 of 2" in beside
+    assert "Asked 2 times: the ranking is the first one, the score the mean." in beside
     answers = iter(["io", "titan"])
     of_q2 = DATASET.select(["q2"])
     results = evaluate(lambda _: [next(answers)], of_q2, "mrr", repeats=2, workers=1)
     Path("scores.json").write_text(to_json([results.scores]), encoding="utf-8")
     kept = words(show("q2", "scores.json"))
-    assert "run 1 found 0 of 1 relevant passage; run 2 found 1 of 1 relevant passage." in kept
+    assert (
+        "run 1: the relevant passage was never retrieved; run 2: the relevant passage was found."
+        in kept
+    )
 
 
 def test_a_part_of_the_question_names_it(folder: Path) -> None:
     result = show("HAS  lakes", "moons.run", "--dataset", "dataset.json")
-    assert "Question q2 moons found 0 of 1 relevant passage." in words(result)
+    assert "Question q2 The relevant passage was never retrieved." in words(result)
 
 
 def test_qrels_are_enough(folder: Path) -> None:
@@ -106,12 +110,12 @@ def test_a_run_in_json_isnt_taken_for_scores(folder: Path) -> None:
     Path("run.json").write_text('{"q1": {"io": 2, "enceladus": 1}}')
     result = show("q1", "run.json", "--dataset", "dataset.json")
     assert result.exit_code == 0, result.output
-    assert "run found 1 of 2 relevant passages" in words(result)
+    assert "Question q1 1 of 2 relevant passages was never retrieved." in words(result)
 
 
 def test_labels_are_recognised_by_their_texts(folder: Path) -> None:
     again = Ranking(["n1", "n2"], texts=["Io has lava.", "They say: Enceladus has geysers."])
     write_run(Run({"q1": again}, name="chunks"), "chunks.jsonl")
     result = show("q1", "chunks.jsonl", "--dataset", "dataset.json", "--matcher", "text")
-    assert "2. n2 is enceladus [2], by text They say: Enceladus has geysers." in words(result)
-    assert "enceladus [2] Enceladus has geysers. rank 2" in words(result)
+    assert "2. n2 [2] They say: Enceladus has geysers." in words(result)
+    assert "enceladus [2] Enceladus has geysers. rank 2, as n2" in words(result)

@@ -60,8 +60,8 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
 
 
 LINES = [
-    "“Saturn” → 2 passages, 1 relevant and new",
-    "“saturn” → 2 passages, 1 relevant again",
+    "“Saturn” → 2 passages, 1 relevant (search)",
+    "“saturn” → 2 passages, 1 relevant (search)",
     "“Mars” → failed: timeout",
 ]
 
@@ -74,5 +74,5 @@ def test_text_outputs_unfold_a_question(
     for page in pages:
         plain = unescape(page).replace("\\", "")
         assert [line for line in LINES if line not in plain] == []
-        assert "“<b>rings</b>” → 1 passage, 1 relevant and new" in plain
+        assert "“<b>rings</b>” → 1 passage, 1 relevant (lookup)" in plain
     assert "<b>rings" not in pages[1]

@@ -119,25 +119,24 @@ mrr by language  (scored questions)
 Lowest mrr  on average
  good: all 4 relevant passages were found; bad: 2 of 3 relevant passages were
  never retrieved.
- [grade] 0 to 2; none: unlabelled
+ [grade] of a label; none: unlabelled
  q2  志工林雅惠什麼時候在服務台？可以陪同填寫入會申請表、說明機器的使用規定嗎？
      relevant        c [1]  c
                      good: rank 2; bad: never retrieved
-     good      0.50  x  x
+     good      0.50  1. x  x
      bad       0.00  nothing retrieved
  q4  the one that fails [bold]and holds markup[/bold] [31m
      relevant        d [1]: good: rank 1
-     good      1.00  d [1]
+     good      1.00  1. d [1]
      bad       0.00  failed: TimeoutError: [red]too late [31m really
  q1  how much is a day ticket?
-     bad: The highest grade is at rank 2. 1 of 2 relevant passages wasn't
-     retrieved.
+     bad: 1 of 2 relevant passages was never retrieved.
      relevant        b [1]  b
                      good: rank 2; bad: never retrieved
                      a [2]  “Title of a” and more
                      good: rank 1; bad: rank 2
-     good      1.00  a [2]  “Title of a” and more
-     bad       0.50  z [0]
+     good      1.00  1. a [2]  “Title of a” and more
+     bad       0.50  1. z [0]
 
 Failed: 1
  bad  q4: TimeoutError: [red]too late [31m really

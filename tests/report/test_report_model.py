@@ -57,7 +57,7 @@ def test_a_new_format_shows_every_result(build: Callable[[], Any]) -> None:
     queries = [query for listing in report.listings for query in listing.queries]
     for query in queries:
         assert f"* {query.query_id} " in text
-        assert all(item.id in text for need in query.wanted for item in need)
+        assert all(name in text for passage in query.wanted for name in passage.ids)
 
 
 def test_text_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

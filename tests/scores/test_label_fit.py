@@ -50,7 +50,7 @@ class TestPassagesThatArentThere:
             assert results.scores.means["recall@3"] == 0.3
             for kept in (results, Scores.from_json(results.scores.to_json())):
                 worst = str(kept.worst("recall@3", 1))
-                assert "The relevant passage isn't in the index." in worst
+                assert "The relevant passage is not in the index." in worst
                 assert "7 of 10 relevant passages are not in the index" in worst
             assert first_lines(results)[1] == (
                 "7 of 10 labels name passages that the index doesn't have, such as 'n3' of "

@@ -10,7 +10,7 @@ from support.retrievers import Scripted, node
 from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.stories.label_view import System
-from llama_index_rag_metrics.stories.worst import losses, losses_line
+from llama_index_rag_metrics.stories.whereabouts import losses, losses_sentence
 
 IO = "Io has volcanoes, and lakes of sulphur on its surface."
 
@@ -37,15 +37,15 @@ def test_each_kind_of_loss_is_counted(results: EvaluationResults) -> None:
     # q1: a has rank 3, b never came, n7 has the text of io; q2: found; q3 failed
     (counted,) = losses([system_of(results)], "recall@2")
     expected = {"never retrieved": 1, "below the cutoff": 1, "under another id": 1}
-    assert (counted.wanted, counted.by_loss) == (4, expected)
-    assert losses_line([counted]) == (
+    assert (counted.n_wanted, counted.by_loss) == (4, expected)
+    assert losses_sentence([counted]) == (
         "1 of 4 relevant passages was never retrieved, 1 is below the cutoff, "
         "1 is under another id."
     )
 
 
 def test_nothing_is_counted_where_no_ranking_is_known() -> None:
-    assert losses([System.of(Scores(["q"], {"mrr": [0.5]}))], "mrr") == []
+    assert losses_sentence(losses([System.of(Scores(["q"], {"mrr": [0.5]}))], "mrr")) == ""
 
 
 def test_stored_scores_count_what_live_ones_do() -> None:
@@ -56,9 +56,9 @@ def test_stored_scores_count_what_live_ones_do() -> None:
     script: dict[str, Any] = {"moons?": ["a"], "fails?": ConnectionError("refused")}
     live = evaluate(Scripted(script), dataset, ["recall@2"])
     stored = Scores.from_json(live.scores.to_json())
-    assert losses_line(losses([system_of(live)], "recall@2")) == (
+    assert losses_sentence(losses([system_of(live)], "recall@2")) == (
         "1 of 2 relevant passages was never retrieved."
     )
-    assert losses_line(losses([System.of(stored)], "recall@2")) == (
+    assert losses_sentence(losses([System.of(stored)], "recall@2")) == (
         "1 of 2 relevant passages was never retrieved."
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Listing, Report, Table
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.query_lines import came_lines, wanted_lines
 
 
 def to_rst(report: Report) -> str:
@@ -36,9 +35,9 @@ def _list_table(table: Table) -> str:
 def _listed(listing: Listing) -> Iterator[str]:
     yield plain(listing.title)
     for query in listing.queries:
-        lines = [f"expected {line}" for line in wanted_lines(query)]
+        lines = [f"expected {line}" for line in query.wanted]
         for answer in query.answers:
-            came = ", ".join(line.text for line in came_lines(query, answer, listing.most))
+            came = ", ".join(map(str, (answer.retrieved or ())[: listing.most]))
             lines.append(f"{plain(answer.system)} {shown(answer.score)} {came}")
         lines += map(plain, query.remarks)
         yield "\n".join(

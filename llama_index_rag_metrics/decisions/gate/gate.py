@@ -25,8 +25,8 @@ from llama_index_rag_metrics.runtime.errors import (
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
 from llama_index_rag_metrics.scores.scores_export import read_json
-from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.first_line import nothing_measured
+from llama_index_rag_metrics.stories.story import query_answers
 
 from .measuring import Measured, decide, measure
 from .rules import Rule, RuleLike, parse_rules

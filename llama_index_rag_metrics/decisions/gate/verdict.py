@@ -16,7 +16,6 @@ from llama_index_rag_metrics.report.numbers import (
     score,
     two_digits_up,
 )
-from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -84,14 +83,14 @@ class WorstQuestion(NamedTuple):
         """Return the question for JSON: what was asked and wanted, and what came."""
         retrieved: list[str] = []
         for answer in self.story.answers:
-            retrieved += retrieved_lines(self.story, answer, MOST_ITEMS, {})
+            retrieved += map(str, (answer.retrieved or ())[:MOST_ITEMS])
         errors = [answer.error for answer in self.story.answers if answer.error]
         return {
             "query_id": self.query_id,
             "question": self.story.text,
             "score": self.score,
             "baseline": self.baseline,
-            "wanted": [str(line) for line in wanted_lines(self.story, names={})],
+            "wanted": list(map(str, self.story.wanted)),
             "retrieved": retrieved,
             "error": "; ".join(errors),
         }

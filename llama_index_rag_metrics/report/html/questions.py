@@ -9,17 +9,9 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import terminal as one_line
-from llama_index_rag_metrics.report.excerpts import cut_line, named, titled
-from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers, ReportedItem
+from llama_index_rag_metrics.report.excerpts import cut_line, titled
+from llama_index_rag_metrics.report.model import Answer, QueryAnswers
 from llama_index_rag_metrics.report.numbers import kept_score, shown
-from llama_index_rag_metrics.report.query_lines import (
-    call_outcome,
-    place_of,
-    retrieved_name,
-    short_ids_of,
-)
-from llama_index_rag_metrics.report.whereabouts import best_place, standings, where_found
-from llama_index_rag_metrics.report.wording import why_lines
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 # characters of markup around a passage, of a rank, and of a question without its passages
@@ -39,6 +31,7 @@ class Row(NamedTuple):
     text: str
     ranks: Sequence[str]
     where: str = ""  # how a relevant one was lost
+    where_look: str = ""
     look: str = ""
     characters: int = 0  # of its text, that are shown
 
@@ -97,12 +90,12 @@ def _change_name(change: float) -> str:
 def losses_of(query: QueryAnswers) -> list[str]:
     """Whatever went wrong with a question, by any system."""
     reasons = []
-    for number, answer in enumerate(query.answers):
+    for answer in query.answers:
         if answer.error is not None:
             reasons.append(FAILED)
         elif answer.retrieved is not None and not answer.retrieved:
             reasons.append(EMPTY)
-        reasons += [where_found(query, number, need).loss for need in query.wanted]
+    reasons += chain(*(passage.losses for passage in query.wanted))
     if query.answers and not query.wanted:
         reasons.append(UNLABELLED)
     return [reason for reason in dict.fromkeys(reasons) if reason]
@@ -131,13 +124,13 @@ def _score(answer: Answer) -> str:
 
 
 def _unfolded(query: QueryAnswers, context: Context) -> Iterator[str]:
-    for line in why_lines(query):
+    for line in query.why:
         yield f"<p class=why>{escape(line)}</p>"
     writer = _Writer(query, context)
     for answer in query.answers:
         yield writer.outcome(answer)
     for answer in query.answers:
-        yield writer.calls(answer)
+        yield writer.searches(answer)
     yield writer.passages()
     for remark in query.remarks:
         yield f"<p class=quiet>{escape(remark)}</p>"
@@ -148,39 +141,26 @@ class _Writer:
 
     def __init__(self, query: QueryAnswers, context: Context) -> None:
         self.query, self.context = query, context
-        self.names = short_ids_of(query)
         self.is_alone = len(query.answers) == 1
-        columns = [answer for answer in query.answers if answer.retrieved is not None]
-        self.columns = columns or [answer for answer in query.answers if answer.found]
+        columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
+        self.columns = columns or [*range(len(query.answers))]
 
     def outcome(self, answer: Answer) -> str:
         """A line where a system failed or retrieved nothing."""
-        if answer.error is not None:
-            text = f"failed: {answer.error}"
-        elif answer.retrieved is not None and not answer.retrieved:
-            text = EMPTY
-        else:
+        if not answer.outcome:
             return ""
-        line = text if self.is_alone else f"{answer.system}: {text}"
+        line = answer.outcome if self.is_alone else f"{answer.system}: {answer.outcome}"
         return f"<p class=lost>{escape(line)}</p>"
 
-    def calls(self, answer: Answer) -> str:
+    def searches(self, answer: Answer) -> str:
         """The searches of an agent."""
-        if answer.calls is None:
+        if not answer.searches:
             return ""
-        lines = []
-        for call in answer.calls:
-            line = f"<li>{escape(f'“{call.query}” → {call_outcome(call)}')}"
-            if call.asked_by:
-                line += f" ({escape(call.asked_by)})"
-            lines.append(line)
-        searches = f"<ol>{''.join(lines)}</ol>"
-        if not lines:
-            searches = "<p>No search was made.</p>"
         title = "Searches"
         if not self.is_alone:
             title += f" of {answer.system}"
-        return f"<h4>{escape(title)}</h4>{searches}"
+        lines = "".join(f"<li>{escape(line)}" for line in answer.searches)
+        return f"<h4>{escape(title)}</h4><ol>{lines}</ol>"
 
     def passages(self) -> str:
         """A row a passage, the relevant ones first; a column a system with its ranks."""
@@ -199,7 +179,7 @@ class _Writer:
                 break
         heads = "<th scope=col>rank"
         if not self.is_alone:
-            heads = "".join(map(_head, self.columns))
+            heads = "".join(_head(self.query.answers[column]) for column in self.columns)
         return (
             f'<div class=wide tabindex=0 role=group aria-label="Passages"><table class=ranks>'
             f"<thead><tr>{heads}<th scope=col>passage<tbody>{''.join(map(_line, rows))}</table>"
@@ -207,64 +187,35 @@ class _Writer:
         )
 
     def _relevant(self) -> list[Row]:
-        systems = [answer.system for answer in self.query.answers]
         rows = []
-        for standing in standings(self.query, self.names):
-            need = self.query.wanted[standing.need]
-            ranks = []
-            for answer in self.columns:
-                place = best_place(answer, need)
-                ranks.append(f"{place.rank:,}" if place else NO_RANK)
-            losses = []
-            for words, holders in standing.words(systems):
-                if not words.removeprefix("rank ").replace(",", "").isdecimal():
-                    losses.append(f"{holders}: {words}" if holders else words)
-            name = " or ".join(map(self._wanted_name, need)) + self._came_as(need)
-            text = next((item.text for item in need if item.text), "")
-            look = "missed" if standing.is_missed else "hit"
-            rows.append(Row(name, text, ranks, "; ".join(losses), look))
+        for passage in self.query.wanted:
+            ranks = [_rank(passage.ranks[column]) for column in self.columns]
+            look = "missed" if passage.is_missed else "hit"
+            where_look = "lost" if any(passage.losses) else "quiet"
+            rows.append(Row(passage.name, passage.text, ranks, passage.remark, where_look, look))
         return rows
-
-    def _wanted_name(self, item: Item) -> str:
-        name = named(item.id, self.names)
-        if item.passage is not None and not isinstance(item.passage, str):
-            name += f" ({place_of(item.passage)})"
-        return f"{name} [{item.grade:g}]" if item.grade else name
-
-    def _came_as(self, need: Sequence[Item]) -> str:
-        """Under which id a relevant passage came, where it was recognised by its text or place."""
-        ids = {item.id for item in need}
-        for answer in self.query.answers:
-            for item in answer.retrieved or ():
-                if item.why != "id" and _ids(item) & ids:
-                    return f" came as {named(item.id, self.names)}, by {item.why}"
-        return ""
 
     def _others(self) -> list[tuple[int, Row]]:
         """What came and isn't relevant, with its best rank, the best first."""
-        labels = {item.id for item in chain(*self.query.wanted)}
-        ranks: dict[str, list[str]] = {}
-        items: dict[str, tuple[int, ReportedItem]] = {}
-        for column, answer in enumerate(self.columns):
-            for rank, item in zip(answer.all_ranks, answer.retrieved or (), strict=False):
-                if rank is None or item.id in labels or _ids(item) & labels:
+        rows: dict[str, tuple[int, Row]] = {}
+        for position, column in enumerate(self.columns):
+            for item in self.query.answers[column].retrieved or ():
+                if item.rank is None or item.is_hit:
                     continue
-                ranks.setdefault(item.id, [NO_RANK] * len(self.columns))[column] = f"{rank:,}"
-                if item.id not in items or rank < items[item.id][0]:
-                    items[item.id] = rank, item
-        rows = []
-        for rank, item in items.values():
-            row = Row(retrieved_name(item, self.names), item.text or "", ranks[item.id])
-            rows.append((rank, row))
-        return sorted(rows, key=lambda pair: pair[0])
+                row = Row(item.name, item.text or "", [NO_RANK] * len(self.columns))
+                rank, row = rows.get(item.id, (item.rank, row))
+                ranks = [*row.ranks]
+                ranks[position] = _rank(item.rank)
+                rows[item.id] = min(rank, item.rank), row._replace(ranks=ranks)
+        return sorted(rows.values(), key=lambda pair: pair[0])
+
+
+def _rank(rank: int | None) -> str:
+    return NO_RANK if rank is None else f"{rank:,}"
 
 
 def _head(answer: Answer) -> str:
     return f"<th scope=col>{escape(answer.system)} <b>{escape(shown(answer.score))}</b>"
-
-
-def _ids(item: ReportedItem) -> set[str]:
-    return {label.id for label in item.stands_for}
 
 
 def _line(row: Row) -> str:
@@ -273,7 +224,7 @@ def _line(row: Row) -> str:
         text = cut_line(one_line(row.text[: 4 * row.characters]), row.characters)
     passage = f"<code>{escape(row.name)}</code> "
     if row.where:
-        passage += f"<span class=lost>{escape(row.where)}</span> "
+        passage += f"<span class={row.where_look}>{escape(row.where)}</span> "
     if title:
         passage += f"<b>{escape(title)}</b> "
     look = f" class={row.look}" if row.look else ""

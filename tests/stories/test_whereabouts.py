@@ -30,25 +30,18 @@ from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
 from llama_index_rag_metrics.report.model import (
     Answer,
-    CallAnswer,
     Cell,
-    Item,
     Listing,
     QueryAnswers,
     Report,
     ReportedItem,
-)
-from llama_index_rag_metrics.report.query_lines import (
-    call_lines,
-    came_lines,
-    found_line,
-    wanted_lines,
+    Wanted,
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.retrieval import Retrieval
-from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.story import query_answers
 
 RELEVANT = {"a": 1, "b": 1, "c": 1}
 
@@ -57,8 +50,8 @@ def where(run: Run, metric: str, relevance: Relevance | None = None) -> dict[str
     """The places of the wanted items of the question q."""
     judged = {"q": Relevance(RELEVANT) if relevance is None else relevance}
     system = System("bm25", Scores([], {}), {}, Retrieval(run, judged))
-    lines = wanted_lines(query_answers("q", [system], metric))
-    return {line.name.replace(" [1]", ""): line.where for line in lines}
+    story = query_answers("q", [system], metric)
+    return {passage.name.replace(" [1]", ""): passage.where for passage in story.wanted}
 
 
 def test_a_rank_counts_copies_once() -> None:
@@ -94,7 +87,7 @@ def test_what_wasnt_lost_is_what_the_metric_counts(
     ranking = Ranking([item for item, _ in ranked], tokens=[cost[item] for item, _ in ranked])
     run, judged = Run({"q": ranking}), {"q": Relevance(["a", "b", "c"])}
     story = query_answers("q", [System("bm25", Scores([], {}), {}, Retrieval(run, judged))], name)
-    kept = [line for line in wanted_lines(story) if not line.is_missed]
+    kept = [passage for passage in story.wanted if not passage.is_missed]
     assert score_rankings(judged, run, name)[name] == pytest.approx([len(kept) / 3])
 
 
@@ -107,7 +100,7 @@ def test_so_it_is_where_texts_are_recognised(texts: list[str]) -> None:
     matched = match_run(run, dataset, "text")
     system = System("bm25", Scores([], {}), {}, Retrieval(run, {}, {"recall@2": matched}))
     story = query_answers("q", [system], "recall@2")
-    kept = [line for line in wanted_lines(story) if not line.is_missed]
+    kept = [passage for passage in story.wanted if not passage.is_missed]
     scores = score_rankings(matched.relevance, matched.run, "recall@2")
     assert scores["recall@2"] == pytest.approx([len(kept) / 3])
 
@@ -116,68 +109,37 @@ def test_what_failed_says_nothing_of_ranks() -> None:
     assert set(where(Run({"q": Ranking(error="refused")}), "mrr").values()) == {""}
 
 
-def test_calls_say_how_much_is_relevant_and_show_their_first_items() -> None:
-    first = CallAnswer("moons", "search", [ReportedItem("a", 1.0, "Io.")], [True])
-    again = [ReportedItem("a", 1.0, "Io."), ReportedItem("x", 0.0), ReportedItem("y", None)]
-    second = CallAnswer("moon", "", again, [False, True, True])
-    third = CallAnswer("rings", "", [], [], "refused\x1b[31m")
-    answer = Answer("agent", Cell(0.5, "score"), [], calls=[first, second, third])
-    heads = [
-        "1. “moons” → 1 passage, 1 relevant and new (search)",
-        "2. “moon” → 3 passages, 1 relevant again",
-        "3. “rings” → failed: refused [31m",
+def test_searches_say_how_much_is_relevant() -> None:
+    calls = [
+        Call(["a"], query="moons", asked_by="search"),
+        Call(["x", "y"], query="moon"),
+        Call(error="refused\x1b[31m", query="rings"),
+        Call([], query="dust"),
     ]
-    assert [line.text for line in call_lines(answer)] == heads
-    assert [line.text for line in call_lines(answer, 2)] == [
-        heads[0],
-        "   a [1]  Io.",
-        heads[1],
-        "   a [1], again  Io.",
-        "   x [0]",
-        "   and 1 more",
-        heads[2],
-    ]
-
-
-def test_what_is_new_is_what_no_earlier_item_stands_for() -> None:
-    """Two chunks with the same labelled text: the second one brings nothing."""
-    io = "Io has volcanoes."
-    dataset = RetrievalDataset({"q": "x?"}, expected_texts={"q": [io]})
-    calls = [Call([name], texts=[io]) for name in ("c1", "c2")]
     run = Run({"q": combine_calls(calls)})
-    matched = match_run(run, dataset, "text")
-    system = System("agent", Scores([], {}), {}, Retrieval(run, {}, {"recall": matched}))
-    (answer,) = query_answers("q", [system], "recall").answers
-    assert [call.is_new for call in answer.calls or ()] == [[True], [False]]
-
-
-def test_searches_come_first_then_three_labelled_passages() -> None:
-    call = CallAnswer("moons", "", [ReportedItem("x", None)], [True])
-    answer = Answer("agent", Cell(0.0, "score"), [ReportedItem("x", None)], calls=[call], found={})
-    wanted = [[Item(name, 1.0)] for name in "abcd"]
-    report = Report("", listings=[Listing("", [QueryAnswers("q", "x?", wanted, [answer])], most=3)])
-    expected = (
-        "searches, then what is relevant; [1] relevant; none: unlabelled "
-        "q x? Its only search brought no relevant passage. "
-        "agent 0.0000 1. “moons” → 1 passage, none labelled relevant x relevant "
-        "a [1]: never retrieved b [1]: never retrieved c [1]: never retrieved and 1 more relevant"
-    )
-    assert " ".join(to_text(report, width=100).split()) == expected
-    # what the system made of its calls is shown where it isn't what they returned
-    other = answer._replace(retrieved=[ReportedItem("y", None)])
-    lines = came_lines(QueryAnswers("q", "x?", wanted, [other]), other, 3)
-    assert [line.text for line in lines][2:] == ["together:", "1. y"]
+    system = System("agent", Scores([], {}), {}, Retrieval(run, {"q": Relevance(["a"])}))
+    story = query_answers("q", [system], "recall")
+    assert story.answers[0].searches == [
+        "“moons” → 1 passage, 1 relevant (search)",
+        "“moon” → 2 passages, none relevant",
+        "“rings” → failed: refused [31m",
+        "“dust” → nothing retrieved",
+    ]
+    text = " ".join(to_text(Report("", listings=[Listing("", [story])]), width=100).split())
+    assert "relevant a [1]: rank 1, by search 1 agent – search 1: “moons” → 1 passage" in text
 
 
 def test_what_is_left_out_is_counted() -> None:
-    came = [ReportedItem(name, None) for name in "abcde"]
-    answer = Answer("bm25", Cell(0.0, "score"), came)
-    lines = came_lines(QueryAnswers("q", "", answers=[answer]), answer, 3)
-    assert [line.text for line in lines] == ["1. a", "2. b", "3. c", "and 2 more"]
+    wanted = [Wanted([name], name) for name in "abcdefg"]
+    text = to_text(Report("", listings=[Listing("", [QueryAnswers("q", "x?", wanted)])]))
+    assert text.split()[-6:] == ["d", "e", "and", "2", "more", "relevant"]
 
 
 def test_hits_are_green_in_a_terminal() -> None:
-    retrieved = [ReportedItem("a", 0.0, "Mars."), ReportedItem("b", 2.0, "Io.")]
+    retrieved = [
+        ReportedItem("a", "a [0]", "Mars.", 1),
+        ReportedItem("b", "b [2]", "Io.", 2, is_hit=True),
+    ]
     query = QueryAnswers("q", "x?", answers=[Answer("bm25", Cell(0.5, "score"), retrieved)])
     page = io.StringIO()
     console = Console(file=page, width=80, force_terminal=True, color_system="standard")
@@ -201,7 +163,7 @@ def test_a_metric_of_spans_finds_what_overlaps() -> None:
     ranking = Ranking(["n1", "n2"], spans=[Span("other", 0, 100), Span("book", 90, 200)])
     by_place = where(Run({"q": ranking}), "span_recall@5", wanted)
     # [90, 200) overlaps [0, 100), and nothing overlaps [300, 400)
-    assert list(by_place.values()) == ["never retrieved", "rank 2"]
+    assert list(by_place.values()) == ["never retrieved", "rank 2, as n2"]
 
 
 def test_stages_say_which_one_dropped_it() -> None:
@@ -217,14 +179,12 @@ def test_stages_say_which_one_dropped_it() -> None:
     )
     systems = [system_of(results, stage) for stage, results in stages.items()]
     story = query_answers("q", systems, "recall@5", stages=True)
-    assert {line.name.removesuffix(" [1]"): line.where for line in wanted_lines(story)} == {
-        "b": "retriever: rank 4; rerank: dropped by rerank (was 4)",
-        "c": "never retrieved",
-        "a": "rank 2",
+    assert {passage.ids[0]: (passage.where, passage.ranks) for passage in story.wanted} == {
+        "b": ("dropped by rerank (was 4)", [4, None]),
+        "c": ("never retrieved", [None, None]),
+        "a": ("rank 2", [2, 2]),
     }
-    assert found_line(story) == (
-        "retriever found 2 of 3 relevant passages; rerank found 1 of 3 relevant passages."
-    )
+    assert story.why == ["1 of 3 relevant passages was never retrieved, 1 was dropped by a stage."]
     assert "b [1] “text of b”: dropped by rerank (was 4)" in str(stages)
 
 
@@ -233,15 +193,15 @@ def results(corpus: dict[str, str], *retrieved: NodeWithScore | str) -> Evaluati
     return evaluate(Scripted({"x?": list(retrieved)}), dataset, ["recall@5"])
 
 
-def texts_of(*systems: EvaluationResults) -> dict[str, str | None]:
+def texts_of(*systems: EvaluationResults) -> dict[str, str]:
     known = [system_of(each, f"system {n}") for n, each in enumerate(systems)]
     wanted = query_answers("q", known, "recall@5").wanted
-    return {item.id: item.text for need in wanted for item in need}
+    return {passage.ids[0]: passage.text for passage in wanted}
 
 
 def test_texts_come_from_the_corpus_or_any_system_that_retrieved_it() -> None:
     one, other = results({"a": "In the corpus."}, "x"), results({}, node("b"))
-    assert texts_of(one, other) == {"a": "In the corpus.", "b": "text of b", "c": None}
+    assert texts_of(one, other) == {"a": "In the corpus.", "b": "text of b", "c": ""}
 
 
 def test_a_text_that_came_under_another_id_is_pointed_out() -> None:
@@ -252,9 +212,8 @@ def test_a_text_that_came_under_another_id_is_pointed_out() -> None:
     missed = results({"a": f"  {text}\n", "b": "Too short to tell."}, node("x"), again)
     for worst in (missed.worst("recall@5"), missed.scores.worst("recall@5")):
         printed = " ".join(repr(worst).split())
-        assert "1 of 3 relevant passages came under other ids. Match by text" in printed
+        assert "1 is under another id" in printed
         assert "rank 2, under another id (n7)" in printed
-        assert "2. n7 (same text as a) Io has volcanoes" in printed
     other = results({"a": "Rhea is an icy body, without an atmosphere to speak of."}, again)
     assert "another id" not in repr(other.worst("recall@5"))
 
@@ -266,7 +225,7 @@ def test_half_of_a_text_is_the_same_and_a_title_is_not() -> None:
         part.node.text = text[: int(share * len(text))]  # type: ignore[attr-defined]
         found = results({"a": text}, part)
         story = query_answers("q", [system_of(found)], "recall@5")
-        assert [line.where for line in wanted_lines(story) if line.name == "a [1]"] == [place]
+        assert [line.where for line in story.wanted if line.name == "a [1]"] == [place]
 
 
 def test_pickled_results_keep_the_texts_of_relevant_passages_alone() -> None:
@@ -285,8 +244,8 @@ def test_the_text_of_a_place_is_cut_out_of_its_document() -> None:
     dataset = RetrievalDataset({"q": "x?"}, {"q": wanted}, {"book": "one two three"})
     script = Scripted({"x?": [NodeWithScore(node=chunk, score=1.0)]})
     found = evaluate(script, dataset, ["span_recall@5"])
-    ((item,),) = query_answers("q", [system_of(found)], "span_recall@5").wanted
-    assert item.text == "two three"
+    (passage,) = query_answers("q", [system_of(found)], "span_recall@5").wanted
+    assert passage.text == "two three"
 
 
 @pytest.mark.parametrize(

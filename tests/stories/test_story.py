@@ -7,16 +7,13 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.retrievers import node
 
 from llama_index_rag_metrics import (
-    EvaluationResults,
     Ranking,
     Relevance,
     RetrievalDataset,
     Run,
     Scores,
-    evaluate,
     match_run,
     score_rankings,
 )
@@ -24,12 +21,10 @@ from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.model import QueryAnswers
-from llama_index_rag_metrics.report.query_lines import found_line, retrieved_lines, wanted_lines
-from llama_index_rag_metrics.report.whereabouts import standings
 from llama_index_rag_metrics.scores.retrieval import Retrieval
-from llama_index_rag_metrics.stories.answers import query_answers
 from llama_index_rag_metrics.stories.label_view import System
-from llama_index_rag_metrics.stories.worst import losses
+from llama_index_rag_metrics.stories.story import query_answers
+from llama_index_rag_metrics.stories.whereabouts import losses
 
 IO = "Io is the most volcanic moon of Jupiter and has hundreds of volcanoes."
 GEYSERS = "Enceladus has geysers which come from an ocean under the ice of it."
@@ -61,7 +56,7 @@ def told(ranking: Ranking | Sequence[str], labels: Relevance, metric: str) -> li
 
 
 def lines(story: QueryAnswers) -> list[str]:
-    return list(map(str, wanted_lines(story)))
+    return list(map(str, story.wanted))
 
 
 # ---- what counts
@@ -121,7 +116,7 @@ def test_a_facet_without_passages_is_named() -> None:
     assert lines(story) == ["y: no relevant passage meets it", "a [1]: rank 1", "a [1]: rank 1"]
     # it isn't a passage that could be counted as lost
     (lost,) = losses([one], "facet_recall@5")
-    assert (lost.wanted, str(lost)) == (2, "all 2 relevant passages were found")
+    assert (lost.n_wanted, str(lost)) == (2, "all 2 relevant passages were found")
 
 
 @pytest.mark.parametrize("metrics", [["recall@5", "span_recall"], ["span_recall", "recall@5"]])
@@ -131,18 +126,25 @@ def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> 
     spans = [Span("doc", 50, 220), Span("doc", 800, 900)]
     live = system(Ranking(["c1", "c2"], spans=spans), labels, *metrics)
     stored = stored_of(live)
-    found = {"recall@5": ["never retrieved"] * 2, "span_recall": ["never retrieved", "rank 1"]}
+    found = {
+        "recall@5": ["never retrieved"] * 2,
+        "span_recall": ["never retrieved", "rank 1, as c1"],
+    }
     for metric, places in found.items():
         for each in (live, stored):
             story = query_answers("q", [each], metric)
-            assert [line.where for line in wanted_lines(story)] == places
+            assert [passage.where for passage in story.wanted] == places
 
 
 def test_a_chunk_that_covers_two_places_has_one_rank() -> None:
     labels = Relevance(spans=[("doc", 0, 10), ("doc", 20, 30), ("doc", 40, 50)])
     spans = [Span("doc", 0, 30), Span("doc", 40, 50)]
     places = told(Ranking(["c1", "c2"], spans=spans), labels, "span_recall@2")
-    assert [line.rpartition(": ")[2] for line in places] == ["rank 1", "rank 1", "rank 2"]
+    assert [line.rpartition(": ")[2] for line in places] == [
+        "rank 1, as c1",
+        "rank 1, as c1",
+        "rank 2, as c2",
+    ]
 
 
 def test_an_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
@@ -150,25 +152,6 @@ def test_an_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
     ranking = Ranking(["c1"], spans=[Span("doc", 500, 600)])
     (line,) = told(ranking, labels, "span_recall@5")
     assert line.endswith("never retrieved")
-
-
-# ---- ids that clash after a new ingestion
-
-
-@pytest.fixture
-def rechunked() -> EvaluationResults:
-    """doc#1 has another text now, and doc#2's is in doc#7, a copy of it, and doc#8."""
-    dataset = RetrievalDataset(
-        {"q": "which moons?"},
-        {"q": ["doc#1", "doc#2"]},
-        {"doc#1": IO, "doc#2": GEYSERS, "doc#3": TITAN},
-    )
-    # older cores drop what has the very text of another
-    texts = [("doc#1", TITAN), *[("doc#7", GEYSERS)] * 2, ("doc#8", f"{GEYSERS}\n")]
-    nodes = [node(name) for name, _ in texts]
-    for each, (_, text) in zip(nodes, texts, strict=True):
-        each.node.text = text  # type: ignore[attr-defined]
-    return evaluate(lambda query: nodes, dataset, ["recall@5"], matcher="text")
 
 
 # ---- ranks
@@ -179,8 +162,13 @@ def test_a_copy_has_no_rank() -> None:
     story = query_answers("q", [one], "recall@4")
     # recall@4 is 1: x, a, y, b
     assert lines(story) == ["b [1]: rank 4"]
-    shown = retrieved_lines(story, story.answers[0], 10)
-    assert shown == ["1. x", "2. a", "again: x", "3. y", "4. b [1]"]
+    assert list(map(str, story.answers[0].retrieved or ())) == [
+        "1. x",
+        "2. a",
+        "again: x",
+        "3. y",
+        "4. b [1]",
+    ]
 
 
 def test_a_chunk_that_stands_for_two_has_two_ranks() -> None:
@@ -190,8 +178,7 @@ def test_a_chunk_that_stands_for_two_has_two_ranks() -> None:
     matched = match_run(Run({"q": ranking}), dataset, "text")
     one = system(ranking, Relevance(list(texts)), "recall@2", matched=matched)
     story = query_answers("q", [one], "recall@2")
-    starts = [line.split()[0] for line in retrieved_lines(story, story.answers[0], 10)]
-    assert starts == ["1.", "again:", "3."]
+    assert [item.rank for item in story.answers[0].retrieved or ()] == [1, None, 3]
     assert "rank 3, below the cutoff 2" in lines(story)[0]
 
 
@@ -207,13 +194,16 @@ def test_what_only_a_call_had_says_so() -> None:
     ranking = Ranking(["c"], texts=[TITAN], calls=CALLS)
     one = system(ranking, Relevance(["a", "c"]), "recall@5", name="agent")
     story = query_answers("q", [one], "recall@5")
-    lost = f"a [1] “{IO}”: call 1 had it, the result doesn't"
-    assert lines(story) == [lost, f"c [1] “{TITAN}”: rank 1"]
+    lost = f"a [1] “{IO}”: in search 1, not in the result"
+    assert lines(story) == [lost, f"c [1] “{TITAN}”: rank 1, by search 2"]
+    assert story.answers[0].searches == [
+        "“moons” → 2 passages, 1 relevant (search)",
+        "“titan” → 1 passage, 1 relevant (search)",
+    ]
     (counted,) = losses([one], "recall@5")
-    assert dict(counted.by_loss) == {"in a call, not in the result": 1}
+    assert dict(counted.by_loss) == {"in a search, not in the result": 1}
     # scores keep that
-    (line, _) = wanted_lines(query_answers("q", [stored_of(one)], "recall@5"))
-    assert line.where == "call 1 had it, the result doesn't"
+    assert lines(query_answers("q", [stored_of(one)], "recall@5")) == lines(story)
 
 
 # ---- several systems, and what is stored
@@ -233,7 +223,7 @@ def test_missed_is_what_every_system_missed_and_of_stages_the_last() -> None:
     last = system(["b"], labels, "recall@5", name="last")
     for stages, missed in ((False, {"c"}), (True, {"a", "c"})):
         story = query_answers("q", [first, last], "recall@5", stages=stages)
-        named = {line.name[0] for line in wanted_lines(story) if line.is_missed}
+        named = {passage.name[0] for passage in story.wanted if passage.is_missed}
         assert named == missed
 
 
@@ -242,8 +232,8 @@ def test_stored_scores_know_every_place_and_the_beginnings_of_ten_texts() -> Non
     run = Run({"q": Ranking(ids, texts=["volcano " * 1000] * 100)})
     scores = score_rankings({"q": ids}, run, ["recall@100"])
     assert len(scores.to_json()) < 10_000
-    (line,) = [found_line(query_answers("q", [stored_of(System.of(scores))], "recall@100"))]
-    assert line == "stored found 100 of 100 relevant passages."
+    story = query_answers("q", [System.of(scores)], "recall@100")
+    assert [passage.ranks for passage in story.wanted] == [[n] for n in range(1, 101)]
 
 
 # ---- the property
@@ -283,6 +273,6 @@ def test_recall_is_1_where_nothing_is_missed_and_0_where_all_is(
             assert story.remarks
             assert score == 0
             continue
-        missed = [standing.is_missed for standing in standings(story)]
+        missed = [passage.is_missed for passage in story.wanted]
         assert (score == 1) == (not any(missed))
         assert (score == 0) == all(missed)

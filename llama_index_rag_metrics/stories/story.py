@@ -1,0 +1,200 @@
+"""A question's story in words: what was wanted, where each system has it, and what came."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+from llama_index_rag_metrics.files.conversations import conversation_sentence
+from llama_index_rag_metrics.rankings.run import Call
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
+from llama_index_rag_metrics.report.numbers import counted, digits_apart
+
+from . import whereabouts as w
+from .label_view import Item, System, query_text
+from .whereabouts import Question, SystemAnswer, Whereabouts
+
+_WORDS = {
+    "": "rank {rank:,}",
+    w.BELOW: "rank {rank:,}, below the cutoff {cutoff:,}",
+    w.OVER: "over the budget of {cutoff:,} tokens",
+    w.OTHER_ID: "rank {rank:,}, under another id ({passage})",
+    w.DROPPED: "dropped by {stage} (was {rank:,})",
+    w.IN_CALL: "in search {search}, not in the result",
+}
+_TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
+_OF_RUNS = "Asked {n} times: the ranking is the first one, the score the mean."
+
+
+def query_answers(
+    query_id: str,
+    systems: Sequence[System],
+    metric: str,
+    scores: Sequence[Mapping[str, float]] = (),
+    *,
+    stages: bool = False,
+) -> m.QueryAnswers:
+    """Return what was asked, wanted and retrieved, as a metric sees it.
+
+    Args:
+        query_id: the question.
+        systems: whose answers, in this order.
+        metric: the metric that decides what is relevant, and what is too deep.
+        scores: of each system, query id to score.
+        stages: whether the systems are the stages of one pipeline.
+    """
+    question = Question(query_id, systems, metric, stages=stages)
+    names = _short_names(question)
+    passages = []
+    for need, places in zip(question.needs, question.places, strict=True):
+        passages.append(_wanted(question, need, places, names, stages=stages))
+    passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
+    values: list[float | None] = [None] * len(systems)
+    for number, column in enumerate(scores):
+        if not systems[number].invalid(metric):
+            values[number] = column.get(query_id)
+    digits = digits_apart(values, max(map(len, scores), default=0))
+    answers = []
+    for answer, value in zip(question.answers, values, strict=True):
+        cell = m.Cell.of(value, "score")._replace(digits=digits)
+        answers.append(_answer(answer, cell, names))
+    text, why = query_text(query_id, systems), _why(question, stages=stages)
+    remarks = list(_remarks(question, systems, metric))
+    return m.QueryAnswers(query_id, text, passages, answers, why, remarks)
+
+
+def _short_names(question: Question) -> dict[str, str]:
+    """The ids of everything that the story names, shortened together."""
+    ids = [item.id for item in chain(*question.needs)]
+    for answer in question.answers:
+        if answer.ranking is not None:
+            ids += answer.ranking.ids
+    return short_ids(ids)
+
+
+def _wanted(
+    question: Question,
+    need: Sequence[Item],
+    places: Sequence[Whereabouts | None],
+    names: Mapping[str, str],
+    *,
+    stages: bool,
+) -> m.Wanted:
+    ids = [item.id for item in need]
+    pairs = list(zip(question.answers, places, strict=True))
+    if stages:
+        pairs = pairs[-1:]
+    holders: dict[str, list[str]] = defaultdict(list)
+    for answer, place in pairs:
+        if place is not None:
+            holders[_words(place, answer, ids, names)].append(plain(answer.system.name))
+    sentences, remarks = [], []
+    for words, systems in holders.items():
+        sentences.append(words if len(systems) == len(pairs) else f"{', '.join(systems)}: {words}")
+        if not words.removeprefix("rank ").replace(",", "").isdecimal():
+            remarks.append(sentences[-1])
+    deciding = [place for _, place in pairs if place is not None]
+    return m.Wanted(
+        ids=ids,
+        name=" or ".join(_item_name(item, names) for item in need),
+        text=next((item.text for item in need if item.text), ""),
+        ranks=[place.rank if place and place.is_ranked else None for place in places],
+        losses=[place.loss if place else "" for place in places],
+        where="; ".join(sentences),
+        remark="; ".join(remarks),
+        is_missed=bool(deciding) and all(place.loss for place in deciding),
+    )
+
+
+def _item_name(item: Item, names: Mapping[str, str]) -> str:
+    name = names[item.id]
+    if isinstance(item.passage, Span):
+        start, end = item.passage.start, item.passage.end
+        name += f" ({plain(item.passage.source)}, characters {start} to {end})"
+    if item.grade:
+        name += f" [{item.grade:g}]"
+    return name
+
+
+def _words(
+    place: Whereabouts, answer: SystemAnswer, ids: Sequence[str], names: Mapping[str, str]
+) -> str:
+    """Where a system has a passage, or how it lost it."""
+    cutoff = answer.view.cutoff
+    item = names.get(place.item, "")
+    words = _WORDS.get(place.loss, place.loss).format(
+        rank=place.rank,
+        cutoff=cutoff.at if cutoff else 0,
+        passage=item,
+        stage=plain(place.stage),
+        search=place.search,
+    )
+    if place.is_ranked and place.item not in ids:
+        words += f", as {item}"
+    if place.is_ranked and place.search is not None:
+        words += f", by search {place.search}"
+    return words + w.reaching(answer.system.run.min_score, place.loss)
+
+
+def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.Answer:
+    ranking = answer.ranking
+    if ranking is None:
+        return m.Answer(answer.system.name, cell, error=answer.error)
+    retrieved = []
+    texts = answer.texts_of(ranking)
+    columns = zip(ranking.ids, answer.labels, texts, answer.ranks, strict=True)
+    for item, labels, text, rank in columns:
+        grade = answer.grade_of(labels)
+        name = names[item] if grade is None else f"{names[item]} [{grade:g}]"
+        is_hit = grade is not None and grade >= answer.view.least
+        retrieved.append(m.ReportedItem(item, name, text, rank, is_hit))
+    searches = None
+    if getattr(ranking, "calls", None) is not None:
+        calls = zip(ranking.calls or (), answer.calls, strict=True)
+        searches = [_search(answer, call, labels) for call, labels in calls]
+    return m.Answer(answer.system.name, cell, retrieved, answer.error, searches)
+
+
+def _search(answer: SystemAnswer, call: Call, labels: Sequence[Sequence[str]]) -> str:
+    """What was asked, and how much of what came is relevant."""
+    grades = [answer.grade_of(names) for names in labels]
+    n_hits = sum(grade is not None and grade >= answer.view.least for grade in grades)
+    outcome = f"{counted(len(grades), 'passage', 'passages')}, {n_hits or 'none'} relevant"
+    if call.error is not None:
+        outcome = f"failed: {plain(call.error)}"
+    elif not grades:
+        outcome = "nothing retrieved"
+    asked_by = f" ({plain(call.asked_by)})" if call.asked_by else ""
+    return f"“{excerpt(call.query)}” → {outcome}{asked_by}"
+
+
+def _why(question: Question, *, stages: bool) -> list[str]:
+    """Why the systems, or the last stage, missed what is relevant; one line for those alike."""
+    pairs = list(zip(question.answers, question.losses(), strict=True))
+    if stages:
+        pairs = pairs[-1:]
+    holders: dict[str, list[str]] = defaultdict(list)
+    for answer, losses in pairs:
+        # what failed or returned nothing says so itself
+        if losses.by_loss and answer.error is None and answer.labels:
+            holders[losses.sentence].append(plain(answer.system.name))
+    if [len(names) for names in holders.values()] == [len(pairs)]:
+        return list(holders)
+    return [f"{', '.join(names)}: {sentence}" for sentence, names in holders.items()]
+
+
+def _remarks(question: Question, systems: Sequence[System], metric: str) -> Iterator[str]:
+    for system in systems:
+        sentence = conversation_sentence(system.scores.metadata.get(question.query_id, {}))
+        if sentence:
+            yield sentence
+            break
+    if not question.needs and any(answer.judged for answer in question.answers):
+        yield _TOO_STRICT.format(least=question.view.least, metric=metric)
+    n_repeats = max((len(system.scores.repeats) for system in systems), default=0)
+    if n_repeats:
+        yield _OF_RUNS.format(n=n_repeats)
