@@ -70,8 +70,8 @@ def run_move(
     check_ending(output)
     questions = RetrievalDataset.load(dataset, columns=o.columns_of(columns))
     moved = move_labels(questions, passages_of("NEW", new_nodes, questions), threshold=threshold)
-    n_left = len(moved.moves) - len(moved.of("lost"))
-    fail = moved.moves and not n_left
+    n_left = len(moved.findings) - len(moved.of("lost"))
+    fail = moved.findings and not n_left
     if not fail:
         moved.dataset.save(output)
     show(moved, json, html)

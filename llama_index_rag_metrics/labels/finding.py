@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,23 +18,29 @@ from llama_index_rag_metrics.rankings.matching.likeness import compatible, gram_
 from llama_index_rag_metrics.rankings.matching.matched import Expected
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import NodePlaces, Span
-from llama_index_rag_metrics.report.numbers import whole_percent
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-
-from .lookup import GRAM, Lookup
 
 # A labelled passage has its id and text; is whole in another passage; lies over several; has
 # another text; is nowhere
 Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
 By: TypeAlias = Literal["id", "place", "text", ""]
 Cover: TypeAlias = npt.NDArray[np.bool_]  # (letters,) or (characters,) which of a text are there
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+Numbers: TypeAlias = npt.NDArray[np.int64]
 
 WHOLE = 0.95  # the share from which a passage is whole: a word at an edge may be cut
-# what another piece must add: of the same document, and of others, which may share a phrase
-_LEAST_PIECE, _LEAST_ELSEWHERE = 0.02, 0.1
+# what another piece must add: texts may share a phrase
+_LEAST_PIECE: Mapping[By, float] = {"place": 0.02, "text": 0.1}
 _MOST_COMPARED = 32
-_STRETCH = 24  # bytes that two texts must share in a row, or half of the text
-_SHORT = 4 * _STRETCH  # a shorter text is also known by eight letters in a row, under its own id
+_LEAST_SHARED = 0.02  # of a text's fingerprints, for a passage to be compared with it
+_STRETCH = 24  # bytes that two texts must share in a row
+
+_GRAM = 8  # letters in a run: long enough that unrelated texts share few, short enough for Chinese
+_WINDOW = 5  # neighbouring runs of which the smallest hash is a fingerprint
+_BLOCK = 64  # texts hashed at once, so that their runs fit into a processor's cache
+_COMMON = 256  # a fingerprint in more passages than this is boilerplate, and doesn't count
+_NO_RUN = np.iinfo(np.uint64).max
+
 _TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u2039\u203a\u00b4`", "'"),
@@ -53,26 +57,14 @@ class Label:
 
     id: str
     texts: tuple[str, ...] = ()  # with its title and without
-    place: Span | None = None  # of the part, if there is one
-    part: tuple[int, int] | None = None  # what of the last text answers the question
+    part: str = ""  # what of it counts, where that is known
+    place: Span | None = None
     has_id: bool = True  # or else it is a place in a document, or a text
 
     @property
     def text(self) -> str:
         """What has to be found; "" if nobody knows."""
-        if self.part is not None:
-            return self.texts[-1][slice(*self.part)]
-        return next(iter(self.texts), "")
-
-
-class Piece(NamedTuple):
-    """A passage, and its share of a text, in (0, 1]."""
-
-    id: str
-    share: float
-
-    def __str__(self) -> str:
-        return f"{self.id!r} ({whole_percent(self.share)})"
+        return self.part or next(reversed(self.texts), "")
 
 
 @dataclass(frozen=True)
@@ -81,44 +73,47 @@ class Found:
 
     fate: Fate
     score: float  # the share that is there; 1 if only id or place are known
-    pieces: tuple[Piece, ...] = ()
+    ids: tuple[str, ...] = ()
+    new_ids: tuple[str, ...] = ()  # of these, those with enough of it, or all where none has that
     by: By = ""
 
 
-def judged(dataset: RetrievalDataset, query_id: str) -> Relevance | None:
-    """A question's relevance, or else that of its expected texts."""
-    texts = dataset.expected_texts.get(query_id)
-    if query_id not in dataset.relevance and texts:
-        return Expected.of_texts(None, texts).relevance
-    return dataset.relevance.get(query_id)
-
-
-def labels_of(
-    dataset: RetrievalDataset, old_nodes: Iterable[BaseNode] = ()
-) -> dict[tuple[str, str], Label]:
-    """The label of each (question id, item)."""
+def judged(dataset: RetrievalDataset) -> dict[str, Relevance]:
+    """The relevance of each question that has labels, or else that of its expected texts."""
     if not isinstance(dataset, RetrievalDataset):
         remedy = "The dataset comes first, then what can be retrieved."
         raise InvalidInput("dataset", type(dataset), "a RetrievalDataset", remedy)
+    relevance = {}
+    for query_id in dataset.queries:
+        judgements = dataset.relevance.get(query_id)
+        if judgements is None and dataset.expected_texts.get(query_id):
+            judgements = Expected.of_texts(None, dataset.expected_texts[query_id]).relevance
+        if judgements is not None:
+            relevance[query_id] = judgements
+    return relevance
+
+
+def labels_of(
+    dataset: RetrievalDataset,
+    relevance: Mapping[str, Relevance],
+    old_nodes: Iterable[BaseNode] = (),
+) -> dict[tuple[str, str], Label]:
+    """The label of each (question id, item)."""
     nodes = tuple(old_nodes)
     places = NodePlaces(nodes)
     node_texts = {node.node_id: node.get_content() for node in nodes}
     labels = {}
-    for query_id in dataset.queries:
-        relevance = judged(dataset, query_id) or Relevance()
-        answers = dataset.expected_texts.get(query_id, ())
-        texts: Mapping[str, str] = node_texts
+    for query_id, judgements in relevance.items():
+        texts = node_texts
         with suppress(InvalidInput):  # answers rather than passages
+            answers = dataset.expected_texts.get(query_id, ())
             expected = Expected.of_texts(dataset.relevance.get(query_id), answers)
-            if answers:
-                texts = node_texts | dict(zip(expected.ids, expected.passages, strict=True))
-        for item in relevance.grades:
-            span = (relevance.spans or {}).get(item)
+            texts = node_texts | dict(zip(expected.ids, expected.passages, strict=True))
+        for item in judgements.grades:
             place = places.of_id(item) or _stored_place(dataset.document_metadata.get(item, {}))
-            label = _label(dataset, item, texts.get(item, ""), place, span)
-            label = _answering(label, answers)
+            label = _label(dataset, item, texts.get(item, ""), place, judgements.spans or {})
             if query_id not in dataset.relevance:
-                label = replace(label, id=f"{item} of {query_id}", has_id=False)
+                label = Label(f"{item} of {query_id}", label.texts, has_id=False)
             labels[query_id, item] = label
     return labels
 
@@ -132,42 +127,16 @@ def _stored_place(metadata: Mapping[str, Any]) -> Span | None:
 
 
 def _label(
-    dataset: RetrievalDataset, item: str, text: str, place: Span | None, span: Span | None
+    dataset: RetrievalDataset, item: str, text: str, place: Span | None, spans: Mapping[str, Span]
 ) -> Label:
-    texts = tuple(filter(None, [text]))
+    texts: tuple[str, ...] = (text,) if text else ()
     if item in dataset.corpus:
-        texts = tuple(dict.fromkeys([dataset.indexed_text(item), dataset.corpus[item]]))
-    if span is None:
-        return Label(item, texts, place)
-    document = dataset.corpus.get(span.source, "")
-    if item not in dataset.corpus:
-        texts = texts or tuple(filter(None, [document[span.start : span.end]]))
-        return Label(item, texts, span, has_id=False)
-    begin = 0
-    if place is not None and place.source == span.source:
-        begin, document = place.start, texts[-1]
-    if document != texts[-1]:
-        return Label(item, texts, span)
-    return Label(item, texts, span, (max(0, span.start - begin), span.end - begin))
-
-
-def _answering(label: Label, answers: Iterable[str]) -> Label:
-    """The label about the one answer that is a part of its passage, if there is such a one."""
-    if label.part is not None or not label.has_id or not label.texts:
-        return label
-    text = label.texts[-1]
-    parts = []
-    for answer in answers:
-        words = answer.split()
-        if 0 < len(words) < len(text.split()):
-            words_in_a_row = r"\s+".join(map(re.escape, words))
-            parts += [*re.finditer(rf"(?<!\w){words_in_a_row}(?!\w)", text)]
-    if len(parts) != 1:
-        return label
-    (start, end), place = parts[0].span(), label.place
-    if place is not None and len(text) == place.end - place.start:
-        place = Span(place.source, place.start + start, place.start + end)
-    return replace(label, place=place, part=(start, end))
+        texts = (dataset.indexed_text(item), dataset.corpus[item])
+    if item not in spans:
+        return Label(item, texts, place=place)
+    span = spans[item]
+    part = dataset.corpus.get(span.source, "")[span.start : span.end]
+    return Label(item, texts, part, span, has_id=item in dataset.corpus)
 
 
 class Finder:
@@ -186,120 +155,84 @@ class Finder:
 
     @cached_property
     def _lookup(self) -> Lookup:
-        texts = [text for label in self._labels for text in label.texts]
+        texts = [text for label in self._labels for text in (label.part, *label.texts)]
         return Lookup(texts, self.passages.texts)
 
     def _find(self, label: Label) -> Found:
         today = self.passages.texts.get(label.id) if label.has_id else None
         old_texts = {fold_typography(text) for text in label.texts}
         if today is not None and (not old_texts or fold_typography(today) in old_texts):
-            return Found("kept", 1.0, (Piece(label.id, 1.0),), "id")
-        at_place = self._at_place(label)
-        if at_place.score >= WHOLE:
-            return at_place
-        by_text = Found("lost", 0.0)
-        for text in label.texts[-1:] if label.part else label.texts:
-            outcome = self._by_text(label, text)
-            if outcome.score > by_text.score:
-                by_text = outcome
-            if by_text.score >= WHOLE:
-                break
-        return at_place if at_place.score > by_text.score else by_text
+            return Found("kept", 1.0, (label.id,), (label.id,), "id")
+        outcomes = [self._held(label, self._at_place(label), "place")]
+        for text in (label.part,) if label.part else label.texts:
+            if outcomes[-1].score < WHOLE:
+                outcomes.append(self._held(label, self._by_text(label, text), "text"))
+        return max(outcomes, key=lambda outcome: outcome.score)
 
-    def _at_place(self, label: Label) -> Found:
-        """The passages at the label's place that still have its text."""
+    def _at_place(self, label: Label) -> dict[str, Cover]:
+        """What the passages at the label's place have of it, those that still have its text."""
         place, text = label.place, label.text
         covers: dict[str, Cover] = {}
         if place is None or (text and len(text) != place.end - place.start):
-            return Found("lost", 0.0)
+            return covers
         for passage_id, here in self.passages.overlapping(place).items():
             extent = slice(here.start - place.start, here.end - place.start)
             today = self.passages.cut(passage_id, here) or self.passages.texts[passage_id]
             if not text or fold_typography(text[extent]) in fold_typography(today):
                 covers[passage_id] = np.zeros(place.end - place.start, np.bool_)
                 covers[passage_id][extent] = True
-        return self._held(label, covers, "place")
+        return covers
 
-    def _by_text(self, label: Label, text: str) -> Found:
-        """The passages with the most of the text; of copies those nearest to the label's place."""
-        texts = self.passages.texts
+    def _by_text(self, label: Label, text: str) -> dict[str, Cover]:
+        """What of a text the passages have that share most with it; of copies the nearest."""
         covers = {}
-        for passage_id in self._lookup.sharing(text)[:_MOST_COMPARED]:
-            covers[passage_id] = covered(text, texts[passage_id])
-        if label.has_id and label.id in texts:
-            covers[label.id] = covered(text, texts[label.id], is_edit=True)
-        if label.part is not None:
-            start, end = (len(letters(text[:place])) for place in label.part)
-            covers = {passage_id: cover[start:end] for passage_id, cover in covers.items()}
-        covers = {item: cover for item, cover in covers.items() if cover.any()}
-        return self._held(label, self._nearest_copy(label, covers), "text")
+        for passage_id in self._lookup.sharing(text):
+            covers[passage_id] = covered(text, self.passages.texts[passage_id])
+        best = max(map(share, covers.values()), default=0.0)
+        holders = {key: cover for key, cover in covers.items() if share(cover) >= min(WHOLE, best)}
+        distances = self._distances(label, holders)
+        if distances:
+            farthest = min(distances.values()) + len(text)
+            distances = self._distances(label, covers)
+            return {key: covers[key] for key in distances if distances[key] <= farthest}
+        return holders if best >= WHOLE else covers
 
-    def _nearest_copy(self, label: Label, covers: dict[str, Cover]) -> dict[str, Cover]:
-        """The whole copies of a text, or the best; only the nearest to a label's place.
-
-        What overlaps a whole copy belongs to it; so does what is near the best of one in pieces.
-        """
-        best_share = max(map(share, covers.values()), default=0.0)
-        anchors = [key for key, cover in covers.items() if share(cover) >= min(WHOLE, best_share)]
-        if label.place is not None:
-            anchors.sort(key=partial(self._distance, label.place))
-            anchors = anchors[:1]
-        copy = {}
-        for item, cover in covers.items():
-            slack = 0 if best_share >= WHOLE else len(cover)
-            if item in anchors or any(self._is_near(item, anchor, slack) for anchor in anchors):
-                copy[item] = cover
-        return copy
-
-    def _is_near(self, item: str, anchor: str, slack: int) -> bool:
-        here, there = self.passages.places.get(item), self.passages.places.get(anchor)
-        if here is None or there is None or here.source == item or there.source == anchor:
-            return slack > 0  # of whole documents
-        is_beside = here.start < there.end + slack and there.start < here.end + slack
-        return here.source == there.source and is_beside
-
-    def _distance(self, old: Span, passage_id: str) -> float:
-        here = self.passages.places.get(passage_id)
-        if here is None or here.source != old.source:
-            return math.inf
-        return abs(here.start - old.start)
+    def _distances(self, label: Label, ids: Iterable[str]) -> dict[str, int]:
+        """How far the passages of a label's document are from its place."""
+        places = self.passages.places
+        distances = {}
+        for key in ids:
+            if label.place and key in places and places[key].source == label.place.source:
+                distances[key] = abs(places[key].start - label.place.start)
+        return distances
 
     def _held(self, label: Label, covers: Mapping[str, Cover], by: By) -> Found:
         """What became of a label whose text these passages hold."""
-        pieces = self._pieces(covers)
-        score = share(_together(covers[piece.id] for piece in pieces))
+        ids = self._holders(covers, _LEAST_PIECE[by])
+        score = share(_together(covers[key] for key in ids))
         if score < self._threshold:
             return Found("lost", score)
+        new_ids = tuple(key for key in ids if share(covers[key]) >= self._threshold)
         fate: Fate = "split"
-        if pieces[0].share >= WHOLE:
+        if share(covers[ids[0]]) >= WHOLE:
             fate = "moved"
-        has_own_id = any(piece.id == label.id for piece in pieces if piece.share >= self._threshold)
         # what has its id has its text, and more or less than that
-        if score < WHOLE or (fate == "moved" and label.has_id and has_own_id):
+        if score < WHOLE or (fate == "moved" and label.id in new_ids):
             fate = "changed"
-        return Found(fate, score, tuple(pieces), by)
+        return Found(fate, score, tuple(ids), new_ids or tuple(ids), by)
 
-    def _pieces(self, covers: Mapping[str, Cover]) -> list[Piece]:
+    def _holders(self, covers: Mapping[str, Cover], minimum: float) -> list[str]:
         """The passages that hold enough by themselves, and those that add what is missing."""
-        pieces = [Piece(item, share(cover)) for item, cover in covers.items()]
-        pieces.sort(key=lambda piece: piece.share, reverse=True)
-        pieces_taken = [piece for piece in pieces if piece.share >= self._threshold]
-        candidates = pieces[len(pieces_taken) :]
-        documents = self.passages.documents
+        candidates = sorted(covers, key=lambda key: share(covers[key]), reverse=True)
+        ids = [key for key in candidates if share(covers[key]) >= self._threshold]
+        candidates = candidates[len(ids) :]
         while candidates:
-            together = _together(covers[piece.id] for piece in pieces_taken)
-            if share(together) >= max(WHOLE, self._threshold):
+            together = _together(covers[key] for key in ids)
+            gains = [share(covers[key] & ~together) for key in candidates]
+            if share(together) >= max(WHOLE, self._threshold) or max(gains) < minimum:
                 break
-            gains = [share(covers[piece.id] & ~together) for piece in candidates]
-            best = candidates.pop(int(np.argmax(gains)))
-            document_ids = {documents.get(piece.id) for piece in pieces_taken or [best]}
-            minimum = _LEAST_ELSEWHERE
-            if documents.get(best.id) in document_ids:
-                minimum = _LEAST_PIECE
-            if max(gains) < minimum:
-                break
-            pieces_taken.append(best)
-        return pieces_taken
+            ids.append(candidates.pop(int(np.argmax(gains))))
+        return ids
 
 
 def fold_typography(text: str) -> str:
@@ -311,29 +244,21 @@ def fold_typography(text: str) -> str:
     return " ".join(compatible(text.translate(_TYPOGRAPHY)).split())
 
 
-def covered(text: str, by: str, *, is_edit: bool = False) -> Cover:
-    """(letters,) which are in a stretch, of 24 bytes or half of the text, that `by` has."""
+def covered(text: str, by: str) -> Cover:
+    """(letters,) which are in a stretch, of 24 bytes or a third of the text, that `by` has."""
     normal = letters(text)
-    is_covered = np.zeros(len(normal), np.bool_)
-    grams = _grams(text)
-    is_shared = np.isin(grams, _grams(by))
-    width = len(normal) - len(grams) + 1
+    length = min(_GRAM, len(normal))
+    is_shared = np.isin(_runs(text, length), _runs(by, length))
     n_bytes = len(normal.encode("utf-8", "surrogatepass"))
-    minimum = min(math.ceil(_STRETCH * len(normal) / max(1, n_bytes)), len(normal) // 2)
-    if is_edit and n_bytes < _SHORT:
-        minimum = min(minimum, GRAM)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_shared, [False]])))
-    for start, end in edges.reshape(-1, 2).tolist():
-        if end - start + width - 1 >= minimum:
-            is_covered[start : end + width - 1] = True
-    return is_covered
+    stretch = min(_STRETCH * len(normal) // max(1, n_bytes), len(normal) // 3)
+    n_runs = max(1, stretch - length + 1)
+    is_start = np.convolve(is_shared, np.ones(n_runs), "valid") == n_runs
+    return np.convolve(is_start, np.ones(n_runs + length - 1)) > 0
 
 
 @lru_cache(maxsize=4096)
-def _grams(text: str) -> npt.NDArray[np.uint64]:
-    """(grams,) the hash of every eight letters in a row, in order; a shorter text is one."""
-    normal = letters(text)
-    return gram_hashes(normal, min(GRAM, len(normal)) or 1)
+def _runs(text: str, length: int) -> Hashes:
+    return gram_hashes(letters(text), length)
 
 
 def share(cover: Cover) -> float:
@@ -343,3 +268,66 @@ def share(cover: Cover) -> float:
 def _together(covers: Iterable[Cover]) -> Cover:
     arrays = [*covers]
     return np.logical_or.reduce(arrays) if arrays else np.zeros(1, np.bool_)
+
+
+class Lookup:
+    """The passages that share fingerprints with texts.
+
+    By winnowing (Schleimer, Wilkerson and Aiken, SIGMOD 2003): of every five neighbouring runs of
+    eight letters the smallest hash is kept.
+    """
+
+    def __init__(self, texts: Sequence[str], passages: Mapping[str, str]) -> None:
+        self._passages, self._ids = passages, [*passages]
+        wanted = np.unique(np.concatenate([_fingerprints(block)[1] for block in _blocks(texts)]))
+        wanted = np.append(wanted, _NO_RUN)
+        owners, prints = [], []
+        for number, block in enumerate(_blocks([*passages.values()])):
+            owner, hashes = _fingerprints(block)
+            is_wanted = wanted[np.searchsorted(wanted, hashes)] == hashes
+            owners.append(owner[is_wanted] + number * _BLOCK)
+            prints.append(hashes[is_wanted])
+        all_prints = np.concatenate(prints)
+        order = np.argsort(all_prints, kind="stable")
+        self._prints, self._owner = all_prints[order], np.concatenate(owners)[order]
+
+    def sharing(self, text: str) -> list[str]:
+        """The passages that share most fingerprints with a text, or have it if it is short."""
+        normal = letters(text)
+        if len(normal) < _GRAM:
+            return [key for key, passage in self._passages.items() if normal in letters(passage)]
+        prints = np.unique(_fingerprints([text])[1])
+        first = np.searchsorted(self._prints, prints, "left")
+        spread = np.searchsorted(self._prints, prints, "right") - first
+        is_rare = (spread > 0) & (spread <= max(_COMMON, spread.min()))
+        first, spread = first[is_rare], spread[is_rare]
+        postings = [self._owner[:0]]
+        for start, length in zip(first, spread, strict=True):
+            postings.append(self._owner[start : start + length])
+        numbers, voters = np.unique(np.concatenate(postings), return_inverse=True)
+        votes = np.bincount(voters, np.repeat(1 / spread, spread), len(numbers))
+        best = np.argsort(-votes, kind="stable")[:_MOST_COMPARED]
+        best = best[votes[best] >= _LEAST_SHARED * len(spread)]
+        return [self._ids[number] for number in numbers[best].tolist()]
+
+
+def _blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (texts[start : start + _BLOCK] for start in range(0, len(texts), _BLOCK))
+
+
+def _fingerprints(texts: Sequence[str]) -> tuple[Numbers, Hashes]:
+    """The fingerprints of texts: (prints,) the number of the text, and the hash, of each."""
+    # all are hashed at once, end to end; of the runs that reach into the next text none counts,
+    # and a window is narrower than these are, so that it never sees two texts
+    normal = [letters(text) for text in texts]
+    owner = np.repeat(np.arange(len(texts)), [len(text) for text in normal])
+    runs = gram_hashes("".join(normal), _GRAM)
+    is_whole = owner[: len(runs)] == owner[_GRAM - 1 :]
+    runs[~is_whole] = _NO_RUN
+    smallest = runs.copy()
+    for step in range(1, _WINDOW):
+        np.minimum(smallest[:-step], runs[step:], out=smallest[:-step])
+    is_first = np.ones(len(smallest), np.bool_)
+    np.not_equal(smallest[1:], smallest[:-1], out=is_first[1:])
+    positions = np.flatnonzero(is_whole & is_first)
+    return owner[positions], smallest[positions]

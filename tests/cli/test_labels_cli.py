@@ -67,7 +67,7 @@ class TestCheck:
         assert run("check", "dataset.json", "renamed.jsonl", *files).exit_code == 1
 
         findings = json.loads((folder / "found.json").read_text())
-        assert [(finding["kind"], finding["id"], finding["others"]) for finding in findings] == [
+        assert [(finding["kind"], finding["id"], finding["new_ids"]) for finding in findings] == [
             ("moved", "d1", ["n1"]),
             ("moved", "d2", ["n2"]),
         ]
@@ -84,7 +84,7 @@ class TestMove:
         moved = RetrievalDataset.load("new.json")
         assert moved.relevance == {"q1": ["n1"], "q2": ["n2"]}
         moves = json.loads((folder / "moves.json").read_text())
-        assert [(move["item"], move["fate"], move["new_ids"]) for move in moves] == [
+        assert [(move["id"], move["kind"], move["new_ids"]) for move in moves] == [
             ("d1", "moved", ["n1"]),
             ("d2", "moved", ["n2"]),
         ]
@@ -94,7 +94,7 @@ class TestMove:
         result = run("move", "dataset.json", "half.jsonl", "-o", "new.jsonl")
 
         assert result.exit_code == 0
-        assert "'d2' is lost" in result.stdout
+        assert "'d2' is gone" in result.stdout
         assert result.stdout.splitlines()[-1] == "new.jsonl has 1 label."
         assert RetrievalDataset.load("new.jsonl").relevance == {"q1": ["n1"], "q2": []}
 

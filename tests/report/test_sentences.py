@@ -51,7 +51,7 @@ def results() -> dict[str, Any]:
         "findings": check_labels(labels, NODES),
         "a finding": check_labels(labels, NODES).findings[0],
         "labels moved": moved,
-        "a move": moved.moves[0],
+        "a move": moved.findings[0],
         "a pool": pool({"good": GOOD, "bad": BAD}, DATASET.relevance),
         "a configuration": sweep(lambda k: lambda query: ["io"][:k], {"k": [1]}, DATASET, ["mrr"])[
             "k=1"
