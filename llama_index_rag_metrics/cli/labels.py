@@ -12,11 +12,11 @@ from . import options as o
 from .commands import command, fail_if, labels, show, tell
 
 _CHECK = "rag-metrics labels check eval/dataset.jsonl storage/"
-_MOVE = "rag-metrics labels move eval/dataset.jsonl storage/ -o eval/moved.jsonl"
+_MOVE = "rag-metrics labels move eval/dataset.jsonl storage/ -o eval/moved.json"
 _POOL = "rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl"
 _REVIEW = "rag-metrics labels review pool.jsonl -o judged.jsonl"
 _AGREE = "rag-metrics labels agree anna.jsonl ben.jsonl"
-_ASK = "rag-metrics labels ask storage/ --llm my_package:llm -o eval/dataset.jsonl"
+_ASK = "rag-metrics labels ask storage/ --llm my_package:llm -o eval/dataset.json"
 
 
 @command(labels, "check", _CHECK, failed="some labels are wrong")
@@ -57,7 +57,7 @@ def run_move(
 ) -> None:
     """Move labels to new nodes, after documents were split or ingested again.
 
-    Writes a dataset, .json or .jsonl, with the new ids.
+    Writes a dataset, .json, with the new ids.
     """
     from llama_index_rag_metrics import RetrievalDataset
     from llama_index_rag_metrics.files.retrieval_dataset import check_ending

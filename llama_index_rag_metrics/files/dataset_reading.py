@@ -8,23 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_format
 
-from .conversations import read_conversation
-from .dataset_objects import read_object
 from .fields import EXAMPLE, LABELS, TABLE, Fields
 from .lines import Location, name_of
-from .read_runs import read_qrels
-from .records import (
-    GRADED_BY,
-    Judgements,
-    QuestionIds,
-    read_grade,
-    read_id,
-    read_labels,
-    read_texts,
-)
+from .read_runs import ONCE, is_dataset, read_qrels
+from .records import GRADED_BY, Judgements, graded, question_id, read_id, read_labels, read_texts
 from .sources import Row, frame_records, is_frame, open_source, records_of
 
 if TYPE_CHECKING:
@@ -36,14 +25,17 @@ Parts: TypeAlias = dict[str, Any]
 
 _UNDERSTOOD = (
     "a BEIR folder (queries.jsonl, corpus.jsonl, qrels/test.tsv)",
-    "JSON of this package's save()",
-    "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
-    f"JSONL, CSV, TSV or Parquet with a question a row, such as {EXAMPLE}, also of ragas",
-    "in memory {'queries': {id: text}, 'relevant_docs': {id: ids}}, a list of such rows, a data "
-    "frame, a dataset of ir_datasets",
+    "JSON of this package's save() or of LlamaIndex's EmbeddingQAFinetuneDataset or "
+    "LabelledRagDataset, also in memory",
+    f"JSONL, CSV, TSV, Parquet, a list or a data frame with a question a row, such as {EXAMPLE}",
+    "a dataset of ir_datasets",
 )
 _A_QUESTION = f"a question, one text, under `query`, `question` or `user_input`, such as {EXAMPLE}"
 _A_CORPUS = "{document id: text}, a data frame, or a path to JSON lines of documents"
+_MAPPINGS = (
+    *("queries", "relevance", "corpus", "metadata", "expected_texts", "titles"),
+    "document_metadata",
+)
 _unknown = partial(unknown_format, understood=_UNDERSTOOD)
 
 
@@ -68,108 +60,87 @@ def read_dataset(
 
 def read_corpus(source: Corpus) -> Parts:
     """The corpus, titles and metadata of documents: texts by id, a frame, or JSON lines."""
-    parts = _Parts(TABLE)
-    rows: Iterable[Row] = ()
+    if isinstance(source, Mapping):
+        return {"corpus": source}
     if isinstance(source, (str, os.PathLike)):
-        rows = open_source(source, TABLE, _unknown).rows
-    elif isinstance(source, Mapping):
-        parts.corpus.update(source)
-    elif is_frame(source):
-        rows = frame_records(source, Location("the data frame"))
-    else:
+        return _read_documents(open_source(source, TABLE, _unknown).rows)
+    if not is_frame(source):
         raise InvalidInput("corpus", source, _A_CORPUS)
-    for location, row in rows:
-        parts.add_document(row, location)
-    return {name: getattr(parts, name) for name in ("corpus", "titles", "document_metadata")}
+    return _read_documents(frame_records(source, Location("the data frame")))
 
 
 def _read_source(source: Any, fields: Fields) -> Parts:
-    if isinstance(source, Reportable):
-        raise _unknown(f"this {type(source).__name__}", "it holds results, not questions")
-    if isinstance(getattr(source, "queries", None), Mapping):
-        names = ("queries", "corpus", "relevant_docs")
-        source = {name: getattr(source, name) for name in names if hasattr(source, name)}
-    opened = open_source(getattr(source, "examples", source), fields, _unknown)
+    source = source.model_dump() if hasattr(source, "model_dump") else source  # LlamaIndex's
+    opened = open_source(source, fields, _unknown)
     value, location = opened.value, opened.location
     if opened.is_trec:
         raise _unknown(location.path, "its name ends in none of .jsonl, .json, .csv, …")
     if value is None:
-        parts = _read_rows(opened.rows, fields)
-        if opened.name and not parts["queries"] and not parts["corpus"]:
+        parts = _read_questions(opened.rows, fields)
+        if opened.name and not parts["queries"]:
             raise _unknown(location.path, "there is no question in it")
         return parts
-    if "format" in value or isinstance(value.get("queries"), Mapping):
-        return read_object(value, location)
+    if is_dataset(value):
+        return _read_parts(value, location)
     if isinstance(examples := value.get("examples"), list):
-        return _read_rows(records_of(location.numbered(examples)), fields)
-    if fields.has(value, "query"):
-        return _read_rows([(location, dict(value))], fields)
+        return _read_questions(records_of(location.numbered(examples)), fields)
     raise _unknown(location.path, f"its keys are {list(value)[:8]}")
 
 
-def _read_rows(rows: Iterable[Row], fields: Fields) -> Parts:
-    parts = _Parts(fields)
+def _read_parts(value: Mapping[str, Any], location: Location) -> Parts:
+    """The parts of a dataset in one object, ours or LlamaIndex's."""
+    parts = {name: value[name] for name in (*_MAPPINGS, "name", "notes") if value.get(name)}
+    for name, part in value.items():
+        is_known = name in (*_MAPPINGS, "relevant_docs", GRADED_BY)
+        expected = f"only the parts {', '.join(_MAPPINGS)}"
+        location.check(is_known or not isinstance(part, Mapping), expected, name)
+    labels = dict(parts.get("relevance") or value.get("relevant_docs") or {})
+    for query_id, model in (value.get(GRADED_BY) or {}).items():
+        labels[query_id] = graded(labels[query_id], model)
+    return {"queries": {}, **parts, "relevance": labels}
+
+
+def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
+    """The parts of a dataset with a question a row."""
+    parts: Parts = {name: {} for name in ("queries", "relevance", "expected_texts", "metadata")}
     for location, row in rows:
-        if "document_id" in row and not fields.has(row, "query"):
-            parts.add_document(row, location)
-        else:
-            parts.add_question(row, location)
-    return {name: part for name, part in vars(parts).items() if not name.startswith("_")}
-
-
-class _Parts:
-    """The parts of a dataset that is read row by row."""
-
-    def __init__(self, fields: Fields) -> None:
-        self._fields, self._question_ids = fields, QuestionIds(fields)
-        self.queries: dict[str, str] = {}
-        self.relevance: dict[str, Any] = {}
-        self.expected_texts: dict[str, list[str]] = {}
-        self.metadata: dict[str, dict[str, Any]] = {}
-        self.corpus: dict[str, str] = {}
-        self.titles: dict[str, str] = {}
-        self.document_metadata: dict[str, dict[str, Any]] = {}
-
-    def add_question(self, row: Mapping[str, Any], location: Location) -> None:
-        fields = self._fields
         values = {name: value for name, value in row.items() if value is not None}
-        if not fields.has(row, "query"):
-            raise location.lacks(_A_QUESTION, values)
         query = fields.value(values, "query")
-        location.check(isinstance(query, str), _A_QUESTION, query or values)
-        query_id = self._question_ids.read(values, location)
-        location.check(query_id not in self.queries, "every query id once", query_id)
-        self.queries[query_id] = query
+        if query is None:
+            raise location.lacks(_A_QUESTION, values)
+        location.check(isinstance(query, str), _A_QUESTION, query)
+        query_id = question_id(row, fields, location)
+        location.check(query_id not in parts["queries"], ONCE, query_id)
+        parts["queries"][query_id] = query
         relevance = read_labels(values, fields, location)
         if relevance is not None:
-            self.relevance[query_id] = relevance
+            parts["relevance"][query_id] = relevance
         if (texts := fields.value(values, "expected_texts")) is not None:
-            self.expected_texts[query_id] = read_texts(texts, location)
+            parts["expected_texts"][query_id] = read_texts(texts, location)
         if not fields.has(values, "retrieved_ids"):
-            fields.take(values, "scores")
+            fields.take(values, "scores")  # which are the grades
         for field in ("query_id", "query", *LABELS):
             fields.take(values, field)
         values.pop(GRADED_BY, None)
-        try:
-            metadata = read_conversation(_metadata(values))
-        except ValueError as error:
-            raise location.wrong(*error.args) from error
-        if metadata:
-            self.metadata[query_id] = metadata
+        parts["metadata"][query_id] = _metadata(values)
+    return parts
 
-    def add_document(self, row: Mapping[str, Any], location: Location) -> None:
-        fields = self._fields
+
+def _read_documents(rows: Iterable[Row]) -> Parts:
+    """The parts of a dataset with a document a row."""
+    parts: Parts = {name: {} for name in ("corpus", "titles", "document_metadata")}
+    for location, row in rows:
         values = {name: value for name, value in row.items() if value is not None}
-        document_id = read_id(fields.take(values, "document_id"), location)
-        text, title = fields.take(values, "text"), fields.take(values, "title")
+        document_id = read_id(TABLE.take(values, "document_id"), location)
+        text, title = TABLE.take(values, "text"), TABLE.take(values, "title")
         are_texts = isinstance(text, str) and isinstance(title, (str, type(None)))
         location.check(are_texts, "a text under 'text' or 'contents'", row)
-        location.check(document_id not in self.corpus, "every document id once", document_id)
-        self.corpus[document_id] = text
+        location.check(document_id not in parts["corpus"], "every document id once", document_id)
+        parts["corpus"][document_id] = text
         if title:
-            self.titles[document_id] = title
-        if metadata := _metadata(values):
-            self.document_metadata[document_id] = metadata
+            parts["titles"][document_id] = title
+        parts["document_metadata"][document_id] = _metadata(values)
+    return parts
 
 
 def _metadata(values: dict[str, Any]) -> dict[str, Any]:
@@ -182,28 +153,23 @@ def _metadata(values: dict[str, Any]) -> dict[str, Any]:
 
 def _read_beir(folder: Path, split: str | None) -> Parts:
     """Read queries.jsonl, corpus.jsonl and qrels/<split>.tsv, each of them packed or not."""
-    files = {path.name.split(".jsonl")[0]: path for path in sorted(folder.glob("*.jsonl*"))}
+    files = {name_of(path): path for path in sorted(folder.glob("*.jsonl*"))}
     if "queries" not in files:
         inside = sorted(path.name for path in folder.iterdir())
         raise _unknown(str(folder), f"the folder holds {inside[:8]}")
     fields = Fields({"question": "text"})
-    parts = _read_rows(open_source(files["queries"], fields, _unknown).rows, fields)
+    parts = _read_questions(open_source(files["queries"], fields, _unknown).rows, fields)
     if "corpus" in files:
         parts |= read_corpus(files["corpus"])
     parts["name"] = folder.name
-    splits = {path.name.split(".")[0]: path for path in sorted((folder / "qrels").glob("*.tsv*"))}
-    if split is None and "test" in splits:
-        split = "test"
-    elif split is None and len(splits) <= 1:
-        split = next(iter(splits), None)
-    if split is None and not splits:
+    splits = {name_of(path): path for path in sorted((folder / "qrels").glob("*.tsv*"))}
+    if not splits:
         return parts
+    if split is None and ("test" in splits or len(splits) == 1):
+        split = "test" if "test" in splits else next(iter(splits))
     if split not in splits:
         raise InvalidInput("split", split, f"one of {sorted(splits)}")
     labels = {name: read_qrels(path) for name, path in splits.items()}
-    for query_id in labels[split]:
-        location = Location(str(splits[split]))
-        location.check(query_id in parts["queries"], "a query id of queries.jsonl", query_id)
     for query_id in set().union(*labels.values()) - labels[split].keys():
         parts["queries"].pop(query_id, None)
         parts["metadata"].pop(query_id, None)
@@ -213,23 +179,18 @@ def _read_beir(folder: Path, split: str | None) -> Parts:
 def _read_ir_dataset(source: Any, *, has_documents: bool) -> Parts:
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
     if not source.has_queries():
-        expected = "a collection with questions"
-        raise InvalidInput("dataset", name or source, expected, "Choose one of its subsets.")
+        raise _unknown(name, "it has no questions; one of its subsets may")
     parts: Parts = {"name": name, "queries": {}, "metadata": {}}
     for query in source.queries_iter():
-        text = query.default_text()
         fields = query._asdict()
-        query_id = fields.pop("query_id")
+        query_id, text = fields.pop("query_id"), query.default_text()
         parts["queries"][query_id] = text
         metadata = {key: value for key, value in fields.items() if value not in (None, "", text)}
         parts["metadata"][query_id] = metadata
     if source.has_qrels():
         judgements = Judgements()
         for location, qrel in Location(f"{name} qrels").numbered(source.qrels_iter()):
-            is_asked = qrel.query_id in parts["queries"]
-            location.check(is_asked, "the id of one of its questions", qrel.query_id)
-            grade = read_grade(qrel.relevance, location)
-            judgements.add(qrel.query_id, qrel.doc_id, grade, location)
+            judgements.add(qrel.query_id, qrel.doc_id, qrel.relevance, location)
         parts["relevance"] = judgements.relevance()
     if has_documents and source.has_docs():
         documents = source.docs_iter()

@@ -47,7 +47,6 @@ LABELS = ("expected_ids", "expected_texts", "expected_spans", "grades")
 TEXTS = ("query_id", "query", "doc_id")
 """Fields whose cells are never JSON."""
 
-LISTS = (*LABELS, "retrieved_ids", "scores", "retrieved_texts", "retrieved_tokens")
 EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
 _COLUMNS = "fields such as query_id, retrieved_ids, scores, question, labels, grades or doc_id"
 

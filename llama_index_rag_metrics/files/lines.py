@@ -7,39 +7,31 @@ import codecs
 import gzip
 import json
 import lzma
-import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, NoReturn, TypeVar
+from typing import IO, Any, Literal, NamedTuple, TypeVar
 
 from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 T = TypeVar("T")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_FOREIGN = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\x00": ".xz",
+    b"PAR1": ".parquet",
+    b"PK\x03\x04": ".zip or .xlsx",
+}
+"""How files begin that are no text, and the endings that they should have."""
+
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
+_PACKED = "text; this is the content of a {} file: give it that ending, or unpack it"
 _CONVERT = (
     "text in UTF-8; this looks like {}: path.write_text(path.read_text('{}'), 'utf-8') converts it"
 )
-_RENAMED = "text; this is {}: give the file a name that ends in {}"
-_FOREIGN = {
-    rb"\x1f\x8b": _RENAMED.format("gzip", ".gz"),
-    rb"BZh[1-9]1AY&SY": _RENAMED.format("bzip2", ".bz2"),
-    rb"\xfd7zXZ\x00": _RENAMED.format("xz", ".xz"),
-    rb"PAR1[\x00-\x1f]": _RENAMED.format("Parquet", ".parquet"),
-    rb"ARROW1\x00": "text; this is Arrow: give polars.read_ipc(path) instead of the path",
-    rb"\x28\xb5\x2f\xfd": "text; this is Zstandard: unpack it with zstd -d",
-    rb"PK\x03\x04": "text; this is a zip file or a workbook: unpack it, or save it as CSV UTF-8",
-    rb"\xff\xfe|\xfe\xff": _CONVERT.format("UTF-16", "utf-16"),
-    rb"[^\x00]\x00[^\x00]\x00": _CONVERT.format("UTF-16", "utf-16-le"),
-    rb"\x00[^\x00]\x00[^\x00]": _CONVERT.format("UTF-16", "utf-16-be"),
-}
-"""How files begin that are no text in UTF-8, and what to do about it."""
-
-
 RENAMING = ", or columns={field: your column} to say what it is called here"
 
 
@@ -94,9 +86,9 @@ def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
     return file
 
 
-def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file by number, whether \\n, \\r\\n or \\r ends them."""
-    number = 0
+def raw_lines(path: Path) -> Iterator[tuple[Location, bytes]]:
+    """The lines of a text with their locations, whether \\n, \\r\\n or \\r ends them."""
+    name, number = str(path), 0
     with _unpacking(path), open_bytes(path) as file:
         for line in file:
             raw = _refuse_foreign(line, path) if number == 0 else line
@@ -104,14 +96,12 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             parts = raw.splitlines(keepends=True) if b"\r" in raw[:-2] else (raw,)
             for part in parts:
                 number += 1
-                yield number, part
+                yield Location(name, number), part
 
 
 def read_lines(path: Path) -> Iterator[tuple[Location, str]]:
     """The lines of a text with their locations, blank ones apart."""
-    name = str(path)
-    for number, raw in raw_lines(path):
-        location = Location(name, number)
+    for location, raw in raw_lines(path):
         line = decoded(raw, location).rstrip("\r\n")
         if line.strip(" \t"):
             yield location, line
@@ -120,29 +110,29 @@ def read_lines(path: Path) -> Iterator[tuple[Location, str]]:
 def read_text(path: Path) -> str:
     with _unpacking(path), open_bytes(path) as file:
         raw = _refuse_foreign(file.read(), path)
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        _refuse_encoding(raw, error, Location(str(path), raw.count(b"\n", 0, error.start) + 1))
+    return decoded(raw, Location(str(path)))
 
 
 def decoded(raw: bytes, location: Location) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        _refuse_encoding(raw, error, location)
-
-
-def _refuse_encoding(raw: bytes, error: UnicodeDecodeError, location: Location) -> NoReturn:
-    nearby = raw[max(error.start - 10, 0) : error.end + 10].decode("cp1252", "replace")
-    raise location.wrong(_CONVERT.format("Windows-1252", "cp1252"), nearby.strip()) from error
+        line = location.line or raw.count(b"\n", 0, error.start) + 1
+        nearby = raw[max(error.start - 10, 0) : error.end + 10].decode("cp1252", "replace")
+        expected = _CONVERT.format("Windows-1252", "cp1252")
+        raise location._replace(line=line).wrong(expected, nearby.strip()) from error
 
 
 def _refuse_foreign(raw: bytes, path: Path) -> bytes:
     """The beginning of a file without a byte order mark; an error if it is no text in UTF-8."""
-    for pattern, expected in _FOREIGN.items():
-        if re.match(pattern, raw):
-            raise Location(str(path)).wrong(expected)
+    location, encoding = Location(str(path)), ""
+    for start, ending in _FOREIGN.items():
+        location.check(not raw.startswith(start), _PACKED.format(ending), raw[:4])
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif b"\x00" in raw[:2]:
+        encoding = "utf-16-be" if raw[0] == 0 else "utf-16-le"
+    location.check(not encoding, _CONVERT.format("UTF-16", encoding), "")
     return raw.removeprefix(codecs.BOM_UTF8)
 
 
@@ -153,9 +143,7 @@ def _unpacking(path: Path) -> Iterator[None]:
     except _DAMAGE as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # there is no such file, or it may not be read
-        kinds = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
-        kind = kinds.get(path.suffix.lower(), "readable")
-        raise Location(str(path)).wrong(f"a whole {kind} file", str(error)) from error
+        raise Location(str(path)).wrong(f"a whole {path.suffix} file", str(error)) from error
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -167,8 +155,6 @@ def from_json(text: str, location: Location) -> Any:
     """Parse JSON in which no object repeats a key."""
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
-    except _RepeatedKeyError as error:
-        raise location.wrong("every key once", error.args[0]) from None
     except json.JSONDecodeError as error:
         line = Location(location.path, location.line or error.lineno)
         raise line.wrong(f"JSON ({error.msg}, column {error.colno})") from error
@@ -183,12 +169,10 @@ def to_json(value: object, *, ascii_only: bool = False, indent: int | None = Non
         raise InvalidInput("metadata", str(error), "values that JSON can hold") from error
 
 
-class _RepeatedKeyError(Exception): ...
-
-
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        raise _RepeatedKeyError(counts.most_common(1)[0][0])
+        keys = [key for key, _ in pairs]
+        repeated = max(keys, key=keys.count)
+        raise ValueError(f"every key once, got {repeated!r} again")
     return members

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_format
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, unknown_format
 
 from .conversations import CONVERSATION
-from .dataset_objects import is_dataset, read_object
-from .fields import REPEAT, Fields
-from .lines import LacksField, Location, decoded, raw_lines, read_lines
+from .fields import Fields
+from .lines import Location, decoded, raw_lines
 from .records import (
+    GRADED_BY,
     Judgements,
     Qrels,
-    QuestionIds,
+    graded,
     number_or_none,
-    read_grade,
+    question_id,
     read_id,
     read_ids,
     read_labels,
-    read_number,
     read_ranking,
     read_relevance,
     read_repeat,
@@ -39,29 +37,26 @@ IS_LOG = "is_log"
 
 _RUNS = (
     "a TREC run",
-    "JSONL, CSV, TSV, Parquet or a data frame, one row per question (query_id, retrieved_ids) or "
-    "a document (query_id, doc_id, score or rank)",
-    "{query id: {document id: score}}, as a mapping or in JSON",
+    "a row per question (query_id, retrieved_ids) or document (query_id, doc_id, score or rank)",
+    "{query id: {document id: score}}",
 )
 _QRELS = (
-    "TREC qrels",
-    "BEIR's qrels",
-    "JSONL, CSV, TSV, Parquet or a data frame, one row per question (query_id, expected_ids) or a "
-    "judgement (query_id, doc_id, grade)",
-    "{query id: {document id: grade}}, as a mapping or in JSON",
+    "TREC's or BEIR's qrels",
+    "a row per question (query_id, expected_ids) or per judgement (query_id, doc_id, grade)",
+    "{query id: {document id: grade}}",
 )
 _NO_RANKING = "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"
 _NO_LABELS = "a field 'expected_ids', or 'doc_id' with a 'grade'"
 _LABELS_AS_RUN = "a 'score' or a 'rank': labels, which have a grade, are read by read_qrels"
 _DISORDER = "a {order}, a number, as in the first record"
-_ONCE = "every document once a question"
+ONCE = "every query id once (without one, it is a digest of the question)"
+_ITEM_ONCE = "every document once a question"
 _TREC_QRELS = "4 columns: query id, 0, document id, grade"
 _TREC_RUN = "6 columns: query id, Q0, document id, rank, score, tag"
 _RISING = (
     "in {rising:,} of {several:,} rankings of the file scores rise with the rank, as distances do: "
     "a TREC run is ordered by score, so they are turned round; negate distances"
 )
-_SPACE = re.compile(r"[ \t\v\f\r]+")
 _Passages: TypeAlias = dict[Any, tuple[str, float | None]]
 """The passages of a question and their scores, by what orders them or tells them apart."""
 
@@ -159,7 +154,7 @@ class _RunReader:
     """Rows are ordered as the first allows: by rank, else by score, else as they came."""
 
     def __init__(self, fields: Fields) -> None:
-        self._fields, self._question_ids = fields, QuestionIds(fields)
+        self._fields = fields
         self._order = ""
         self._rankings: dict[int, dict[str, Ranking]] = {}
         self._rows: dict[int, dict[str, _Passages]] = {}
@@ -169,44 +164,41 @@ class _RunReader:
     def add(self, row: Mapping[str, Any], location: Location) -> None:
         fields = self._fields
         has_ranking = fields.value(row, "retrieved_ids") is not None
-        is_passage = fields.has(row, "doc_id") and not has_ranking
-        if not is_passage and not has_ranking:
+        if not has_ranking and not fields.has(row, "doc_id"):
             raise location.lacks(_NO_RANKING, row)
-        query_id = self._question_ids.read(row, location, is_whole=not is_passage)
+        query_id = question_id(row, fields, location)
         text = fields.value(row, "query")
         if isinstance(text, str):
             self._queries.setdefault(query_id, text)
         self._is_log |= row.get(IS_LOG) is True
         repeat = read_repeat(row, location, fields)
-        if is_passage:
+        if has_ranking:
+            self.add_ranking(query_id, repeat, read_ranking(row, location, fields), location)
+        else:
             passages = self._rows.setdefault(repeat, {}).setdefault(query_id, {})
             self._add_passage(passages, query_id, row, location)
-        else:
-            self.add_ranking(query_id, repeat, read_ranking(row, location, fields), location)
 
     def add_ranking(self, query_id: str, repeat: int, ranking: Ranking, location: Location) -> None:
         rankings = self._rankings.setdefault(repeat, {})
-        location.check(query_id not in rankings, "every query id once", query_id)
+        location.check(query_id not in rankings, ONCE, query_id)
         rankings[query_id] = ranking
 
     def _add_passage(
         self, passages: _Passages, query_id: str, row: Mapping[str, Any], location: Location
     ) -> None:
-        passage = read_id(self._fields.value(row, "doc_id") or None, location)
-        rank = number_or_none(self._fields.value(row, "rank"), location)
+        passage = read_id(self._fields.value(row, "doc_id"), location)
         score = number_or_none(self._fields.value(row, "score"), location)
+        keys: dict[str, Any] = {"rank": number_or_none(self._fields.value(row, "rank"), location)}
+        keys |= {"score": score, "line": len(passages)}
         if not self._order:
-            orders = {"rank": rank, "score": score, "line": 0}
-            self._order = next(name for name, value in orders.items() if value is not None)
+            self._order = next(order for order, key in keys.items() if key is not None)
             are_labels = self._order == "line" and self._fields.has(row, "grade")
             location.check(not are_labels, _LABELS_AS_RUN, sorted(row))
-        keys = {"rank": rank, "score": score, "line": len(passages)}
-        key: Any = keys[self._order]
-        expected = _DISORDER.format(order=self._order)
-        location.check(key is not None, expected, f"{query_id} {passage}")
-        expected = "every rank once a question"
+        key, expected = keys[self._order], "every rank once a question"
+        expected_order = _DISORDER.format(order=self._order)
+        location.check(key is not None, expected_order, f"{query_id} {passage}")
         if self._order == "score":
-            key, expected = passage, _ONCE
+            key, expected = passage, _ITEM_ONCE
         location.check(key not in passages, expected, f"{query_id} {key}")
         passages[key] = passage, score
 
@@ -221,17 +213,16 @@ class _RunReader:
     def run(self, name: str) -> Run:
         """The first rankings of all questions; `repeats` has the second ones, and so on."""
         runs: list[dict[str, Ranking]] = [{}]
-        for repeat in sorted({1, *self._rows, *self._rankings}):
-            of_rows = self._rows.get(repeat, {})
-            rankings = {query_id: self._ordered(rows) for query_id, rows in of_rows.items()}
+        for repeat in sorted({*self._rows, *self._rankings}):
+            rows = self._rows.get(repeat, {}).items()
+            rankings = {query_id: self._ordered(passages) for query_id, passages in rows}
             for query_id, ranking in {**rankings, **self._rankings.get(repeat, {})}.items():
                 n_before = sum(query_id in rankings_before for rankings_before in runs)
                 if n_before == len(runs):
                     runs.append({})
                 runs[n_before][query_id] = ranking
-        repeats: list[Run] = []
-        if len(runs) > 1:
-            repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
+        repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
+        repeats = repeats if len(repeats) > 1 else []
         run = Run(runs[0], name=name, queries=self._queries, repeats=repeats)
         run.is_log = self._is_log
         return run
@@ -243,10 +234,12 @@ def _ranking(value: Any, location: Location) -> Ranking:
         return value
     if not isinstance(value, Mapping):
         return Ranking(read_ids(value, location))
-    scores = {read_id(item, location): read_number(score) for item, score in value.items()}
-    for score, number in zip(value.values(), scores.values(), strict=False):
-        location.check(not math.isnan(number), "a score, a number", score)
-    location.check(len(scores) == len(value), _ONCE, list(value))
+    scores: dict[str, float] = {}
+    for item, score in value.items():
+        number = number_or_none(score, location)
+        location.check(number is not None, "a score, a number", score)
+        scores[read_id(item, location)] = number or 0.0
+    location.check(len(scores) == len(value), _ITEM_ONCE, list(value))
     return _by_score(scores)
 
 
@@ -257,98 +250,96 @@ def _by_score(scores: Mapping[str, float]) -> Ranking:
 
 class _QrelsReader:
     def __init__(self, fields: Fields) -> None:
-        self._fields, self._question_ids = fields, QuestionIds(fields)
+        self._fields = fields
         self._judgements = Judgements()
         self._labels: dict[str, Relevance] = {}
         self._metadata: dict[str, dict[str, Any]] = {}
-        self._unlabelled: list[LacksField] = []
+        self._unlabelled: FileFormatError | None = None
 
     def add_trec(self, path: Path) -> None:
         """Judgements in four columns of which the second says nothing, or BEIR's three by tabs."""
-        for location, line in read_lines(path):
-            columns = _SPACE.split(line.strip(" \t\v\f\r"))
-            if columns[0].startswith("#"):
-                continue
+        for location, line, columns in _trec_lines(path):
             if len(columns) == 3 and line.count("\t") == 2:
                 columns.insert(1, "0")
             location.check(len(columns) == 4, _TREC_QRELS, line)
-            query_id, _, passage, grade = columns
-            self._judgements.add(query_id, passage, read_grade(grade, location), location)
+            self._judgements.add(columns[0], columns[2], columns[3], location)
 
     def add(self, row: Mapping[str, Any], location: Location) -> None:
-        if self._fields.has(row, "doc_id"):
+        fields = self._fields
+        if fields.has(row, "doc_id"):
             self._add_judgement(row, location)
             return
-        relevance = read_labels(row, self._fields, location)
-        is_again = self._fields.value(row, REPEAT) is not None
+        relevance = read_labels(row, fields, location)
         if relevance is not None:
-            query_id = self._question_ids.read(row, location)
-            # beside what a question that was asked again retrieved, labels may stand again
-            is_new = query_id not in self._labels
-            location.check(is_new or is_again, "every query id once", query_id)
-            self._labels.setdefault(query_id, relevance)
-            self._note_conversation(query_id, row)
-        elif not is_again:
-            error = location.lacks(_NO_LABELS, row)
-            names = ("expected_ids", "expected_spans", "retrieved_ids")
-            if not any(self._fields.has(row, field) for field in names):
-                raise error
-            self._unlabelled.append(error)
+            self._add_labels(question_id(row, fields, location), relevance, row, location)
+            return
+        error = location.lacks(_NO_LABELS, row)
+        if not fields.has(row, "expected_ids") and not fields.has(row, "retrieved_ids"):
+            raise error
+        self._unlabelled = self._unlabelled or error
 
     def _add_judgement(self, row: Mapping[str, Any], location: Location) -> None:
         grade = self._fields.value(row, "grade")
-        # what a reviewer skipped, or only remarked on; a document of a dataset's corpus
-        if grade is None and ("skipped" in row or {"document_id", "text"} <= row.keys()):
+        if grade is None and "skipped" in row:  # by a reviewer
             return
         if not self._fields.has(row, "grade"):
             raise location.lacks("a field 'grade'", row)
-        query_id = self._question_ids.read(row, location, is_whole=False)
-        passage = read_id(self._fields.value(row, "doc_id") or None, location)
-        self._judgements.add(query_id, passage, read_grade(grade, location), location)
+        query_id = question_id(row, self._fields, location)
+        passage = read_id(self._fields.value(row, "doc_id"), location)
+        self._judgements.add(query_id, passage, grade, location)
 
-    def _note_conversation(self, query_id: str, row: Mapping[str, Any]) -> None:
+    def _add_labels(
+        self, query_id: str, relevance: Relevance, row: Mapping[str, Any], location: Location
+    ) -> None:
+        # beside what a question that was asked again retrieved, labels may stand again
+        is_alike = self._labels.setdefault(query_id, relevance) == relevance
+        location.check(is_alike, "the same labels for a question everywhere", query_id)
         if row.get(CONVERSATION) not in (None, ""):
             self._metadata[query_id] = {CONVERSATION: row[CONVERSATION]}
 
     def add_object(self, value: Mapping[Any, Any], location: Location) -> None:
         """Add the labels of a dataset, or {query id: labels}."""
+        labels = value
+        models: Mapping[str, Any] = {}
+        metadata: Mapping[str, Any] = {}
         if is_dataset(value):
-            parts = read_object(value, location)
-            self._labels |= parts["relevance"]
-            for query_id, row in parts["metadata"].items():
-                self._note_conversation(query_id, row)
-            return
-        for key, labels in value.items():
+            labels = value.get("relevance") or value.get("relevant_docs") or {}
+            models, metadata = value.get(GRADED_BY) or {}, value.get("metadata") or {}
+        for key, entry in labels.items():
             place = Location(f"{location.path}, question {key!r}")
-            query_id = read_id(key, place)
-            place.check(query_id not in self._labels, "every query id once", query_id)
-            self._labels[query_id] = read_relevance(labels, place)
+            relevance = graded(read_relevance(entry, place), models.get(key))
+            self._add_labels(read_id(key, place), relevance, metadata.get(key) or {}, place)
 
     def qrels(self) -> Qrels:
         qrels = Qrels({**self._judgements.relevance(), **self._labels})
         if self._unlabelled and not qrels:
-            raise self._unlabelled[0]
+            raise self._unlabelled
         qrels.metadata = self._metadata
         return qrels
+
+
+def is_dataset(value: Mapping[Any, Any]) -> bool:
+    """Whether it can only be a dataset: labels may be of a question called "queries", too."""
+    queries = value.get("queries")
+    return isinstance(queries, Mapping) and all(isinstance(text, str) for text in queries.values())
 
 
 def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
     """Read the rankings, the tag and what is strange about a run."""
     scores: dict[str, dict[str, float]] = {}
-    ends: dict[str, list[tuple[bytes, float]]] = {}
-    tag = b""
-    for number, raw in raw_lines(path):
-        columns = raw.split()  # of bytes: at the white space that C knows
-        if not columns or columns[0].startswith(b"#"):
-            continue
-        query_id, item, score = _run_columns(raw, columns, path, number)
-        tag = columns[5]
+    ends: dict[str, list[tuple[str, float]]] = {}
+    tag = ""
+    for location, line, columns in _trec_lines(path):
+        # what follows the tag doesn't count; but an id with a space in it also makes a column more
+        is_right = len(columns) >= 6 and (len(columns) == 6 or not math.isnan(_number(columns[3])))
+        location.check(is_right, _TREC_RUN, line)
+        query_id, _, item, rank, number, tag = columns[:6]
+        score = _number(number)
+        location.check(not math.isnan(score), "a score, a number", number)
         of_query = scores.setdefault(query_id, {})
-        if item in of_query:
-            raise Location(str(path), number).wrong(_ONCE, f"{query_id} {item}")
+        location.check(item not in of_query, _ITEM_ONCE, f"{query_id} {item}")
         of_query[item] = score
-        end = (columns[3], score)
-        ends.setdefault(query_id, [end, end])[1] = end
+        ends.setdefault(query_id, [(rank, score)] * 2)[1] = (rank, score)
     rankings = {query_id: _by_score(of_query) for query_id, of_query in scores.items()}
     n_several = n_rising = 0
     for (rank, top), (last_rank, bottom) in ends.values():
@@ -358,30 +349,21 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
     notes = []
     if 2 * n_rising > n_several:
         notes.append(_RISING.format(rising=n_rising, several=n_several))
-    return rankings, tag.decode(errors="replace"), notes
+    return rankings, tag, notes
 
 
-def _run_columns(
-    raw: bytes, columns: Sequence[bytes], path: Path, number: int
-) -> tuple[str, str, float]:
-    # what follows the tag doesn't count; but an id with a space in it also makes a column more
-    if len(columns) < 6 or (len(columns) > 6 and math.isnan(_number(columns[3]))):
-        location = Location(str(path), number)
-        raise location.wrong(_TREC_RUN, decoded(raw, location).strip())
-    score = _number(columns[4])
-    if score != score:  # noqa: PLR0124
-        text = columns[4].decode(errors="replace")
-        raise Location(str(path), number).wrong("a score, a number", text)
-    try:
-        return columns[0].decode(), columns[2].decode(), score
-    except UnicodeDecodeError:
-        decoded(raw, Location(str(path), number))
-        raise
+def _trec_lines(path: Path) -> Iterator[tuple[Location, str, list[str]]]:
+    """Lines and their columns, comments apart."""
+    for location, raw in raw_lines(path):
+        columns = raw.split()  # of bytes: at the white space that C knows
+        if columns and not columns[0].startswith(b"#"):
+            line = decoded(raw, location).strip()
+            yield location, line, [column.decode() for column in columns]
 
 
-def _number(text: bytes) -> float:
+def _number(text: str) -> float:
     """The number, infinite ones included, or NaN where it is none."""
     try:
-        return math.nan if b"_" in text else float(text)
+        return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         return math.nan

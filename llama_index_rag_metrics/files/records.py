@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
+from numbers import Real
 from types import MappingProxyType
 from typing import Annotated, Any
 from unicodedata import normalize
 
 import msgspec
+from typing_extensions import TypedDict
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.run import Call, Ranking
-from llama_index_rag_metrics.rankings.span import LONGEST, Span
+from llama_index_rag_metrics.rankings.span import Span, read_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated
 
@@ -26,35 +27,44 @@ GRADED_BY = "graded_by"
 ASKED = ("query", "asked_by")
 """Fields of a call beside those of a ranking, all texts."""
 
-_AN_ID = "an id, a text that isn't empty"
-_A_RECORD = "a record, {field: value}"
-_A_SPAN = "a span: source, start and end"
-_A_TIME = "a number from 1 on, which time the question was asked"
+AN_ID = "an id, a text that isn't empty"
+_A_SPAN = "spans, {source, start, end} each"
 _LABELS = "spans, ids, {id: grade}, groups of ids or facets"
 _SAME_LENGTH = "lists of the same length"
+_EACH_ONCE = "every expected id once, and as many grades and places where there are any"
+_TWO_LABELS = (
+    "labels in one field, not in two: columns={{'labels': {name!r}}} says which; "
+    "the other is then metadata"
+)
+_CONTRADICTION = (
+    "one grade for each passage of a question, so delete the lines that are wrong; "
+    "of {question!r} and {passage!r} there are {grade:g} and {other:g}"
+)
+_SEVERAL = re.compile(r"[,;|\[{]")
+_COLLECTIONS = (list, tuple, set, frozenset)
+
+
+class _Place(TypedDict):
+    """A span in a file; older versions of Polars read a missing one as one of Nones."""
+
+    source: str | None
+    start: int | None
+    end: int | None
+
+
 _COLUMNS: Mapping[str, tuple[str, Any, str]] = {
+    "scores": ("scores", list[float | None], "scores, a number each"),
     "retrieved_texts": ("texts", list[str], "texts"),
     "latency": ("latency", float, "seconds"),
+    "error": ("error", str, "a text"),
+    "retrieved_spans": ("spans", object, _A_SPAN),
     "retrieved_tokens": (
         "tokens",
         list[Annotated[int, msgspec.Meta(ge=0)]],
         "numbers of tokens, from 0 on",
     ),
 }
-"""Fields of a record: their names in a Ranking, and the kind of their values."""
-
-_COLLECTIONS = (list, tuple, set, frozenset)
-_SPAN_SOURCES = ("source", "document", "document_id")
-_SEPARATORS = re.compile("[,;|]")
-_TWO_LABELS = (
-    "labels in one field, not in two: columns={{'labels': {name!r}}} says which; "
-    "the other is then metadata"
-)
-_EACH_ONCE = "every expected id once, and as many grades and places where there are any"
-_CONTRADICTION = (
-    "one grade for each passage of a question, so delete the lines that are wrong; "
-    "of {question!r} and {passage!r} there are {grade:g} and {other:g}"
-)
+"""Fields of a record: their names in a Ranking, the kind of their values, and that in words."""
 
 
 class Qrels(dict[str, Relevance]):
@@ -78,34 +88,26 @@ class Judgements:
     def __init__(self) -> None:
         self._grades: dict[str, dict[str, float]] = {}
 
-    def add(self, query_id: str, passage: str, grade: float, location: Location) -> None:
+    def add(self, query_id: str, passage: str, grade: Any, location: Location) -> None:
+        number: float = converted(grade, float, "a grade, a finite number", location)
+        location.check(math.isfinite(number), "a grade, a finite number", grade)
         grades = self._grades.setdefault(query_id, {})
-        if grades.setdefault(passage, grade) != grade:
+        if grades.setdefault(passage, number) != number:
             fields = {"question": query_id, "passage": passage, "grade": grades[passage]}
-            raise location.wrong(_CONTRADICTION.format(**fields, other=grade))
+            raise location.wrong(_CONTRADICTION.format(**fields, other=number))
 
     def relevance(self) -> dict[str, Relevance]:
         return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
 
 
-class QuestionIds:
-    """The ids of questions: their own, or a digest of the question's text."""
-
-    def __init__(self, fields: Fields) -> None:
-        self._fields = fields
-        self._asked: Counter[tuple[str, str]] = Counter()
-
-    def read(self, row: Mapping[str, Any], location: Location, *, is_whole: bool = True) -> str:
-        """The id of a row's question, of which the row is the whole or one passage."""
-        value, text = self._fields.value(row, "query_id"), self._fields.value(row, "query")
-        if value is not None or self._fields.has(row, "query_id"):
-            return read_id(value, location)
-        if not isinstance(text, str):
-            raise location.lacks("a field 'query_id'", row)
-        key = text, str(row.get(REPEAT))
-        self._asked[key] += is_whole
-        digest = f"q-{sha256(encoded(comparable(text))).hexdigest()[:12]}"
-        return f"{digest}-{self._asked[key]}" if self._asked[key] > 1 else digest
+def question_id(row: Mapping[str, Any], fields: Fields, location: Location) -> str:
+    """The id of a row's question: its own, or a digest of the question's text."""
+    value, text = fields.value(row, "query_id"), fields.value(row, "query")
+    if value is not None or fields.has(row, "query_id"):
+        return read_id(value, location)
+    if not isinstance(text, str):
+        raise location.lacks("a field 'query_id'", row)
+    return f"q-{sha256(encoded(comparable(text))).hexdigest()[:12]}"
 
 
 def comparable(question: str) -> str:
@@ -122,7 +124,14 @@ def format_grade(grade: float) -> str:
     return str(int(grade)) if grade == int(grade) else repr(grade)
 
 
-def read_id(value: object, location: Location, expected: str = _AN_ID) -> str:
+def converted(value: Any, kind: Any, expected: str, location: Location) -> Any:
+    """A value as this kind, numbers also from their texts."""
+    # half an emoji where no text belongs is the second
+    with location.expecting(expected, msgspec.ValidationError, UnicodeEncodeError):
+        return msgspec.convert(value, kind, strict=False)
+
+
+def read_id(value: object, location: Location, expected: str = AN_ID) -> str:
     """An id as a string: numbers, as other tools write them, are spelled out."""
     if isinstance(value, str) and value:
         return value
@@ -133,67 +142,44 @@ def read_id(value: object, location: Location, expected: str = _AN_ID) -> str:
     raise location.wrong(expected, value)
 
 
-def read_grade(value: object, location: Location) -> float:
-    grade = read_number(value)
-    location.check(math.isfinite(grade), "a grade, a finite number", value)
-    return grade
-
-
-def read_number(value: object) -> float:
-    """A number, or its text as every language writes it; NaN where it is none."""
-    if isinstance(value, str) and ("_" in value or not value.isascii()):
-        return math.nan
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+def read_ids(value: Any, location: Location) -> list[str]:
+    items = value.tolist() if hasattr(value, "tolist") else value
+    location.check(isinstance(items, (list, tuple)), "a list", items)
+    are_pairs = any(isinstance(item, (list, tuple)) for item in items)
+    expected = f"{AN_ID}, or {{id: number}}" if are_pairs else AN_ID
+    return [read_id(item, location, expected) for item in items]
 
 
 def number_or_none(value: Any, location: Location) -> float | None:
     if value is None or value == "":
         return None
-    number = read_number(value)
+    number: float = converted(value, float, "a number", location)
     location.check(not math.isnan(number), "a number", value)
     return number
 
 
-def read_list(value: Any, location: Location) -> Sequence[Any]:
-    values: Any = value.tolist() if hasattr(value, "tolist") else value
-    location.check(isinstance(values, (list, tuple)), "a list", values)
-    return values  # type: ignore[no-any-return]
-
-
-def read_texts(value: object, location: Location) -> list[str]:
-    texts: list[str] = _converted(value, list[str], "texts", location)
+def read_texts(value: Any, location: Location) -> list[str]:
+    """Texts, or one; what may be several, as a list is printed, is an error."""
+    if isinstance(value, str):
+        is_printed = value.startswith(('["', "['", "[]"))
+        expected = f"a list of texts, or {truncated(to_json([value]))} if it is one text"
+        location.check(not is_printed, expected, value)
+        return [value]
+    texts: list[str] = converted(value, list[str], "texts", location)
     return texts
 
 
-def _converted(value: Any, kind: Any, expected: str, location: Location) -> Any:
-    value = [value] if isinstance(value, str) and kind == list[str] else value
-    # half an emoji where no text belongs is the second
-    with location.expecting(expected, msgspec.ValidationError, UnicodeEncodeError):
-        return msgspec.convert(value, kind)
-
-
-def read_span(value: Any, location: Location) -> Span | None:
-    """A span: an object, or source, start and end, which may be equal; None if missing."""
-    if is_missing(value):
-        return None
-    parts = value
-    if isinstance(value, Mapping):
-        sources = [value[name] for name in _SPAN_SOURCES if value.get(name) is not None]
-        parts = [*sources[:1], value.get("start"), value.get("end")]
-    # pandas makes floats of whole numbers
-    source, start, end = _converted(parts, tuple[str, float, float], _A_SPAN, location)
-    is_whole = start.is_integer() and end.is_integer()
-    location.check(is_whole and 0 <= start <= end <= LONGEST, _A_SPAN, value)
-    return Span(source, int(start), int(end))
-
-
-def is_missing(value: Any) -> bool:
-    """Whether there is nothing; older versions of Polars read a missing object as one of Nones."""
-    is_object = isinstance(value, Mapping) and bool(value)
-    return value is None or (is_object and all(part is None for part in value.values()))
+def read_spans(value: Any, location: Location) -> list[Span | None]:
+    """Spans of passages, which may hold nothing, None where they are missing."""
+    spans: list[Span | None] = []
+    with location.expecting(_A_SPAN, InvalidInput):
+        for place in converted(value, list[_Place | None], _A_SPAN, location):
+            if place is None or place["source"] is None:
+                spans.append(None)
+            else:
+                parts = (place["source"], place["start"], place["end"])
+                spans.append(read_span("a passage", parts, may_be_empty=True))
+    return spans
 
 
 def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> Relevance | None:
@@ -208,10 +194,8 @@ def read_labels(row: Mapping[str, Any], fields: Fields, location: Location) -> R
     if labels is None and spans is None:
         return None
     if grades is None and spans is None:
-        relevance = read_relevance(labels, location)
-    else:
-        relevance = _labelled(labels, grades, spans, location)
-    return graded(relevance, row.get(GRADED_BY))
+        return graded(read_relevance(labels, location), row.get(GRADED_BY))
+    return graded(_labelled(labels, grades, spans, location), row.get(GRADED_BY))
 
 
 def graded(relevance: Relevance, model: Any) -> Relevance:
@@ -225,25 +209,20 @@ def graded(relevance: Relevance, model: Any) -> Relevance:
 
 def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relevance:
     """Labels whose grades or places stand beside them."""
-    values = read_list([] if grades is None else grades, location)
-    numbers = [read_grade(grade, location) for grade in values]
-    values = read_list([] if spans is None else spans, location)
-    places = [read_span(span, location) for span in values]
-    present = [span for span in places if span is not None]
-    if labels is None:
-        with location.expecting(_EACH_ONCE, InvalidInput):
-            is_whole = len(present) == len(places)
-            return Relevance(spans=present, grades=None if grades is None else numbers * is_whole)
-    ids = [read_id(item, location) for item in read_list(labels, location)]
-    lengths = {len(set(ids)), len(ids)}
-    lengths |= {len(column) for column in (numbers, places) if column}
-    is_right = len(lengths) == 1 and (numbers or grades is None or not ids)
-    location.check(is_right, _EACH_ONCE, [labels, grades, spans])
-    relevance = Relevance(dict(zip(ids, numbers, strict=True)) if numbers else ids)
-    if spans is None:
-        return relevance
-    pairs = zip(ids, places, strict=False)
-    return Relevance(relevance, spans={item: span for item, span in pairs if span is not None})
+    numbers = converted(grades, list[float] | None, _EACH_ONCE, location)
+    places = None if spans is None else read_spans(spans, location)
+    ids = [] if labels is None else read_ids(labels, location)
+    lengths = {len(column) for column in (ids, set(ids), numbers, places) if column is not None}
+    location.check(labels is None or len(lengths) == 1, _EACH_ONCE, [labels, grades, spans])
+    with location.expecting(_EACH_ONCE, InvalidInput):
+        if labels is None:
+            present = [place for place in places or () if place is not None]
+            return Relevance(spans=present, grades=numbers)
+        relevance = Relevance(ids if numbers is None else dict(zip(ids, numbers, strict=True)))
+        if places is None:
+            return relevance
+        pairs = zip(ids, places, strict=True)
+        return Relevance(relevance, spans={item: span for item, span in pairs if span is not None})
 
 
 def read_relevance(value: Any, location: Location) -> Relevance:
@@ -261,15 +240,11 @@ def read_relevance(value: Any, location: Location) -> Relevance:
 def _with_ids(value: Any, location: Location) -> Any:
     """The same labels with texts as ids: numbers, as other tools write them, are spelled out."""
     if isinstance(value, Mapping):
-        of_groups = (value.get(name) for name in ("facets", "groups", "spans"))
-        if any(isinstance(part, (Mapping, list)) for part in of_groups):
-            weights = value.get("weights") or {}
-            location.check(isinstance(weights, Mapping), "weights, {facet: weight}", weights)
+        parts = (value.get(name) for name in ("facets", "groups", "spans"))
+        if any(isinstance(part, (Mapping, list)) for part in parts):
             return value
         return {read_id(item, location): grade for item, grade in value.items()}
-    if not isinstance(value, _COLLECTIONS):
-        return [read_id(value, location)]
-    items = list(value)
+    items = list(value) if isinstance(value, _COLLECTIONS) else [value]
     refuse_pairs(items)
     if items and all(isinstance(item, _COLLECTIONS) for item in items):
         return [[read_id(item, location) for item in group] for group in items]
@@ -277,16 +252,10 @@ def _with_ids(value: Any, location: Location) -> Any:
 
 
 def _looks_like_several(text: str) -> bool:
-    """Whether a text may be several ids, such as d1,d2 or [d1]; a title has plain words."""
-    text = text.strip()
-    if text.startswith(("[{", '["', "['", '{"', "{'", "array(")):
-        return True
-    parts = [part.strip() for part in _SEPARATORS.split(text)]
-    if len(parts) > 1:
-        return not any(len(part.split()) > 1 for part in parts)
+    """Whether a text may be several ids, such as d1,d2 or d1 d2; a title has plain words."""
     words = text.split()
-    is_list = text.startswith("[") and text.endswith("]")
-    return is_list or (len(words) > 1 and not any(word.isalpha() for word in words))
+    has_words = any(word.isalpha() for word in words)
+    return bool(_SEVERAL.search(text)) or (len(words) > 1 and not has_words)
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
@@ -295,8 +264,7 @@ def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
         grades, spans = relevance.grades, relevance.spans
         record |= {"expected_ids": [*grades], "grades": [*grades.values()]}
         if spans is not None:
-            places = map(spans.get, grades)
-            record["expected_spans"] = [place and place._asdict() for place in places]
+            record["expected_spans"] = _plain("spans", map(spans.get, grades))
     if model := getattr(relevance, GRADED_BY, ""):
         record[GRADED_BY] = model
     return record
@@ -306,19 +274,39 @@ def read_ranking(record: Mapping[str, Any], location: Location, fields: Fields =
     """Read what was retrieved for a question, with the calls of a session if there were any."""
     columns = _read_columns(record, location, fields)
     if (calls := record.get(CALLS)) is not None:
-        columns["calls"] = tuple(_read_call(call, location) for call in read_list(calls, location))
+        records = converted(calls, list[dict[str, Any]], "a list of calls", location)
+        columns["calls"] = tuple(_read_call(call, location) for call in records)
     with location.expecting(_SAME_LENGTH, InvalidInput):
         return Ranking(**columns)
+
+
+def _read_call(record: Mapping[str, Any], location: Location) -> Call:
+    texts = {name: record[name] for name in ASKED if record.get(name) is not None}
+    converted(texts, dict[str, str], "texts", location)
+    with location.expecting(_SAME_LENGTH, InvalidInput):
+        return Call(**_read_columns(record, location, TABLE), **texts)
+
+
+def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields) -> dict[str, Any]:
+    columns: dict[str, Any] = {"ids": read_ids(fields.value(record, "retrieved_ids"), location)}
+    for field, (name, kind, expected) in _COLUMNS.items():
+        value = fields.value(record, field)
+        if value is None:
+            continue
+        if name == "spans":
+            columns[name] = read_spans(value, location)
+        else:
+            columns[name] = converted(value, kind, expected, location)
+    return columns
 
 
 def read_repeat(record: Mapping[str, Any], location: Location, fields: Fields = TABLE) -> int:
     value = fields.value(record, REPEAT)
     if value is None or value == "":
         return 1
-    repeat = read_number(value)
-    is_right = not isinstance(value, bool) and repeat >= 1 and repeat.is_integer()
-    location.check(is_right, _A_TIME, value)
-    return int(repeat)
+    expected = "a number from 1 on, which time the question was asked"
+    number: int = converted(value, Annotated[int, msgspec.Meta(ge=1)], expected, location)
+    return number
 
 
 def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, Any]:
@@ -334,56 +322,22 @@ def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, An
     return record
 
 
-def read_ids(value: object, location: Location) -> list[str]:
-    items = read_list(value, location)
-    are_pairs = any(isinstance(item, (list, tuple)) for item in items)
-    expected = f"{_AN_ID}, or {{id: number}}" if are_pairs else _AN_ID
-    return [read_id(item, location, expected) for item in items]
+def _plain_columns(items: Ranking) -> dict[str, Any]:
+    record: dict[str, Any] = {"retrieved_ids": list(items.ids)}
+    for field, (name, *_) in _COLUMNS.items():
+        if (value := getattr(items, name)) is not None:
+            record[field] = _plain(name, value)
+    return record
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A column of a ranking as JSON has it."""
+    if name == "scores":
+        return [plain_score(score) for score in value]
+    if name == "spans":
+        return [span and span._asdict() for span in value]
+    return value if isinstance(value, (str, Real)) else list(value)
 
 
 def plain_score(score: float | None) -> float | None:
     return None if score is None or math.isnan(score) else float(score)
-
-
-def _read_call(value: Any, location: Location) -> Call:
-    location.check(isinstance(value, Mapping), _A_RECORD, value)
-    texts = {name: value[name] for name in ASKED if value.get(name) is not None}
-    for text in texts.values():
-        location.check(isinstance(text, str), "a text", text)
-    columns = _read_columns(value, location, TABLE)
-    with location.expecting(_SAME_LENGTH, InvalidInput):
-        return Call(**columns, **texts)
-
-
-def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields) -> dict[str, Any]:
-    columns: dict[str, Any] = {"ids": read_ids(fields.value(record, "retrieved_ids"), location)}
-    for field, (name, kind, expected) in _COLUMNS.items():
-        value = fields.value(record, field)
-        if value is not None:
-            columns[name] = _converted(value, kind, expected, location)
-    scores, spans = fields.value(record, "scores"), fields.value(record, "retrieved_spans")
-    if scores is not None:
-        numbers = read_list(scores, location)
-        columns["scores"] = [number_or_none(number, location) for number in numbers]
-    if spans is not None:
-        columns["spans"] = [read_span(span, location) for span in read_list(spans, location)]
-    if (error := fields.value(record, "error")) is not None:
-        columns["error"] = str(error)
-    return columns
-
-
-def _plain_columns(items: Ranking) -> dict[str, Any]:
-    record: dict[str, Any] = {"retrieved_ids": list(items.ids)}
-    if items.scores is not None:
-        record["scores"] = [plain_score(score) for score in items.scores]
-    if items.texts is not None:
-        record["retrieved_texts"] = list(items.texts)
-    if items.latency is not None:
-        record["latency"] = float(items.latency)
-    if items.error is not None:
-        record["error"] = items.error
-    if items.spans is not None:
-        record["retrieved_spans"] = [span and span._asdict() for span in items.spans]
-    if items.tokens is not None:
-        record["retrieved_tokens"] = list(items.tokens)
-    return record

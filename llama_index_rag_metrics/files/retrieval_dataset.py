@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,17 +17,21 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount, check_integer
+from llama_index_rag_metrics.runtime.errors import (
+    FileFormatError,
+    InvalidInput,
+    check_amount,
+    check_integer,
+)
 from llama_index_rag_metrics.runtime.masking import join_first
 
-from .conversations import check_histories, read_conversation
-from .dataset_objects import FORMAT, OF_QUERIES
+from .conversations import read_conversation
 from .dataset_reading import Corpus, read_dataset
 from .lines import to_json, without_packing, write_lines
-from .records import GRADED_BY, encoded
+from .records import GRADED_BY
 
 if TYPE_CHECKING:
-    from llama_index.core.schema import Document, TextNode
+    from llama_index.core.schema import TextNode
 
 Metadata: TypeAlias = Mapping[str, Any]
 _FEW, _COLUMNS_SHOWN = 5, 8
@@ -36,7 +39,8 @@ _LABELS_IN = (
     "none of {questions} has labels; they are read from expected_ids; columns here: {columns}"
 )
 _LABELS = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
-_METADATA, _OBJECT = "a mapping from id to metadata", "a mapping from key to value"
+_OF_QUERIES = ("relevance", "metadata", "expected_texts")
+_METADATA = "a mapping from id to {key: value}"
 _TEXTS_BY_ID = "a mapping from id to text, such as {'q1': 'Why?'}"
 
 
@@ -47,7 +51,7 @@ class RetrievalDataset:
     Args:
         queries: query id to question.
         relevance: query id to what is relevant: ids, {id: grade}, groups of ids or a `Relevance`. A
-            query that is absent, or None, is unjudged; one with nothing relevant has an empty one.
+            query that is absent is unjudged; one with nothing relevant has an empty one.
         corpus: document id to text, without its title. May be empty.
         metadata: query id to {key: value}, for slices, and for those who retrieve: `conversation`
             is the id of one, `history` what was said before, [{"role": …, "content": …}, …].
@@ -85,31 +89,31 @@ class RetrievalDataset:
     def __init__(
         self,
         queries: Mapping[str, str],
-        relevance: Mapping[str, RelevanceLike | None] | None = None,
+        relevance: Mapping[str, RelevanceLike] | None = None,
         corpus: Mapping[str, str] | None = None,
-        metadata: Mapping[str, Metadata | None] | None = None,
+        metadata: Mapping[str, Metadata] | None = None,
         expected_texts: Mapping[str, Iterable[str]] | None = None,
         *,
-        titles: Mapping[str, str | None] | None = None,
-        document_metadata: Mapping[str, Metadata | None] | None = None,
+        titles: Mapping[str, str] | None = None,
+        document_metadata: Mapping[str, Metadata] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
     ) -> None:
-        self.queries = _checked("queries", queries, _TEXTS_BY_ID, str, "a text")
-        self.corpus = _checked("corpus", corpus, _TEXTS_BY_ID, str, "a text")
-        titles = _without_none(titles)
-        titles = _checked("titles", titles, _TEXTS_BY_ID, str, "a text")
-        self.titles = {key: title for key, title in titles.items() if title}
-        self.relevance = _read_relevance(relevance)
-        expected = "a mapping from query id to texts"
-        kinds = (list, tuple)
-        texts = _checked("expected_texts", expected_texts, expected, kinds, "a list of texts")
+        self.queries = _checked("queries", queries, str, _TEXTS_BY_ID)
+        self.corpus = _checked("corpus", corpus, str, _TEXTS_BY_ID)
+        labels = _checked("relevance", relevance, object, _LABELS)
+        self.relevance = {key: _read_labels(key, value) for key, value in labels.items()}
+        rows = _checked("metadata", metadata, Mapping, _METADATA)
+        self.metadata = {key: read_conversation(key, row) for key, row in rows.items() if row}
+        expected = "a mapping from query id to a list of texts"
+        texts = _checked("expected_texts", expected_texts, (list, tuple), expected)
         self.expected_texts = {key: list(listed) for key, listed in texts.items()}
-        self.metadata = _read_metadata("metadata", metadata)
-        self.document_metadata = _read_metadata("document_metadata", document_metadata)
+        titles_by_id = _checked("titles", titles, str, _TEXTS_BY_ID)
+        self.titles = {key: title for key, title in titles_by_id.items() if title}
+        rows = _checked("document_metadata", document_metadata, Mapping, _METADATA)
+        self.document_metadata = {key: dict(row) for key, row in rows.items() if row}
         self.name, self.notes = name, list(notes)
-        check_histories(self.queries, self.metadata)
-        for part in OF_QUERIES:
+        for part in _OF_QUERIES:
             _refuse_unknown(part, getattr(self, part), self.queries, "queries")
         for part in ("titles", "document_metadata"):
             _refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
@@ -152,47 +156,30 @@ class RetrievalDataset:
         if isinstance(source, cls):
             return source
         parts = read_dataset(source, corpus, columns, split)
-        return cls(**{**parts, "name": name or parts.get("name", "")})
+        parts["name"] = name or parts.get("name", "")
+        try:
+            return cls(**parts)
+        except InvalidInput as error:
+            is_path = isinstance(source, (str, os.PathLike))
+            place = str(source) if is_path else f"this {type(source).__name__}"
+            raise FileFormatError(place, sentence=f"{place}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file: .json, or .jsonl with one question or document per line.
+        """Write all of it to one file of JSON.
 
         Raises:
-            InvalidInput: the path has another ending.
+            InvalidInput: the path doesn't end in .json, or .json.gz.
         """
-        if check_ending(Path(path)) == ".json":
-            write_lines(Path(path), [to_json(self._object(), indent=1)])
-            return
-        write_lines(Path(path), map(to_json, self._records()))
-
-    def _object(self) -> dict[str, Any]:
+        check_ending(Path(path))
         labels, graders = {}, {}
         for query_id, relevance in self.relevance.items():
             labels[query_id] = relevance.to_plain()
             if model := getattr(relevance, GRADED_BY, ""):
                 graders[query_id] = model
-        head = {"format": FORMAT, "name": self.name, "queries": self.queries, "relevance": labels}
+        head = {"name": self.name, "queries": self.queries, "relevance": labels}
         parts = {**vars(self), GRADED_BY: graders}
-        return head | {key: part for key, part in parts.items() if part and key not in head}
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        for query_id, query in self.queries.items():
-            record: dict[str, Any] = {"query_id": query_id, "query": query}
-            if query_id in self.relevance:
-                record["expected_ids"] = self.relevance[query_id].to_plain()
-                if model := getattr(self.relevance[query_id], GRADED_BY, ""):
-                    record[GRADED_BY] = model
-            if query_id in self.expected_texts:
-                record["expected_texts"] = self.expected_texts[query_id]
-            if query_id in self.metadata:
-                record["metadata"] = self.metadata[query_id]
-            yield record
-        for document_id, text in self.corpus.items():
-            record = {"document_id": document_id, "title": self.titles.get(document_id, "")}
-            record["text"] = text
-            if document_id in self.document_metadata:
-                record["metadata"] = self.document_metadata[document_id]
-            yield record
+        parts = head | {key: part for key, part in parts.items() if part and key not in head}
+        write_lines(Path(path), [to_json(parts, indent=1)])
 
     mode = "text"
     """What LlamaIndex's evaluators ask of a dataset."""
@@ -202,28 +189,25 @@ class RetrievalDataset:
         """What LlamaIndex's evaluators call `relevance`."""
         return self.relevance
 
-    def to_documents(self) -> list[Document]:
-        """The corpus as LlamaIndex documents with the same ids; metadata isn't embedded."""
-        from llama_index.core.schema import Document
-
-        return [Document(**fields) for fields in self._node_fields()]
-
     def to_nodes(self) -> list[TextNode]:
-        """The corpus as LlamaIndex nodes with the same ids, one per document, not split further."""
+        """The corpus as LlamaIndex nodes with the same ids, one per document, not split further.
+
+        Metadata isn't embedded.
+        """
         from llama_index.core.schema import TextNode
 
-        return [TextNode(**fields) for fields in self._node_fields()]
-
-    def _node_fields(self) -> Iterator[dict[str, Any]]:
+        nodes = []
         for document_id in self.corpus:
-            metadata = self.document_metadata.get(document_id, {})
-            yield {
-                "id_": document_id,
-                "text": self.indexed_text(document_id),
-                "metadata": dict(metadata),
-                "excluded_embed_metadata_keys": list(metadata),
-                "excluded_llm_metadata_keys": list(metadata),
-            }
+            metadata = dict(self.document_metadata.get(document_id, {}))
+            node = TextNode(
+                id_=document_id,
+                text=self.indexed_text(document_id),
+                metadata=metadata,
+                excluded_embed_metadata_keys=[*metadata],
+                excluded_llm_metadata_keys=[*metadata],
+            )
+            nodes.append(node)
+        return nodes
 
     def indexed_text(self, document_id: str) -> str:
         lines = (self.titles.get(document_id, ""), self.corpus[document_id])
@@ -256,20 +240,6 @@ class RetrievalDataset:
         labelled = self.relevance.keys() | self.expected_texts.keys()
         return [query_id for query_id in self.queries if query_id not in labelled]
 
-    def fingerprint(self) -> str:
-        """A hash of the questions and the corpus, whatever their order: what retrieval depends on.
-
-        >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
-        'f09595bc59f7'
-        """
-        combined = sha256()
-        for part in (self.queries, {key: self.indexed_text(key) for key in self.corpus}):
-            combined.update(b"%d;" % len(part))
-            for text in chain.from_iterable(sorted(part.items())):
-                raw = encoded(text)
-                combined.update(b"%d:%b" % (len(raw), raw))
-        return combined.hexdigest()
-
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
         """A dataset with some of the queries only, in the order given, and the whole corpus.
 
@@ -279,7 +249,7 @@ class RetrievalDataset:
         unique = list(dict.fromkeys(query_ids))
         _refuse_unknown("query_ids", unique, self.queries, "queries")
         parts = dict(vars(self))
-        for part in ("queries", *OF_QUERIES):
+        for part in ("queries", *_OF_QUERIES):
             by_query = parts[part]
             parts[part] = {key: by_query[key] for key in unique if key in by_query}
         return RetrievalDataset(**parts)
@@ -337,12 +307,10 @@ class PassageTexts:
         return getattr, ({key: text for key, text in texts.items() if text is not None}, "get")
 
 
-def check_ending(path: Path) -> str:
-    """The ending of a file that a dataset can be written to."""
-    ending = without_packing(path).suffix
-    if ending not in (".json", ".jsonl", ".ndjson"):
-        raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl")
-    return ending
+def check_ending(path: Path) -> None:
+    """Refuse a name that a dataset can't be written to."""
+    if without_packing(path).suffix != ".json":
+        raise InvalidInput("path", str(path), "a name that ends in .json")
 
 
 def unread_labels(dataset: RetrievalDataset) -> list[str]:
@@ -363,14 +331,12 @@ def _share(part: Collection[str], total: Collection[str], remark: str) -> str:
     return f"{len(part):,} of {len(total):,} {remark}: {', '.join(examples)}"
 
 
-def _checked(
-    part: str, values: Any, expected_mapping: str, kind: Any, expected: str
-) -> dict[str, Any]:
+def _checked(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]:
     """A part of the dataset by id, checked."""
     if values is None:
         return {}
     if not hasattr(values, "items"):
-        raise InvalidInput(part, values, expected_mapping)
+        raise InvalidInput(part, values, expected)
     for key, value in values.items():
         _check_id(part, key)
         if not isinstance(value, kind):
@@ -378,39 +344,17 @@ def _checked(
     return dict(values)
 
 
-def _without_none(values: Any) -> Any:
-    if not hasattr(values, "items"):
-        return values
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _read_metadata(part: str, metadata: Any) -> dict[str, dict[str, Any]]:
-    metadata = _checked(part, _without_none(metadata), _METADATA, Mapping, _OBJECT)
-    rows = {}
-    for key, row in metadata.items():
-        try:
-            rows[key] = read_conversation(row) if part == "metadata" else dict(row)
-        except ValueError as error:
-            expected, value = error.args
-            raise InvalidInput(f"metadata[{key!r}]", value, expected) from None
-    return {key: row for key, row in rows.items() if row}
-
-
-def _read_relevance(relevance: Any) -> dict[str, Relevance]:
-    """Relevance by query id, in any form; None is left out, since it means unjudged."""
-    relevance = _checked("relevance", _without_none(relevance), _LABELS, object, "")
-    judged: dict[str, Relevance] = {}
-    for query_id, judgements in relevance.items():
-        place = f"relevance[{query_id!r}]"
-        try:
-            judged[query_id] = as_relevance(judgements)
-        except InvalidInput as error:
-            if error.argument != "expected_ids":
-                place = f"{place}, {error.argument}"
-            raise InvalidInput(place, error.value, error.expected, error.remedy) from None
-        for document_id in judged[query_id].grades:
-            _check_id(place, document_id)
-    return judged
+def _read_labels(query_id: str, labels: Any) -> Relevance:
+    place = f"relevance[{query_id!r}]"
+    try:
+        relevance = as_relevance(labels)
+    except InvalidInput as error:
+        if error.argument != "expected_ids":
+            place = f"{place}, {error.argument}"
+        raise InvalidInput(place, error.value, error.expected, error.remedy) from None
+    for document_id in relevance.grades:
+        _check_id(place, document_id)
+    return relevance
 
 
 def _refuse_unknown(part: str, ids: Iterable[str], allowed: Collection[str], where: str) -> None:

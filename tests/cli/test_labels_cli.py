@@ -91,17 +91,17 @@ class TestMove:
 
     def test_lost_labels(self) -> None:
         write_corpus("half.jsonl", {"n1": TEXTS["d1"]})
-        result = run("move", "dataset.json", "half.jsonl", "-o", "new.jsonl")
+        result = run("move", "dataset.json", "half.jsonl", "-o", "new.json")
 
         assert result.exit_code == 0
         assert "'d2' is gone" in result.stdout
-        assert result.stdout.splitlines()[-1] == "new.jsonl has 1 label."
-        assert RetrievalDataset.load("new.jsonl").relevance == {"q1": ["n1"], "q2": []}
+        assert result.stdout.splitlines()[-1] == "new.json has 1 label."
+        assert RetrievalDataset.load("new.json").relevance == {"q1": ["n1"], "q2": []}
 
     def test_nothing_was_moved(self) -> None:
         write_corpus("none.jsonl", {"n1": "Something else altogether."})
-        assert run("move", "dataset.json", "none.jsonl", "-o", "new.jsonl").exit_code == 1
-        assert not Path("new.jsonl").exists()
+        assert run("move", "dataset.json", "none.jsonl", "-o", "new.json").exit_code == 1
+        assert not Path("new.json").exists()
 
 
 class TestFactories:
@@ -162,9 +162,9 @@ def test_questions_by_an_llm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "from support.question_llms import ScriptedLLM\n"
         "def llm():\n    return ScriptedLLM(lambda prompt: f'What of {len(prompt)}?')\n"
     )
-    result = run("ask", "same.jsonl", "--llm", "asking:llm", "-n", "1", "-o", "asked.jsonl")
+    result = run("ask", "same.jsonl", "--llm", "asking:llm", "-n", "1", "-o", "asked.json")
     assert result.exit_code == 0, result.output
-    assert "asked.jsonl has 2 questions about 2 passages." in result.stdout
-    asked = RetrievalDataset.load("asked.jsonl")
+    assert "asked.json has 2 questions about 2 passages." in result.stdout
+    asked = RetrievalDataset.load("asked.json")
     assert [*asked.relevance.values()] == [["d1"], ["d2"]]
     assert asked.corpus == TEXTS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.command_line import columns_of, refusal, run
 
-from llama_index_rag_metrics import Ranking, write_qrels, write_run
+from llama_index_rag_metrics import Ranking, RetrievalDataset, write_qrels, write_run
 
 EXPECTED = {f"q{n}": ["a"] if n % 2 else [] for n in range(12)}
 STORED = {
@@ -46,13 +46,10 @@ def test_one_threshold_for_several_is_remarked_on() -> None:
 
 
 def test_an_evaluation_ends_well_without_values_that_nobody_is_due() -> None:
-    Path("dataset.jsonl").write_text(
-        '{"query_id": "q1", "query": "How do ants march?", "expected_ids": ["d1"]}\n'
-        '{"query_id": "q2", "query": "Who repairs zeppelins?", "expected_ids": []}\n'
-        '{"document_id": "d1", "text": "Ants march in columns at night."}\n'
-        '{"document_id": "d2", "text": "Bees dance to show the way."}\n'
-    )
+    questions = {"q1": "How do ants march?", "q2": "Who repairs zeppelins?"}
+    corpus = {"d1": "Ants march in columns at night.", "d2": "Bees dance to show the way."}
+    RetrievalDataset(questions, {"q1": ["d1"], "q2": []}, corpus).save("dataset.json")
     options = ("-r", "bm25", "-m", "recall@1,abstained", "--min-score", "0.01", "--no-progress")
-    shown = run("evaluate", "-d", "dataset.jsonl", *options)
+    shown = run("evaluate", "-d", "dataset.json", *options)
     assert shown.exit_code == 0, shown.output
     assert columns_of(shown.stdout)["abstained"] == ["1.00"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from llama_index.core.bridge.pydantic import BaseModel
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation import get_retrieval_results_df
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
@@ -226,11 +227,11 @@ class TestOldCode:
     """What notebooks for core 0.14.20 and earlier do, with only the import changed."""
 
     def test_the_old_dataset_and_the_old_call(self) -> None:
-        class EmbeddingQAFinetuneDataset:
-            queries = {"q1": "first?", "q2": "second?"}
-            corpus = {"d1": "one", "d2": "two"}
-            relevant_docs = {"q1": ["d1"], "q2": ["d2"]}
-            mode = "text"
+        class EmbeddingQAFinetuneDataset(BaseModel):
+            queries: dict[str, str] = {"q1": "first?", "q2": "second?"}
+            corpus: dict[str, str] = {"d1": "one", "d2": "two"}
+            relevant_docs: dict[str, list[str]] = {"q1": ["d1"], "q2": ["d2"]}
+            mode: str = "text"
 
         evaluator = RetrieverEvaluator.from_metric_names(
             ["hit_rate", "mrr", "precision", "recall", "ap", "ndcg"], retriever=Scripted(SCRIPT)

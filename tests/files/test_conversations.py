@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
-from llama_index.core.llms import ChatMessage, MessageRole
 
 from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
@@ -18,40 +16,20 @@ PLAIN = [
 ]
 
 
-class Turn:
-    """What DeepEval keeps a message in."""
-
-    def __init__(self, role: str, content: str) -> None:
-        self.role, self.content = role, content
-
-
-@pytest.mark.parametrize(
-    "history",
-    [
-        PLAIN,
-        tuple(PLAIN),
-        [ChatMessage(**message) for message in PLAIN],
-        [ChatMessage(**PLAIN[0]), ChatMessage(role=MessageRole.MODEL, content="Enceladus.")],
-        [Turn(**message) for message in PLAIN],
-        # ragas' names
-        [
-            {"type": "human", "content": PLAIN[0]["content"]},
-            {"type": "ai", "content": "Enceladus."},
-        ],
-    ],
-)
-def test_a_history_in_any_form(history: Any) -> None:
+def test_a_history_has_roles_and_contents() -> None:
+    history = [{**PLAIN[0], "name": "Ann"}, PLAIN[1]]
     dataset = RetrievalDataset({"q": "Who found it?"}, metadata={"q": {"history": history}})
     assert dataset.metadata == {"q": {"history": PLAIN}}
 
 
 @pytest.mark.parametrize(
-    "history", ["Hello", 3, ["Hello"], [{"role": "cat", "content": "?"}], [{"role": "user"}], {}]
+    "history",
+    ["Hello", 3, ["Hello"], [{"role": "cat", "content": "?"}], [{"role": "user"}], {"a": 1}],
 )
 def test_what_is_no_history_is_refused(history: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"metadata\['q'\].*a history: earlier messages"):
+    with pytest.raises(InvalidInput, match=r"history of 'q': expected earlier messages"):
         RetrievalDataset({"q": "?"}, metadata={"q": {"history": history}})
-    with pytest.raises(FileFormatError, match="a history: earlier messages"):
+    with pytest.raises(FileFormatError, match=r"history of 'q-.*: expected earlier messages"):
         RetrievalDataset.load([{"query": "?", "expected_ids": ["d"], "history": history}])
 
 
@@ -67,45 +45,16 @@ def conversations() -> RetrievalDataset:
     )
 
 
-def test_a_missing_conversation_makes_no_fractions_of_the_others() -> None:
-    frame = pd.DataFrame(
-        {"query_id": ["a", "b", "c"], "query": "?", "relevance": "x", "conversation": [1, None, 2]}
-    )
-    assert RetrievalDataset.load(frame).metadata == {
-        "a": {"conversation": 1},
-        "c": {"conversation": 2},
-    }
-    whole = [type(row["conversation"]) for row in RetrievalDataset.load(frame).metadata.values()]
-    assert whole == [int, int]
-
-
-@pytest.mark.parametrize("ending", ["json", "jsonl"])
-def test_files_keep_conversations(tmp_path: Path, ending: str) -> None:
+def test_files_keep_conversations(tmp_path: Path) -> None:
     dataset = conversations()
-    path = tmp_path / f"dataset.{ending}"
-    dataset.save(path)
-    assert RetrievalDataset.load(path).metadata == dataset.metadata
+    dataset.save(tmp_path / "dataset.json")
+    assert RetrievalDataset.load(tmp_path / "dataset.json").metadata == dataset.metadata
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ({"conversation": ["c"]}, "the id of a conversation, a text or a number"),
-        ({"conversation": ""}, "the id of a conversation"),
-        ({"conversation": float("nan")}, "the id of a conversation"),
-        (
-            {"history": [*PLAIN, {"role": "user", "content": "Who found it?"}]},
-            "a history that ends before the question",
-        ),
-        (
-            {"history": [*PLAIN, {"role": "user", "content": " Who found it?\n"}]},
-            "a history that ends before the question",
-        ),
-    ],
-)
-def test_what_is_no_conversation_is_refused(row: dict[str, Any], expected: str) -> None:
-    with pytest.raises(InvalidInput, match=rf"metadata\['q'\]: expected {expected}"):
-        RetrievalDataset({"q": "Who found it?"}, metadata={"q": row})
+@pytest.mark.parametrize("conversation", [["c"], "", float("nan")])
+def test_what_is_no_conversation_is_refused(conversation: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"conversation of 'q': expected the id of a conv"):
+        RetrievalDataset({"q": "Who?"}, metadata={"q": {"conversation": conversation}})
 
 
 def test_what_is_missing_is_no_mistake_and_a_turn_is_metadata() -> None:
@@ -113,5 +62,4 @@ def test_what_is_missing_is_no_mistake_and_a_turn_is_metadata() -> None:
         "a": {"conversation": 0, "turn": None},
         "b": {"conversation": None, "history": None, "turn": "left"},
     }
-    dataset = RetrievalDataset({"a": "?", "b": "?"}, metadata=rows)
-    assert dataset.metadata == {"a": {"conversation": 0, "turn": None}, "b": {"turn": "left"}}
+    assert RetrievalDataset({"a": "?", "b": "?"}, metadata=rows).metadata == rows

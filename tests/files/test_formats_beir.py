@@ -113,7 +113,7 @@ def test_columns_are_those_of_the_header(folder: Path) -> None:
         ("corpus.jsonl", '{"_id": "d", "text": "a", "text": "b"}', 1, "every key once"),
         ("qrels/test.tsv", "q1\td1\t1\nq1\td2\t1\nq1\td1\t2", 3, "one grade for each passage"),
         ("qrels/test.tsv", "q1 d1 1", 1, "4 columns"),
-        ("qrels/test.tsv", "q1\td1\thigh", 1, "a finite number, got 'high'"),
+        ("qrels/test.tsv", "q1\td1\thigh", 1, "a grade, a finite number, got"),
         ("qrels/test.tsv", "q1\td1\tnan", 1, "a finite number, got 'nan'"),
     ],
 )
@@ -130,7 +130,9 @@ def test_errors_name_file_line_and_expectation(
 
 def test_labels_of_no_question(folder: Path) -> None:
     (folder / "qrels/test.tsv").write_text("q1\td1\t1\nq9\td1\t1")
-    with pytest.raises(FileFormatError, match=r"test.tsv: expected a query id of queries.*'q9'"):
+    with pytest.raises(
+        FileFormatError, match=r"relevance: expected only ids of queries, got .*'q9'"
+    ):
         RetrievalDataset.load(folder)
 
 

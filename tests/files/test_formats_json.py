@@ -61,34 +61,27 @@ ON_DISK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 @pytest.mark.slow
 @ON_DISK
-@given(dataset=datasets(), ending=st.sampled_from([".json", ".json.gz", ".jsonl", ".jsonl.gz"]))
+@given(dataset=datasets(), ending=st.sampled_from([".json", ".json.gz"]))
 def test_our_own_files_hold_everything(
     tmp_path: Path, dataset: RetrievalDataset, ending: str
 ) -> None:
     path = tmp_path / f"dataset{ending}"
     dataset.save(path)
-    if ".jsonl" in ending and not (dataset.queries or dataset.corpus):  # no lines: an empty file
-        with pytest.raises(FileFormatError, match="there is no question in it"):
-            RetrievalDataset.load(path)
-        return
     again = RetrievalDataset.load(path)
     assert again == dataset
     assert list(again.queries) == list(dataset.queries)
-    assert again.fingerprint() == dataset.fingerprint()
 
 
 def test_half_a_surrogate_pair_where_a_place_belongs_is_an_error() -> None:
     row = {"query": "?", "expected_ids": ["a"], "expected_spans": ["\ud83d"]}
-    with pytest.raises(FileFormatError, match="expected a span: source, start and end"):
+    with pytest.raises(FileFormatError, match=r"expected spans, {source, start, end} each"):
         RetrievalDataset.load([row])
 
 
 def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
     dataset = RetrievalDataset({"q": "broken \ud83d text"}, corpus={"d": "\ude00"})
-    for name in ("a.json", "a.jsonl"):
-        dataset.save(tmp_path / name)
-        assert RetrievalDataset.load(tmp_path / name) == dataset
-    assert len(dataset.fingerprint()) == 64
+    dataset.save(tmp_path / "a.json")
+    assert RetrievalDataset.load(tmp_path / "a.json") == dataset
 
 
 def test_the_old_json_is_read(tmp_path: Path) -> None:
@@ -118,8 +111,7 @@ def test_jsonl_by_hand(tmp_path: Path) -> None:
         '{"id": "x", "question": "b?", "relevance": {"d1": 2},'
         ' "lang": "en", "metadata": {"n": 1}}\n'
         '{"qid": "q3", "query": "c?", "relevance": null}\n'
-        '{"qid": "q4", "query": "d?", "relevance": [["a", "b"], ["c"]], "expected_texts": ["t"]}\n'
-        '{"document_id": "d1", "title": "T", "text": "one", "lang": "de"}',
+        '{"qid": "q4", "query": "d?", "relevance": [["a", "b"], ["c"]], "expected_texts": ["t"]}\n',
         "utf-8",
     )
     dataset = RetrievalDataset.load(path)
@@ -131,16 +123,15 @@ def test_jsonl_by_hand(tmp_path: Path) -> None:
     }
     assert dataset.metadata == {"x": {"lang": "en", "n": 1}}
     assert dataset.expected_texts == {"q4": ["t"]}
-    assert dataset.document_metadata == {"d1": {"lang": "de"}}
 
 
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
         ('{"query": "a"}\n\n{"quer": "b"}', 3, "a question, one text, under `query`, `question`"),
-        ('{"id": "a", "query": "a"}\n{"id": "a", "query": "b"}', 2, "every query id once, got 'a'"),
+        ('{"id": "a", "query": "a"}\n{"id": "a", "query": "b"}', 2, "every query id once"),
         ('{"query": "a", "relevance": {"d": "high"}}', 1, "groups of ids or facets"),
-        ('{"query": "a", "relevance": {"d": 1, "d": 2}}', 1, "every key once, got 'd'"),
+        ('{"query": "a", "relevance": {"d": 1, "d": 2}}', 1, "every key once, got 'd' again"),
         ('{"query": "a", "relevance": [["a"], []]}', 1, "groups of ids or facets"),
         ('{"query": "a", "relevance": [""]}', 1, "an id, a text that isn't empty"),
         (
@@ -151,11 +142,6 @@ def test_jsonl_by_hand(tmp_path: Path) -> None:
         ('{"query": ["a", "b"]}', 1, "a question, one text"),
         ('{"query": "a"}\n{"query" "b"}', 2, "JSON (Expecting ':' delimiter, column 10)"),
         ('["a"]', 1, "a record, {field: value}"),
-        (
-            '{"document_id": "d", "text": "a"}\n{"document_id": "d", "text": ""}',
-            2,
-            "document id once",
-        ),
     ],
 )
 def test_errors_in_jsonl(tmp_path: Path, text: str, line: int, expected: str) -> None:
@@ -170,14 +156,11 @@ def test_errors_in_jsonl(tmp_path: Path, text: str, line: int, expected: str) ->
 @pytest.mark.parametrize(
     ("text", "where", "expected"),
     [
-        ('{"queries": {\n"a": "x",\n"b": "y",\n"a": "z"}}', "", "every key once, got 'a'"),
-        ('{"queries": {"a": "x"},\n"corpus": {"a": ""}, "queries": {}}', "", "got 'queries'"),
+        ('{"queries": {\n"a": "x",\n"b": "y",\n"a": "z"}}', "", "every key once, got 'a' again"),
         ('{"queries": {"a": "x"\n"b": "y"}}', ", line 2", "JSON"),
-        ('{"queries": {"a": 1}}', ", queries of 'a'", "a text, got 1"),
-        ('{"queries": {"a": null}}', ", queries of 'a'", "a text, got None"),
-        ('{"queries": {}, "relevance": {"a": []}}', "", "only ids of \"queries\", got 'a'"),
-        ('{"queries": {}, "corpus": []}', "", '"corpus" to be an object'),
-        ('{"format": "other", "queries": {}}', "", '"format": "llama-index-rag-metrics dataset'),
+        ('{"queries": {}, "relevance": {"a": []}}', "", "expected only ids of queries, got ['a']"),
+        ('{"queries": {}, "corpus": [1]}', "", "corpus: expected a mapping from id to text"),
+        ('{"queries": {}, "titels": {"a": "x"}}', "", "only the parts queries, relevance, corpus,"),
         ('{"examples": [{"query": "a"}, {}]}', ", record 2", "a record"),
     ],
 )
@@ -186,7 +169,7 @@ def test_errors_in_json(tmp_path: Path, text: str, where: str, expected: str) ->
     path.write_text(text)
     with pytest.raises(FileFormatError) as caught:
         RetrievalDataset.load(path)
-    assert str(caught.value).startswith(f"{path}{where}: expected ")
+    assert str(caught.value).startswith(f"{path}{where}: ")
     assert expected in str(caught.value)
 
 
@@ -284,7 +267,7 @@ def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: st
         RetrievalDataset.load(tmp_path / name)
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / name} isn't a dataset: ")
-    for form in ("BEIR", "EmbeddingQAFinetuneDataset", "ragas", "JSONL"):
+    for form in ("BEIR", "EmbeddingQAFinetuneDataset", "JSONL"):
         assert form in message
     (tmp_path / name).unlink()
     with pytest.raises(FileFormatError, match=r"the folder holds \[\]"):
@@ -293,14 +276,14 @@ def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: st
 
 def test_an_unknown_ending_and_values_json_cant_hold(tmp_path: Path) -> None:
     dataset = RetrievalDataset({"q": "?"}, metadata={"q": {"when": object()}})
-    with pytest.raises(InvalidInput, match=r"ends in \.json or \.jsonl"):
+    with pytest.raises(InvalidInput, match=r"ends in \.json"):
         dataset.save(tmp_path / "a.parquet")
     with pytest.raises(InvalidInput, match="values that JSON can hold"):
         dataset.save(tmp_path / "a.json")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+    path = tmp_path / "a.json"
     RetrievalDataset({"q": "?"}).save(path)
     with pytest.raises(InvalidInput):
         RetrievalDataset({"q": "?", "r": "?"}, metadata={"r": {"x": object()}}).save(path)
@@ -310,10 +293,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 def test_places_beside_questions(tmp_path: Path) -> None:
     path = tmp_path / "dev.jsonl"
     place = {"source": "moons", "start": 0, "end": 9}
-    row = {"query_id": "q1", "query": "Which?", "expected_spans": [place, ["moons", 12, 15]]}
+    row = {"query_id": "q1", "query": "Which?", "expected_spans": [place, {**place, "start": 4}]}
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     spans = RetrievalDataset.load(path).relevance["q1"].spans or {}
-    assert list(spans.values()) == [Span("moons", 0, 9), Span("moons", 12, 15)]
+    assert list(spans.values()) == [Span("moons", 0, 9), Span("moons", 4, 9)]
     path.write_text(json.dumps({**row, "expected_spans": [[1]]}) + "\n", encoding="utf-8")
-    with pytest.raises(FileFormatError, match="a span: source, start and end"):
+    with pytest.raises(FileFormatError, match=r"expected spans, {source, start, end} each"):
         RetrievalDataset.load(path)

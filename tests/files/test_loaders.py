@@ -10,7 +10,7 @@ import pytest
 
 from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 pytestmark = pytest.mark.servers
 
@@ -45,7 +45,7 @@ def test_a_collection_of_ir_datasets(irds: Any, tmp_path: Path) -> None:
 
 def test_a_collection_without_queries(irds: Any, tmp_path: Path) -> None:
     collection = irds.create_dataset(docs_tsv=local_files(tmp_path)["docs_tsv"])
-    with pytest.raises(InvalidInput, match="Choose one of its subsets"):
+    with pytest.raises(FileFormatError, match="it has no questions; one of its subsets"):
         RetrievalDataset.load(collection)
 
 

@@ -94,10 +94,10 @@ def test_any_session(tmp_path: Path, form: str, made: dict[str, Ranking]) -> Non
 @pytest.mark.parametrize(
     ("field", "wording"),
     [
-        ('"retrieval_calls": 3', "a list, got 3"),
-        ('"retrieval_calls": [["a"]]', "a record, {field: value}"),
+        ('"retrieval_calls": 3', "a list of calls, got"),
+        ('"retrieval_calls": [["a"]]', "a list of calls, got"),
         ('"retrieval_calls": [{"query": "x"}]', "a list, got None"),
-        ('"retrieval_calls": [{"query": 1, "retrieved_ids": []}]', "a text, got 1"),
+        ('"retrieval_calls": [{"query": 1, "retrieved_ids": []}]', "texts, got"),
         ('"retrieval_calls": [{"retrieved_ids": ["a"], "scores": []}]', "lists of the same length"),
     ],
 )

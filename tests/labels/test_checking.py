@@ -13,7 +13,7 @@ import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import Document, NodeWithScore, TextNode
 from support.paths import SHARED
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset
@@ -127,7 +127,8 @@ class TestDrift:
     def test_labels_that_name_documents(self) -> None:
         dataset = moons()
         splitter = SentenceSplitter(chunk_size=20, chunk_overlap=0)
-        nodes = splitter.get_nodes_from_documents(dataset.to_documents())
+        documents = [Document(id_=key, text=text) for key, text in dataset.corpus.items()]
+        nodes = splitter.get_nodes_from_documents(documents)
         assert len(nodes) > len(MOONS)
 
         assert kinds(check_labels(dataset, nodes, match_on="ref_doc_id")) == []
@@ -261,9 +262,8 @@ class TestSources:
         lines = [json.dumps({"_id": moon, "text": text}) for moon, text in MOONS.items()]
         (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
         moons().save(tmp_path / "dataset.json")
-        moons().save(tmp_path / "dataset.jsonl")
 
-        for name in ("corpus.jsonl", "dataset.json", "dataset.jsonl"):
+        for name in ("corpus.jsonl", "dataset.json"):
             assert not check_labels(moons(), tmp_path / name).findings
 
     def test_the_dataset_comes_first(self) -> None:

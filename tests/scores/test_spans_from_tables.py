@@ -204,9 +204,10 @@ def test_files_hold_places_and_tokens(tmp_path: Path, ending: str) -> None:
 def test_places_in_csv(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     place = '[{""source"": ""m"", ""start"": 0, ""end"": 9}, null]'
+    label = '[{""source"": ""m"", ""start"": 0, ""end"": 18}]'
     path.write_text(
         "query_id,retrieved_ids,retrieved_spans,expected_spans\n"
-        f'q1,"[""a"", ""b""]","{place}","[[""m"", 0, 18]]"\n',
+        f'q1,"[""a"", ""b""]","{place}","{label}"\n',
         encoding="utf-8",
     )
     assert read_run(path)["q1"].spans == [Span("m", 0, 9), None]
@@ -234,7 +235,7 @@ def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     line = '{"query_id": "q", "retrieved_ids": ["a"], "retrieved_spans": [{"source": "m"}]}'
     path.write_text(line + "\n", encoding="utf-8")
-    with pytest.raises(FileFormatError, match=r"run.jsonl, line 1.*a span: source, start and end"):
+    with pytest.raises(FileFormatError, match=r"run.jsonl, line 1: expected spans, {source"):
         read_run(path)
 
 
