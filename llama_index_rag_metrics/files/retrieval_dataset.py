@@ -268,8 +268,8 @@ class RetrievalDataset:
         check_integer("seed", seed, -math.inf, "a whole number")
         chance = random.Random(int(seed))
         drawn = set(chance.sample(sorted(self.queries), round(fraction * len(self))))
-        rest = (query_id for query_id in self.queries if query_id not in drawn)
-        return self.select(filter(drawn.__contains__, self.queries)), self.select(rest)
+        remaining = (query_id for query_id in self.queries if query_id not in drawn)
+        return self.select(filter(drawn.__contains__, self.queries)), self.select(remaining)
 
     def __len__(self) -> int:
         return len(self.queries)
