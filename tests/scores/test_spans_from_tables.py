@@ -244,7 +244,7 @@ def test_more_text_than_a_number_holds_is_refused() -> None:
     wanted = [Relevance(spans=[(f"d{n}", far - 2, far)]) for n in range(3)]
     rankings = [Ranking(["a"], spans=[Span(f"d{n}", far - 1, far)]) for n in range(3)]
     assert score_rankings(wanted, rankings, "span_recall").means["span_recall"] == 0.5
-    with pytest.raises(InvalidInput, match="from 0 on"):
+    with pytest.raises(InvalidInput, match="span of 'rank 1': expected"):
         score_rankings(wanted[:1], [Ranking(["a"], spans=[Span("d0", 5, far + 1)])], "span_recall")
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from numbers import Integral
 from typing import Any, TypeAlias, TypeVar
@@ -13,7 +12,7 @@ import numpy as np
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.rankings.span import LONGEST, Span
+from llama_index_rag_metrics.rankings.span import read_span
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -25,9 +24,6 @@ Tokenizer: TypeAlias = "Callable[[str], Sequence[Any]] | Any"
 
 TOKENS, SPANS = "tokens", "spans"
 
-_LINE = 2**63
-"""Characters on the line of all documents: a place on it is a whole number of 64 bits."""
-
 
 class TokenCounter:
     """Counts the tokens of texts; each distinct text is counted once and kept by its hash."""
@@ -37,7 +33,7 @@ class TokenCounter:
             from llama_index.core.utils import get_tokenizer
 
             tokenizer = get_tokenizer()
-        encode = tokenizer if callable(tokenizer) else getattr(tokenizer, "encode", None)
+        encode = getattr(tokenizer, "encode", tokenizer)
         if not callable(encode) or isinstance(tokenizer, (str, type)):
             raise InvalidInput("tokenizer", tokenizer, "a function from a text to its tokens")
         self.name = _name(tokenizer)
@@ -53,26 +49,19 @@ class TokenCounter:
         for text in texts:
             key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
             if key not in self._counts:
-                self._counts[key] = _length(self._encode(text))
+                tokens = self._encode(text)
+                # Hugging Face's tokenizers, called, return a mapping
+                ids = tokens["input_ids"] if isinstance(tokens, Mapping) else tokens
+                self._counts[key] = len(ids)
             counts.append(self._counts[key])
         return counts
 
 
-def _length(tokens: Any) -> int:
-    """How many tokens: those of Hugging Face come as a mapping, or as an encoding with ids."""
-    ids = tokens.get("input_ids", tokens) if hasattr(tokens, "get") else tokens
-    return len(getattr(ids, "ids", ids))
-
-
 def _name(tokenizer: Any) -> str:
-    while isinstance(tokenizer, partial):
-        tokenizer = tokenizer.func
-    owner = getattr(tokenizer, "__self__", tokenizer)
-    for attribute in ("name", "name_or_path"):
-        name = getattr(owner, attribute, None)
-        if isinstance(name, str) and name:
-            return name
-    return str(getattr(tokenizer, "__qualname__", type(tokenizer).__qualname__))
+    function = getattr(tokenizer, "func", tokenizer)  # LlamaIndex's has arguments filled in
+    owner = getattr(function, "__self__", function)
+    name = getattr(owner, "name", None) or getattr(owner, "name_or_path", None)
+    return str(name or getattr(owner, "__qualname__", type(owner).__qualname__))
 
 
 def needs_of(metrics: Iterable[object]) -> frozenset[str]:
@@ -144,7 +133,6 @@ class JudgedSpans:
     end: IntArray  # (spans,) the character after the last
     rank: IntArray  # (spans,) the rank of a retrieved item; 0 for expected passages
     grade: FloatArray  # (spans,) the grade of an expected passage; 0 for retrieved items
-    _covered: dict[object, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -154,61 +142,37 @@ class JudgedSpans:
         query_ids: Sequence[str] | None = None,
     ) -> JudgedSpans:
         """The spans of a batch, copies of items dropped."""
-        spans: list[Span] = []
-        numbers: list[tuple[int, int, float]] = []  # query, rank, grade
+        rows: list[tuple[float, ...]] = []  # query, start, end, rank, grade, document
+        documents: dict[tuple[int, str], int] = {}
         for query, (labels, ranking) in enumerate(zip(relevance, rankings, strict=True)):
             ids, retrieved = ids_of(ranking), getattr(ranking, "spans", None)
             if retrieved is None and len(ids):
                 remedy = "Give Ranking(ids, spans=...)."
                 raise _lacking(SPANS, "spans", remedy, query, query_ids, ids)
             judged = Relevance(() if labels is None else labels)
-            for item, span in (judged.spans or {}).items():
-                spans.append(span)
-                numbers.append((query, 0, judged.grades[item]))
+            spans = [(span, 0, judged.grades[item]) for item, span in (judged.spans or {}).items()]
             for rank, place in enumerate(first_of_each(ids, retrieved or ()), 1):
                 if place is not None:
-                    spans.append(place)
-                    numbers.append((query, rank, 0.0))
-        query_of, rank_of, grade = np.array(numbers, np.float64).reshape(-1, 3).T
-        start, end = _on_one_line(spans, query_of)
-        order = np.argsort(start)
-        query_of, rank_of = query_of.astype(np.int64), rank_of.astype(np.int64)
-        return cls(query_of[order], start[order], end[order], rank_of[order], grade[order])
+                    span = read_span(f"rank {rank}", place, may_be_empty=True)
+                    spans.append((span, rank, 0.0))
+            for (source, *ends), rank, grade in spans:
+                document = documents.setdefault((query, source), len(documents))
+                rows.append((query, *ends, rank, grade, document))
+        columns = np.array(rows, np.float64).reshape(-1, 6).T
+        of_query, start, end, ranks, document_of = columns[[0, 1, 2, 3, 5]].astype(np.int64)
+        room = np.zeros(len(documents), np.int64)
+        np.maximum.at(room, document_of, end)
+        begin = (np.cumsum(room) - room)[document_of]
+        order = np.argsort(begin + start)
+        start, end = (begin + start)[order], (begin + end)[order]
+        return cls(of_query[order], start, end, ranks[order], columns[4][order])
 
-    @cached_property
-    def is_retrieved(self) -> BoolArray:
-        return np.asarray(self.rank > 0, np.bool_)
-
-    def cover(self, key: object, counted: BoolArray, n_queries: int) -> IntArray:
-        """(queries,) how much the counted spans cover; remembered by its key."""
-        if key not in self._covered:
-            start, end = self.start[counted], self.end[counted]
-            length = end - start
-            # only what reaches beyond all spans before is new
-            end_so_far = np.maximum.accumulate(end)[:-1]
-            length[1:] = np.maximum(end[1:] - np.maximum(start[1:], end_so_far), 0)
-            # exact: whole numbers, far below 2**53
-            covered = np.bincount(self.query[counted], length, n_queries)
-            self._covered[key] = covered.astype(np.int64)
-        return self._covered[key]
-
-
-def _on_one_line(spans: Sequence[Span], query: FloatArray) -> tuple[IntArray, IntArray]:
-    """(spans,) the starts and ends of spans whose documents lie one after another, by query."""
-    place = np.array([span[1:] for span in spans], np.float64).reshape(-1, 2)
-    is_wrong = (place[:, 0] < 0) | (place[:, 1] < place[:, 0]) | (place[:, 1] > LONGEST)
-    if is_wrong.any():
-        expected = "a first character from 0 on, and an end that isn't before it"
-        raise InvalidInput(
-            "span", spans[int(is_wrong.argmax())], f"{expected}, at most {LONGEST:,}"
-        )
-    number: dict[tuple[float, str], int] = {}
-    pairs = zip(query.tolist(), spans, strict=True)
-    documents = [number.setdefault((row, span[0]), len(number)) for row, span in pairs]
-    start, end = place.astype(np.int64).T
-    room = int(end.max(initial=0)) + 1
-    if len(number) * room >= _LINE:
-        expected = f"at most {_LINE // room:,} documents of such a length"
-        raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
-    begin = np.array(documents, np.int64) * room
-    return begin + start, begin + end
+    def cover(self, counted: BoolArray, n_queries: int) -> IntArray:
+        """(queries,) how many characters the counted spans cover."""
+        start, end = self.start[counted], self.end[counted]
+        length = end - start
+        # only what reaches beyond all spans before is new
+        end_so_far = np.maximum.accumulate(end)[:-1]
+        length[1:] = np.maximum(end[1:] - np.maximum(start[1:], end_so_far), 0)
+        # exact: whole numbers, far below 2**53
+        return np.bincount(self.query[counted], length, n_queries).astype(np.int64)

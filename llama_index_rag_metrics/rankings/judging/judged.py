@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -39,7 +39,6 @@ class JudgedRankings:
     judged_offset: IntArray  # (queries + 1,) where each query's grades begin in `judged_grade`
     group_query: IntArray = field(default_factory=none_of_them)  # (groups,) the group's query
     group_weight: FloatArray = field(default_factory=lambda: np.array([]))
-    group_name: Sequence[str] = ()  # (groups,) the name of a facet, "" where it has none
     pair_group: IntArray = field(default_factory=none_of_them)  # (pairs,) a group, and
     pair_item: IntArray = field(default_factory=none_of_them)  # one of its items, by group, rank
     member_group: IntArray = field(default_factory=none_of_them)  # (members,) a group, and
@@ -148,18 +147,16 @@ class JudgedRankings:
         None where the places of what was expected and retrieved aren't known.
         """
         spans = self.spans
-        if spans is None or (self.n_gaining.any() and spans.is_retrieved.all()):
+        if spans is None or (self.n_gaining.any() and spans.rank.all()):
             return None
         last = self.at(cutoff, min_grade).cutoff
-        is_expected = ~spans.is_retrieved & (spans.grade >= min_grade)
-        is_within = spans.is_retrieved
+        is_expected = (spans.rank == 0) & (spans.grade >= min_grade)
+        is_within = spans.rank > 0
         if last is not None:
-            is_within = is_within & _is_within(spans.query, spans.rank, last)
-        return (
-            spans.cover(("expected", min_grade), is_expected, len(self)),
-            spans.cover(("retrieved", cutoff), is_within, len(self)),
-            spans.cover(("either", min_grade, cutoff), is_expected | is_within, len(self)),
-        )
+            is_within &= _is_within(spans.query, spans.rank, last)
+        counted = is_expected, is_within, is_expected | is_within
+        wanted, retrieved, either = (spans.cover(part, len(self)) for part in counted)
+        return wanted, retrieved, either
 
 
 @dataclass(eq=False)

@@ -210,7 +210,6 @@ def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray
         return {}
     query_of: list[int] = []
     weights: list[float] = []
-    names: list[str] = []
     pairs: list[tuple[int, int]] = []
     members: list[tuple[int, int, float]] = []
     n_items = 0
@@ -225,13 +224,11 @@ def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray
             members += [(group_number, number[item], relevance.grades[item]) for item in group]
         query_of += [query] * len(groups)
         weights += relevance.weights or ()
-        names += relevance.facet_names or [""] * len(groups)
     pair_group, pair_place = np.array(pairs, np.int64).reshape(-1, 2).T
     member_group, member_item, member_grade = np.array(members, np.float64).reshape(-1, 3).T
     return {
         "group_query": np.array(query_of, np.int64),
         "group_weight": np.array(weights),
-        "group_name": names,
         "pair_group": pair_group,
         "pair_item": np.searchsorted(place, pair_place),
         "member_group": member_group.astype(np.int64),
