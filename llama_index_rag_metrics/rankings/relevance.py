@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import shorten
 
 from .span import Span, SpanLike, read_span, span_id
 
@@ -23,6 +22,9 @@ Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, A
 
 HIGHEST_GRADE = 1e300
 """Gains are summed in 64-bit floats; the sum of any number of them has to stay finite."""
+
+_FORMS = ("facets", "groups", "spans")
+"""Of what `to_plain` makes: one of them, not a grade, holds ids or places."""
 
 
 class Relevance(list[str]):
@@ -79,32 +81,20 @@ class Relevance(list[str]):
             self._refuse()
         if spans is not None and not isinstance(spans, Mapping):
             grades, spans = _place(spans, grades)
+        elif spans is not None and grades == () and groups is None and facets is None:
+            grades = spans.keys()
         parts = {"groups": groups, "facets": facets, "weights": weights, "spans": spans}
-        arguments: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
-        if arguments.keys() == {"spans"} and grades == ():
-            grades = list(arguments["spans"])
-        if isinstance(grades, Relevance) and not arguments:
-            for slot in Relevance.__slots__:
-                super().__setattr__(slot, getattr(grades, slot))
-            super().__init__(grades)
-        else:
-            self._fill(**(_to_arguments(grades) | arguments))
-
-    def _fill(
-        self,
-        grades: Any = (),
-        groups: Iterable[Any] | None = None,
-        facets: Any = None,
-        weights: Mapping[str, float] | None = None,
-        spans: Mapping[str, Any] | None = None,
-    ) -> None:
-        grade_of = _read_grades(grades)
-        alternatives = names = weight_of_each = places = None
-        if facets is not None:
+        arguments = _to_arguments(grades)
+        arguments |= {name: part for name, part in parts.items() if part is not None}
+        grade_of = _read_grades(arguments.get("grades", ()))
+        weights = arguments.get("weights") or {}
+        names = alternatives = places = None
+        weight_of_each: tuple[float, ...] | None = None
+        if (facets := arguments.get("facets")) is not None:
             if not isinstance(facets, Mapping):
                 raise InvalidInput("facets", facets, "a mapping from facet name to ids")
-            names, groups = tuple(facets), facets.values()
-        if groups is not None:
+            names, arguments["groups"] = tuple(facets), facets.values()
+        if (groups := arguments.get("groups")) is not None:
             alternatives = tuple(map(_read_group, groups))
             if names is None and () in alternatives:
                 raise InvalidInput("group", [], "at least one id", "Leave an empty group out.")
@@ -116,34 +106,25 @@ class Relevance(list[str]):
             grade_of = {**members, **grade_of}
             weight_of_each = (1.0,) * len(alternatives)
         if names is not None or weights:
-            weight_of_each = _read_weights(names or (), weights or {})
-        if spans is not None:
+            weight_of_each = _read_weights(names or (), weights)
+        if (spans := arguments.get("spans")) is not None:
             spans = {item: read_span(item, span) for item, span in spans.items()}
             places = MappingProxyType({item: spans[item] for item in grade_of if item in spans})
-        write = super().__setattr__
-        write("grades", MappingProxyType(grade_of))
-        write("alternatives", alternatives)
-        write("facet_names", names)
-        write("weights", weight_of_each)
-        write("spans", places)
+        values = alternatives, names, MappingProxyType(grade_of), places, weight_of_each
+        for slot, value in zip(Relevance.__slots__, values, strict=True):
+            super().__setattr__(slot, value)
         super().__init__(item for item, grade in grade_of.items() if grade > 0)
 
     def to_plain(self) -> Plain:
-        """The shortest JSON form that holds all of it: `Relevance(...)` reads it back.
-
-        With spans it is {"judgements": the form without them, "spans": {id: span}}.
-        """
+        """The shortest JSON form that holds all of it: `Relevance(...)` reads it back."""
         arguments = self._to_arguments()
-        spans = arguments.pop("spans", None)
-        plain: Any = arguments
-        if len(arguments) == 1 and "facets" not in arguments:
-            (plain,) = arguments.values()
-        return plain if spans is None else {"judgements": plain, "spans": spans}
+        if arguments.keys() in ({"grades"}, {"groups"}):
+            return next(iter(arguments.values()))  # type: ignore[no-any-return]
+        return arguments
 
     def _to_arguments(self) -> dict[str, Any]:
-        """The arguments that make the same relevance, as JSON holds them, grades last."""
+        """The arguments that make the same relevance, as JSON holds them."""
         arguments: dict[str, Any] = {}
-        is_graded = any(grade != 1 for grade in self.grades.values())
         groups = list(map(list, self.alternatives or ()))
         if self.facet_names is not None:
             arguments["facets"] = dict(zip(self.facet_names, groups, strict=True))
@@ -152,7 +133,7 @@ class Relevance(list[str]):
                 arguments["weights"] = weighted
         elif self.alternatives is not None:
             arguments["groups"] = groups
-        if is_graded:
+        if any(grade != 1 for grade in self.grades.values()):
             arguments["grades"] = dict(self.grades)
         elif self.alternatives is None:
             arguments["grades"] = list(self)
@@ -197,51 +178,45 @@ def _to_arguments(labels: Any) -> dict[str, Any]:
     if isinstance(labels, Relevance):
         return {**labels._to_arguments(), "grades": labels.grades}
     if isinstance(labels, Mapping):
-        if isinstance(labels.get("facets"), Mapping) or isinstance(labels.get("groups"), list):
-            return dict(labels)
-        if isinstance(labels.get("spans"), Mapping):
-            return {**_to_arguments(labels["judgements"]), "spans": labels["spans"]}
-    elif not isinstance(labels, (str, bytes)) and isinstance(labels, Iterable):
-        labels = list(labels)
-        refuse_pairs(labels)
-        if labels and all(isinstance(item, (list, tuple, set, frozenset)) for item in labels):
-            return {"groups": labels}
+        is_plain = any(isinstance(labels.get(name), (dict, list)) for name in _FORMS)
+        return dict(labels) if is_plain else {"grades": labels}
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        remedy = "Write one id as ['id']; the id of a node is node.node_id."
+        expected = "a list of ids or a mapping from id to grade"
+        raise InvalidInput("expected_ids", labels, expected, remedy)
+    labels = list(labels)
+    refuse_pairs(labels)
+    if labels and all(isinstance(item, (list, tuple, set, frozenset)) for item in labels):
+        return {"groups": labels}
     return {"grades": labels}
 
 
-def _place(spans: Iterable[SpanLike], grades: Any) -> tuple[dict[str, float], dict[str, SpanLike]]:
+def _place(spans: Iterable[SpanLike], grades: Any) -> tuple[dict[str, float], dict[str, Span]]:
     """Grades and places of passages that are known by their places alone."""
     places = [read_span(f"passage {n}", place) for n, place in enumerate(spans, 1)]
     numbers = [1.0] * len(places) if grades in ((), None) else list(grades)
     if len(numbers) != len(places):
         raise InvalidInput("grades", len(numbers), f"one for each of the {len(places)} spans")
-    ids = list(map(span_id, places))
     judged: dict[str, float] = {}
-    for item, grade in zip(ids, numbers, strict=True):
+    for place, grade in zip(places, numbers, strict=True):
+        item = span_id(place)
         if judged.setdefault(item, grade) != grade:
             differing = judged[item], grade
             raise InvalidInput(f"grades of {item!r}", differing, "one grade", "It is given twice.")
-    return judged, dict(zip(ids, places, strict=True))
+    return judged, {span_id(place): place for place in places}
 
 
-def _read_grades(judgements: object) -> dict[str, float]:
-    if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
-        remedy = "Write one id as ['id']; the id of a node is node.node_id."
-        expected = "a list of ids or a mapping from id to grade"
-        raise InvalidInput("expected_ids", judgements, expected, remedy)
-    if isinstance(judgements, Mapping):
-        return {_read_id(item): _read_grade(item, grade) for item, grade in judgements.items()}
-    return dict.fromkeys(map(_read_id, judgements), 1.0)
+def _read_grades(labels: Any) -> dict[str, float]:
+    if isinstance(labels, Mapping):
+        return {_read_id(item): _read_grade(item, grade) for item, grade in labels.items()}
+    return dict.fromkeys(map(_read_id, labels), 1.0)
 
 
 def _read_id(item: Any) -> Any:
     if type(item) is str and item:
         return item
-    if item is None:
-        raise InvalidInput("expected_ids", item, "an id", "Leave out passages without an id.")
-    if isinstance(item, str) and not item:
-        raise InvalidInput("expected_ids", item, "an id, a text that isn't empty")
-    if isinstance(item, tuple) or not isinstance(item, Hashable):
+    is_id = isinstance(item, Hashable) and not isinstance(item, tuple) and item not in (None, "")
+    if not is_id:
         remedy = "For groups, use Relevance(groups=...); for nodes, node.node_id of each."
         raise InvalidInput("expected_ids", item, "an id", remedy)
     return item
@@ -260,11 +235,12 @@ def _read_grade(item: object, grade: object) -> float:
 
 def refuse_pairs(items: Iterable[object]) -> None:
     """Grades are a mapping: in pairs they would be taken for ids."""
-    pairs = [item for item in items if isinstance(item, (list, tuple)) and len(item) == 2]
-    kinds = str, Real
-    if graded := {item[0]: item[1] for item in pairs if all(map(isinstance, item, kinds))}:
-        expected = "ids, {id: grade} or groups of ids"
-        raise InvalidInput("expected_ids", pairs, expected, f"Write grades as {shorten(graded)}.")
+    for item in items:
+        if not isinstance(item, (list, tuple)) or len(item) != 2:
+            continue
+        if isinstance(item[0], str) and isinstance(item[1], Real):
+            remedy = f"Write grades as {dict([item])}."
+            raise InvalidInput("expected_ids", item, "ids, {id: grade} or groups of ids", remedy)
 
 
 def _read_group(group: object) -> tuple[str, ...]:
