@@ -140,7 +140,6 @@ class StoredFiles:
     def labels_for(self, path: Path, run: Run) -> Mapping[str, Relevance]:
         """The labels of a run, of which at least one belongs to a question of it."""
         from llama_index_rag_metrics.files.trace_spans import is_trace_file
-        from llama_index_rag_metrics.scores.batches import no_common_query
 
         relevance = self.relevance
         if relevance is None:
@@ -150,7 +149,11 @@ class StoredFiles:
                 expected = "traces of the questions that are judged"
                 remedy = "--question-id ATTRIBUTE or --dataset DATASET names a trace's question."
                 raise InvalidInput("RUN", str(path), expected, remedy)
-            raise no_common_query(path, next(iter(run)), next(iter(relevance), ""))
+            expected = (
+                f"some that the qrels have, too, which are like {next(iter(relevance), '')!r}"
+            )
+            remedy = "Query ids compare exactly."
+            raise InvalidInput(f"query ids of {path}", next(iter(run)), expected, remedy)
         return relevance
 
     def relevance_beside(self, path: Path) -> Mapping[str, Relevance]:

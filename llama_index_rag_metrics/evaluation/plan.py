@@ -80,10 +80,10 @@ class Plan:
             raise InvalidInput("run", self.run, "a text, which names the run in its journal")
         check_match_on(self.match_on)
         check_min_score(self.min_score)
+        self.scoring  # noqa: B018 - refuses another way to count failures
         if self.timeout is not None:
             expected = "seconds above 0, or None"
             check_amount("timeout", self.timeout, expected, lambda seconds: seconds > 0)
-        self.scoring.check(self.dataset.relevance)
         if self.tokenizer is not None or "tokens" in needs_of(self.metrics):
             object.__setattr__(self, "counter", TokenCounter.of(self.tokenizer))
 

@@ -5,9 +5,9 @@ Every way of scoring stored rankings ends here, whatever its rankings came from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -15,13 +15,11 @@ from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
-from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .label_fit import Asked
-from .notes import Facts, Presence
 from .scores import Reason
 
 if TYPE_CHECKING:
@@ -52,39 +50,38 @@ class ScoringOptions:
             if value not in get_args(choices):
                 raise InvalidInput(argument, value, " or ".join(map(repr, get_args(choices))))
 
-    def check(self, relevance: Mapping[str, Relevance]) -> None:
-        """Under no_relevant="error", raise for the first query with nothing relevant."""
-        if self.no_relevant == "error":
-            for query_id, judged in relevance.items():
-                if not judged:
-                    raise nothing_relevant(query_id, judged)
-
 
 # all queries count, whatever is known of them
 EVERY_QUERY = ScoringOptions("zero", "zero", checks_ids=False)
 
 
-def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
-    return InvalidInput(
-        f"relevance of question {query_id!r}",
-        relevance,
-        "a grade above 0",
-        "Leave such questions out of the means with no_relevant='exclude'.",
-    )
-
-
 @dataclass(eq=False)
 class ScoredBatch:
-    """The scores of a batch of queries; arrays have a value for each."""
+    """The scores of a batch of queries, and what notes on labels are made of; a value for each."""
 
     reason: IntArray  # why it isn't scored, a code of `REASONS`; 0 where it is
-    depth: IntArray  # how many distinct items were retrieved
-    n_relevant: IntArray  # how many items have a grade above 0
     is_failed: BoolArray  # whether the retriever failed
-    facts: Facts
+    depth: IntArray  # how many distinct items were retrieved
+    n_found: IntArray  # how many of its labels were retrieved
+    n_relevant: IntArray  # how many labels have a grade above 0
+    n_below: dict[float, IntArray]  # min_grade of a metric to how many of these are below it
     columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to scores
     own: dict[str, BoolArray] = field(default_factory=dict)  # who has a value, if not `is_scored`
     errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
+
+    @classmethod
+    def joined(cls, parts: Sequence[ScoredBatch]) -> ScoredBatch:
+        """The scores of all parts of a table."""
+        arrays: dict[str, Any] = {}
+        for name, value in vars(parts[0]).items():
+            values = [getattr(part, name) for part in parts]
+            if isinstance(value, dict):
+                arrays[name] = {
+                    key: np.concatenate([each[key] for each in values]) for key in value
+                }
+            else:
+                arrays[name] = np.concatenate(values)
+        return cls(**arrays)
 
     def has_value(self, metric: str) -> BoolArray:
         """Whether the query counts in the mean of a metric."""
@@ -93,28 +90,18 @@ class ScoredBatch:
     @property
     def is_scored(self) -> BoolArray:
         """Whether the query counts in the means."""
-        return self.facts.is_scored
-
-    @property
-    def is_empty(self) -> BoolArray:
-        """Whether nothing was retrieved, without an error."""
-        return np.asarray((self.depth == 0) & ~self.is_failed, np.bool_)
-
-    @property
-    def has_no_relevant(self) -> BoolArray:
-        """Whether the query is scored although it has nothing relevant."""
-        return np.asarray(self.is_scored & (self.n_relevant == 0), np.bool_)
+        return np.asarray(self.reason == 0, np.bool_)
 
 
 def score_batch(
     judged: JudgedRankings,
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
-    presence: Presence,
+    is_judged: BoolArray,
+    is_failed: BoolArray,
     asked_at: Callable[[int], Asked],
 ) -> ScoredBatch:
     """Score judged rankings by every metric; no_relevant="error" raises for the first query."""
-    is_judged, is_failed = presence.is_judged, presence.is_failed
     has_no_relevant = judged.n_gaining == 0
     reason = np.zeros(len(judged), np.int64)
     if options.failed == "exclude":
@@ -124,9 +111,14 @@ def score_batch(
         reason[has_no_relevant & is_judged] = _NO_RELEVANT
     if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
         question = asked_at(int((reason == _NO_RELEVANT).argmax()))
-        raise nothing_relevant(question.query_id, question.given)
-    facts = Facts.of(judged, metrics, presence, np.asarray(reason == 0, np.bool_))
-    scored = ScoredBatch(reason, judged.depth, judged.n_gaining, is_failed, facts)
+        remedy = "Leave such questions out of the means with no_relevant='exclude'."
+        argument = f"relevance of question {question.query_id!r}"
+        raise InvalidInput(argument, question.given, "a grade above 0", remedy)
+    n_found = np.bincount(judged.item_query, minlength=len(judged))
+    n_below = {}
+    for grade in sorted({getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}):
+        n_below[grade] = judged.n_gaining - judged.count_judgements(grade)
+    scored = ScoredBatch(reason, is_failed, judged.depth, n_found, judged.n_gaining, n_below)
     for metric in metrics:
         name = metric.metric_name
         try:
@@ -134,16 +126,14 @@ def score_batch(
         except Exception as error:
             if not options.tolerant:
                 raise
-            scored.columns[name] = np.full(len(judged), np.nan)
+            column = np.full(len(judged), np.nan)
             scored.errors[name] = describe_error(error)
-            continue
         scored.columns[name] = column
         if metric.of_unanswerable:
             column[is_failed] = 0.0
             counts_failures = options.failed == "zero" and not metric.lower_is_better
             scored.own[name] = has_no_relevant & is_judged & (~is_failed | counts_failures)
-            continue
-        if metric.lower_is_better:
+        elif metric.lower_is_better:
             scored.own[name] = ~is_failed & (reason == 0)
     return scored
 
@@ -163,9 +153,3 @@ def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
 def compares_ids(metrics: Iterable[RankingMetric]) -> bool:
     """Whether any of the metrics compares ids of labels with those that were retrieved."""
     return any(metric.recognises and metric.needs_relevance for metric in metrics)
-
-
-def no_common_query(run: object, ours: str, theirs: str) -> InvalidInput:
-    """The error of a run whose queries, such as `ours`, aren't those of the qrels."""
-    expected = f"some that the qrels have, too, which are like {theirs!r}"
-    return InvalidInput(f"query ids of {run}", ours, expected, "Query ids compare exactly.")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.run import slope
 from llama_index_rag_metrics.report.numbers import counted, score
-from llama_index_rag_metrics.runtime.arrays import BoolArray, IntArray
 from llama_index_rag_metrics.runtime.masking import shorten
 
-from .label_fit import Asked
+from .batches import ScoredBatch, compares_ids
+from .label_fit import NO_STOCK, Asked, Stock, fit_notes
 
 GRADED = "Graded by "  # what a sentence begins with where an LLM graded, not people
 _OF_LABELS = "{model}, not by people; only retrieved passages were graded, so recall is too high"
@@ -24,9 +24,9 @@ _OF_METRIC = "{model}, not by people: {metric} is from {low:g} to {high:g}"
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _USUAL_GRADE = 1  # the min_grade that nobody chose
 _APART = (
-    "{common:,} of {judged:,} judged questions have a ranking, beside {others} of others: a judged "
-    "question is {ours}, a ranked one {theirs}. Question ids compare exactly: write them alike on "
-    "both sides"
+    "{common:,} of {judged:,} judged questions have a ranking, beside {others:,} rankings of "
+    "others: a judged question is {ours}, a ranked one {theirs}. Question ids compare exactly: "
+    "write them alike on both sides"
 )
 _LITTLE = (
     "{hits:,} of {labels:,} labels were retrieved for their questions: a label is {label}, an id "
@@ -34,11 +34,8 @@ _LITTLE = (
     "passages, read the rankings by the ids of the labels, or match by text with match_run()"
 )
 _BELOW = (
-    "{n:,} of {labels} with a positive grade {have} one below {grade:g}, and metrics with "
-    "min_grade={grade:g} don't count {them} as relevant"
-)
-_NEGATIVE = (
-    "{n:,} labels have a negative grade: pooled but not judged, without gain and not relevant"
+    "Below min_grade={grade:g}: {n:,} of {labels:,} labels with a positive grade, which metrics of "
+    "that min_grade don't count as relevant"
 )
 _SHALLOW = (
     "no question got more than {most}, so metrics at {beyond} see no more; a similarity_top_k may "
@@ -55,141 +52,82 @@ _RISING = (
 _EQUAL = "in {n:,} of {rankings} all scores are equal, and say nothing about the order"
 
 
-class Presence(NamedTuple):
-    """Where queries are: arrays with a value for each."""
-
-    is_judged: BoolArray  # whether it has labels
-    is_listed: BoolArray  # whether the labels have it, perhaps as one without labels
-    is_ranked: BoolArray  # whether the rankings have it, perhaps as an empty one
-    is_failed: BoolArray  # whether the retriever failed
-
-
-class Facts(NamedTuple):
-    """What notes on labels are made of: arrays with a value for every query."""
-
-    is_judged: BoolArray
-    is_listed: BoolArray
-    is_ranked: BoolArray
-    is_scored: BoolArray  # whether it counts in the means
-    n_retrieved: IntArray  # how many distinct items were retrieved
-    n_found: IntArray  # how many of its labels were retrieved
-    n_gaining: IntArray  # how many labels have a positive grade
-    grades: tuple[float, ...]  # every min_grade of the metrics,
-    n_below: IntArray  # (queries, grades) and how many positive grades are below it
-
-    @classmethod
-    def of(
-        cls,
-        judged: JudgedRankings,
-        metrics: Sequence[RankingMetric],
-        presence: Presence,
-        is_scored: BoolArray,
-    ) -> Facts:
-        grades = sorted({getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0})
-        n_below = np.zeros((len(judged), len(grades)), np.int64)
-        for column, grade in enumerate(grades):
-            n_below[:, column] = judged.n_gaining - judged.count_judgements(grade)
-        return cls(
-            presence.is_judged,
-            presence.is_listed,
-            presence.is_ranked,
-            is_scored,
-            judged.depth,
-            np.bincount(judged.item_query, minlength=len(judged)),
-            judged.n_gaining,
-            tuple(grades),
-            n_below,
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Facts]) -> Facts:
-        """The facts of all parts of a table."""
-        columns: dict[str, Any] = {"grades": parts[0].grades}
-        for name in cls._fields:
-            if name != "grades":
-                columns[name] = np.concatenate([getattr(part, name) for part in parts])
-        return cls(**columns)
-
-    @property
-    def missed(self) -> list[int]:
-        """Positions of the questions that miss a label."""
-        rows: list[int] = np.flatnonzero(self.n_found < self.n_gaining).tolist()
-        return rows
-
-
 def label_notes(
-    facts: Facts, asked_at: Callable[[int], Asked], fit: Sequence[str], *, by_id: bool
+    batch: ScoredBatch,
+    metrics: Sequence[RankingMetric],
+    asked_at: Callable[[int], Asked],
+    stock: Stock = NO_STOCK,
+    apart: str = "",
 ) -> list[str]:
     """Return the notes on labels that don't fit, which first lines repeat.
 
     Args:
-        facts: what there is to say.
+        batch: the scores, with what there is to say.
+        metrics: what they are scores of.
         asked_at: what the question at a position wants and got, for examples.
-        fit: what is known to be wrong with the ids of labels.
-        by_id: whether ids of passages are compared.
+        stock: the passages that can be retrieved.
+        apart: what `questions_apart` says.
     """
-    mismatch = questions_apart(facts, asked_at)
-    notes = [mismatch] if mismatch else [*fit]
-    if by_id and not notes:
-        notes.append(_little_in_common(facts, asked_at))
-    notes += [_below(facts, grade) for grade in facts.grades if grade <= _USUAL_GRADE]
+    if not any(metric.needs_relevance for metric in metrics):
+        return []
+    notes = [apart]
+    if compares_ids(metrics) and not apart:
+        missed = np.flatnonzero(batch.n_found < batch.n_relevant).tolist()
+        fit = fit_notes(asked_at, len(batch.depth), stock, missed)
+        notes = fit or [_little_in_common(batch, asked_at)]
+    notes += [_below(batch, grade) for grade in batch.n_below if grade <= _USUAL_GRADE]
     return [note for note in notes if note]
 
 
-def questions_apart(facts: Facts, asked_at: Callable[[int], Asked]) -> str:
-    """Return a sentence where either side has a tenth or more of questions that the other lacks."""
-    judged_alone = facts.is_judged & ~facts.is_ranked
-    ranked_alone = facts.is_ranked & ~facts.is_listed
-    n_judged, n_ranked = int(facts.is_judged.sum()), int(facts.is_ranked.sum())
-    n_alone = int(judged_alone.sum()), int(ranked_alone.sum())
-    is_little = n_alone[0] * _FEW_QUESTIONS < n_judged or n_alone[1] * _FEW_QUESTIONS < n_ranked
-    if 0 in n_alone or is_little:
+def questions_apart(labels: Mapping[Any, object], rankings: Collection[Any]) -> str:
+    """Return a sentence where either side has a tenth or more of questions that the other lacks.
+
+    `labels` are by question, None where one has none.
+    """
+    judged = [query_id for query_id in labels if labels[query_id] is not None]
+    judged_alone = [query_id for query_id in judged if query_id not in rankings]
+    ranked_alone = [query_id for query_id in rankings if query_id not in labels]
+    is_little = len(judged_alone) * _FEW_QUESTIONS < len(judged)
+    is_little |= len(ranked_alone) * _FEW_QUESTIONS < len(rankings)
+    if not judged_alone or not ranked_alone or is_little:
         return ""
     return _APART.format(
-        common=n_judged - n_alone[0],
-        judged=n_judged,
-        others=counted(n_alone[1], "ranking", "rankings"),
-        ours=shorten(asked_at(int(judged_alone.argmax())).query_id),
-        theirs=shorten(asked_at(int(ranked_alone.argmax())).query_id),
+        common=len(judged) - len(judged_alone),
+        judged=len(judged),
+        others=len(ranked_alone),
+        ours=shorten(judged_alone[0]),
+        theirs=shorten(ranked_alone[0]),
     )
 
 
-def _little_in_common(facts: Facts, asked_at: Callable[[int], Asked]) -> str:
+def _little_in_common(batch: ScoredBatch, asked_at: Callable[[int], Asked]) -> str:
     """Return a sentence where next to no label was retrieved."""
-    n_possible = np.minimum(facts.n_retrieved, facts.n_gaining)
-    n_labels, n_hits = int(n_possible.sum()), int(facts.n_found.sum())
+    n_possible = np.minimum(batch.depth, batch.n_relevant)
+    n_labels, n_hits = int(n_possible.sum()), int(batch.n_found.sum())
     if not n_labels or n_hits * _FEW_PASSAGES > n_labels:
         return ""
-    rows = np.flatnonzero((n_possible > 0) & (facts.n_found == 0)).tolist()
-    _, row = min((shorten(asked_at(row).query_id), row) for row in rows)
-    question = asked_at(row)
-    label, passage = shorten(next(iter(question.labels))), shorten(next(iter(question.ids)))
+    question = asked_at(int(((n_possible > 0) & (batch.n_found == 0)).argmax()))
+    label, passage = shorten(question.labels[0]), shorten(question.ids[0])
     return _LITTLE.format(hits=n_hits, labels=n_labels, label=label, passage=passage)
 
 
-def _below(facts: Facts, grade: float) -> str:
+def _below(batch: ScoredBatch, grade: float) -> str:
     """Return a sentence on labels with a positive grade that don't count as relevant."""
-    n = int(facts.n_below[facts.is_scored, facts.grades.index(grade)].sum())
+    n = int(batch.n_below[grade][batch.is_scored].sum())
     if not n:
         return ""
-    n_gaining = int(facts.n_gaining[facts.is_scored].sum())
-    have, them = ("has", "it") if n == 1 else ("have", "them")
-    labels = counted(n_gaining, "label", "labels")
-    return _BELOW.format(n=n, labels=labels, have=have, grade=grade, them=them)
+    return _BELOW.format(n=n, labels=int(batch.n_relevant[batch.is_scored].sum()), grade=grade)
 
 
 def other_notes(
-    facts: Facts,
+    batch: ScoredBatch,
     judged: JudgedRankings,
     metrics: Sequence[RankingMetric],
     deepest: int | None = None,
 ) -> list[str]:
     """Return the notes on grades and depths; `deepest` where rankings don't say it."""
-    notes = [_below(facts, grade) for grade in facts.grades if grade > _USUAL_GRADE]
-    n_negative = int((judged.judged_grade < 0).sum())
-    if n_negative:
-        notes.append(_NEGATIVE.format(n=n_negative))
-    notes += _short_rankings(facts, judged, metrics)
+    notes = [_below(batch, grade) for grade in batch.n_below if grade > _USUAL_GRADE]
+    notes += _short_rankings(batch, judged, metrics)
     greatest_depth = int(judged.depth.max(initial=0)) if deepest is None else deepest
     cutoffs = {getattr(metric, "k", None) or 0 for metric in metrics}
     beyond = sorted(cutoff for cutoff in cutoffs if cutoff > greatest_depth)
@@ -200,22 +138,18 @@ def other_notes(
 
 
 def _short_rankings(
-    facts: Facts, judged: JudgedRankings, metrics: Sequence[RankingMetric]
-) -> list[str]:
-    """Return what ndcg would be against all that is relevant, where rankings are shorter."""
-    is_short = facts.is_scored & (judged.depth > 0) & (judged.depth < facts.n_gaining)
-    n_short, n_scored = int(is_short.sum()), int(facts.is_scored.sum())
-    notes = []
-    for metric in metrics if n_short else ():
+    batch: ScoredBatch, judged: JudgedRankings, metrics: Sequence[RankingMetric]
+) -> Iterator[str]:
+    """What ndcg would be against all that is relevant, where rankings are shorter."""
+    is_short = batch.is_scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
+    for metric in metrics if is_short.any() else ():
         if not isinstance(metric, NDCG) or metric.k is not None or metric.ideal != "retrieved":
             continue
-        name = metric.metric_name
         scores = metric.model_copy(update={"ideal": "all"}).score_queries(judged)
-        mean = float(np.sum(scores[facts.is_scored])) / n_scored
-        name_of_all = f"{name[:-1]}, ideal=all)" if name.endswith(")") else f"{name}(ideal=all)"
-        fields = {"short": n_short, "scored": n_scored, "name": name, "other": name_of_all}
-        notes.append(_SHORT.format(mean=score(mean), **fields))
-    return notes
+        name, mean = metric.metric_name, score(float(np.mean(scores[batch.is_scored])))
+        other = f"{name[:-1]}, ideal=all)" if name.endswith(")") else f"{name}(ideal=all)"
+        counts = {"short": int(is_short.sum()), "scored": int(batch.is_scored.sum())}
+        yield _SHORT.format(name=name, other=other, mean=mean, **counts)
 
 
 def graders_of_labels(labels: Iterable[object]) -> list[str]:

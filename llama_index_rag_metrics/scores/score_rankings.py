@@ -29,12 +29,11 @@ from .batches import (
     NoRelevant,
     ScoredBatch,
     ScoringOptions,
-    compares_ids,
     ranking_metrics,
     score_batch,
 )
-from .label_fit import NO_STOCK, Asked, Stock, fit_notes
-from .notes import Presence, graders_of_labels, label_notes, order_notes, other_notes
+from .label_fit import NO_STOCK, Asked, Stock
+from .notes import graders_of_labels, label_notes, order_notes, other_notes, questions_apart
 from .retrieval import Retrieval
 from .scores import Reason, Scores
 
@@ -88,7 +87,6 @@ def score_rankings(
         >>> score_rankings({"q1": {"a": 2, "b": 1}}, {"q1": ["b", "a"]}, "ndcg@10")["ndcg@10"]
         array([0.8597187])
     """
-    resolved = ranking_metrics(metrics)
     options = ScoringOptions(no_relevant, failed, tokenizer)
     stock = NO_STOCK
     if isinstance(expected, RetrievalDataset):
@@ -104,50 +102,51 @@ def score_rankings(
     if _is_of_ranx(retrieved):
         retrieved = read_run(retrieved)
     score = partial(
-        score_with, resolved, queries=queries, metadata=metadata, name=name, stock=stock
+        score_with,
+        ranking_metrics(metrics),
+        queries=queries,
+        metadata=metadata,
+        name=name,
+        stock=stock,
     )
+    if not isinstance(expected, Mapping):
+        return score(expected, retrieved, options)
     labels = expected
-    if run.is_log and isinstance(expected, Mapping) and expected.keys() & run.keys():
+    if run.is_log and expected.keys() & run.keys():
         labels = {query_id: expected[query_id] for query_id in expected if query_id in run}
-    if isinstance(retrieved, Run) and retrieved.repeats and isinstance(labels, Mapping):
-        parts = _each_run(labels, retrieved, options)
-        of_each = [score(*part) for part in parts]
-        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in resolved])
-        scores = scores.replace(name=name or retrieved.name)
+    if run.repeats:
+        scores = Scores.of_repeats(score(*part) for part in _each_run(labels, run, options))
     else:
         scores = score(labels, retrieved, options)
-    if labels is not expected and isinstance(expected, Mapping):
+    if len(labels) < len(expected):
         scores = _with_not_asked(scores, expected)
-    return scores.replace(min_score=run.min_score)
+    return scores.replace(name=name or run.name, min_score=run.min_score)
 
 
 def _each_run(
     expected: Mapping[str, Any], run: Run, options: ScoringOptions
 ) -> Iterator[tuple[Mapping[str, Any], Run, ScoringOptions]]:
     """The labels, run and options of each time that questions were asked."""
-    # a query that was asked less often than others isn't one that nothing was retrieved for
-    never = expected.keys() - run.keys()
     for number, run_of_time in enumerate(run.repeats):
-        ids_of_run = {*run_of_time, *never}
-        labels = {
-            query_id: judged for query_id, judged in expected.items() if query_id in ids_of_run
-        }
+        labels = {}
+        for query_id, judged in expected.items():
+            # a query that was asked less often than others isn't one that nothing was retrieved for
+            if query_id in run_of_time or query_id not in run:
+                labels[query_id] = judged
         # few questions may be left of the last runs
         yield labels, run_of_time, replace(options, checks_ids=not number)
 
 
 def _with_not_asked(scores: Scores, expected: Mapping[str, RelevanceLike | None]) -> Scores:
     """The scores of a log: labelled questions that nobody asked are counted, and not scored."""
-    scored = {*scores.query_ids, *scores.excluded}
     labelled = [query_id for query_id, labels in expected.items() if labels is not None]
-    excluded: dict[str, Reason] = dict(scores.excluded)
-    for query_id in labelled:
-        if query_id not in scored:
-            excluded[query_id] = "not asked"
-    n_missing = len(excluded) - len(scores.excluded)
-    if not n_missing:
+    scored = {*scores.query_ids, *scores.excluded}
+    missing: list[str] = [query_id for query_id in labelled if query_id not in scored]
+    if not missing:
         return scores
-    note = _NOT_ASKED.format(missing=n_missing, labelled=len(labelled))
+    note = _NOT_ASKED.format(missing=len(missing), labelled=len(labelled))
+    excluded: dict[str, Reason] = dict.fromkeys(missing, "not asked")
+    excluded = {**scores.excluded, **excluded}
     return scores.replace(excluded=excluded, notes=[note, *scores.notes])
 
 
@@ -164,7 +163,7 @@ def score_with(
     deepest: int | None = None,
     stock: Stock = NO_STOCK,
 ) -> Scores:
-    """`score_rankings` with metrics that are ready; `deepest` where rankings don't say."""
+    """`score_rankings` with metrics that are ready; `deepest` where rankings don't say it."""
     query_ids, relevance, rankings = align(expected, retrieved)
     errors = [getattr(ranking, "error", None) for ranking in rankings]
 
@@ -174,76 +173,57 @@ def score_with(
 
     needs, tokenizer = needs_of(metrics), options.tokenizer
     judged = judge(relevance, rankings, needs, tokenizer=tokenizer, query_ids=query_ids)
-    presence = _presence(query_ids, relevance, errors, expected, retrieved)
-    scored = score_batch(judged, metrics, options, presence, asked_at)
+    is_judged = np.array([labels is not None for labels in relevance], np.bool_)
+    is_failed = np.array([error is not None for error in errors], np.bool_)
+    batch = score_batch(judged, metrics, options, is_judged, is_failed, asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
     labels = dict(zip(query_ids, relevance, strict=True))
-    scores = _collected(query_ids, errors, scored).replace(
+    scores = _collected(query_ids, errors, batch).replace(
         queries=run.queries if queries is None else queries,
         metadata=run.metadata if metadata is None else metadata,
         name=name or run.name,
         retrieval=Retrieval(run, labels, text_of=stock.texts.get),
     )
-    of_labels, of_order = list[str](), list[str]()
-    if options.checks_ids and any(metric.needs_relevance for metric in metrics):
-        by_id, facts = compares_ids(metrics), scored.facts
-        fit = fit_notes(asked_at, len(query_ids), stock, facts.missed) if by_id else []
-        of_labels = label_notes(facts, asked_at, fit, by_id=by_id)
-        of_order = order_notes(rankings)
-    of_labels = [*graders_of_labels(relevance), *of_labels]
-    notes = [*of_labels, *run.notes]
+    of_labels, notes = graders_of_labels(relevance), [*run.notes]
     if not all(scores.n(metric) for metric in scores):
         notes += scores.counts.notes
-    notes += of_order
-    notes += other_notes(scored.facts, judged, metrics, deepest)
-    notes += [f"{metric} has no value: {error}" for metric, error in scored.errors.items()]
-    return scores.replace(notes=notes, label_notes=of_labels)
-
-
-def _presence(
-    query_ids: Sequence[str],
-    relevance: Sequence[RelevanceLike | None],
-    errors: Sequence[str | None],
-    expected: Expected,
-    retrieved: Retrieved,
-) -> Presence:
-    """Where queries are; both sides of sequences have all of them."""
-    is_listed = is_ranked = np.ones(len(query_ids), np.bool_)
-    if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
-        is_listed = np.array([query_id in expected for query_id in query_ids], np.bool_)
-        is_ranked = np.array([query_id in retrieved for query_id in query_ids], np.bool_)
-    return Presence(
-        np.array([judgements is not None for judgements in relevance], np.bool_),
-        is_listed,
-        is_ranked,
-        np.array([error is not None for error in errors], np.bool_),
-    )
+    if options.checks_ids:
+        apart = ""
+        if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
+            apart = questions_apart(expected, retrieved)
+        of_labels += label_notes(batch, metrics, asked_at, stock, apart)
+        notes += order_notes(rankings)
+    notes += other_notes(batch, judged, metrics, deepest)
+    notes += [f"{metric} has no value: {error}" for metric, error in batch.errors.items()]
+    return scores.replace(notes=[*of_labels, *notes], label_notes=of_labels)
 
 
 def _collected(
-    query_ids: Sequence[str], errors: Sequence[str | None], scored: ScoredBatch
+    query_ids: Sequence[str], errors: Sequence[str | None], batch: ScoredBatch
 ) -> Scores:
     """The scores of a batch, without what is known of its questions."""
-    usual = [name for name in scored.columns if name not in scored.own]
     excluded: dict[str, Reason] = {}
-    for row in np.flatnonzero(scored.reason).tolist():
-        excluded[query_ids[row]] = cast(Reason, REASONS[scored.reason[row]])
-    failed = np.flatnonzero(scored.is_failed).tolist()
+    for row in np.flatnonzero(batch.reason).tolist():
+        excluded[query_ids[row]] = cast(Reason, REASONS[batch.reason[row]])
+    is_empty = (batch.depth == 0) & ~batch.is_failed
+    usual = [name for name in batch.columns if name not in batch.own]
     scores = Scores(
-        list(compress(query_ids, scored.is_scored)),
-        {name: scored.columns[name][scored.is_scored] for name in usual},
+        list(compress(query_ids, batch.is_scored)),
+        {name: batch.columns[name][batch.is_scored] for name in usual},
         excluded=excluded,
-        failed={query_ids[row]: str(errors[row]) for row in failed},
-        empty=list(compress(query_ids, scored.is_empty)),
-        no_relevant=list(compress(query_ids, scored.has_no_relevant)),
+        failed={
+            key: error for key, error in zip(query_ids, errors, strict=True) if error is not None
+        },
+        empty=list(compress(query_ids, is_empty)),
+        no_relevant=list(compress(query_ids, batch.is_scored & (batch.n_relevant == 0))),
     )
-    if not scored.own:
+    if not batch.own:
         return scores
     columns = {}
-    for metric, has_value in scored.own.items():
-        values = zip(query_ids, scored.columns[metric].tolist(), strict=True)
+    for metric, has_value in batch.own.items():
+        values = zip(query_ids, batch.columns[metric].tolist(), strict=True)
         columns[metric] = dict(compress(values, has_value))
-    return scores.join(columns, order=list(scored.columns))
+    return scores.join(columns, order=list(batch.columns))
 
 
 def align(
@@ -265,7 +245,7 @@ def align(
         remedy = "Even for one question, give lists of lists: [[id, …]]." if has_texts else ""
         expectation = f"as many rankings as expected has, {len(relevance)}"
         raise InvalidInput("retrieved", len(rankings), expectation, remedy)
-    _check_labels(expected, retrieved)
+    _check_rows(expected, retrieved)
     return list(map(str, range(len(relevance)))), relevance, rankings
 
 
@@ -274,17 +254,13 @@ def _is_of_ranx(side: object) -> bool:
     return type(side).__module__.partition(".")[0] == "ranx" and hasattr(side, "to_dict")
 
 
-def _check_labels(expected: object, retrieved: object) -> None:
-    """Refuse columns of pandas that have labels in common, but at other places."""
+def _check_rows(expected: object, retrieved: object) -> None:
+    """Refuse columns of pandas that have other row labels."""
     ours: Any = getattr(expected, "index", None)
     theirs: Any = getattr(retrieved, "index", None)
-    are_labelled = hasattr(ours, "equals") and hasattr(theirs, "equals")
-    if are_labelled and not ours.equals(theirs) and ours.isin(theirs).any():
-        remedy = (
-            "Give mappings, paired by query id: expected.to_dict(), retrieved.to_dict(); or, where "
-            "both have the same order, lists: expected.tolist(), retrieved.tolist()."
-        )
+    if hasattr(ours, "equals") and hasattr(theirs, "equals") and not ours.equals(theirs):
         expectation = f"rows labelled like those of expected, {shorten(ours.tolist())}"
+        remedy = "Give mappings from query id, or lists in the same order."
         raise InvalidInput("retrieved", theirs.tolist(), expectation, remedy)
 
 
@@ -292,9 +268,10 @@ def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, obj
     """Refuse ids that only the types part: 1 is never "1"."""
     if id_kinds(expected) == id_kinds(retrieved):
         return
-    lonely = (expected.keys() - retrieved.keys(), retrieved.keys() - expected.keys())
-    if all(lonely) and not id_kinds(lonely[0]) & id_kinds(lonely[1]):
-        names = ({type(query_id).__name__ for query_id in side} for side in lonely)
-        theirs, ours = (" or ".join(sorted(of_side)) for of_side in names)
-        expectation = f"query ids of the same type as those of expected, which are {theirs}"
-        raise InvalidInput("retrieved", ours, expectation, "Convert one side, e.g. with str().")
+    judged_alone = [query_id for query_id in expected if query_id not in retrieved]
+    ranked_alone = [query_id for query_id in retrieved if query_id not in expected]
+    are_alike = id_kinds(judged_alone) & id_kinds(ranked_alone)
+    if judged_alone and ranked_alone and not are_alike:
+        expectation = f"query ids of the type of those of expected, such as {judged_alone[0]!r}"
+        remedy = "Convert one side, e.g. with str()."
+        raise InvalidInput("retrieved", ranked_alone[0], expectation, remedy)

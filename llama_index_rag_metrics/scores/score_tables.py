@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from llama_index_rag_metrics.files.fields import REPEAT
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import (
     EXPECTED,
@@ -38,12 +35,11 @@ from .batches import (
     NoRelevant,
     ScoredBatch,
     ScoringOptions,
-    compares_ids,
     ranking_metrics,
     score_batch,
 )
-from .label_fit import Asked, fit_notes
-from .notes import Facts, Presence, label_notes
+from .label_fit import Asked
+from .notes import label_notes, questions_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,8 +52,6 @@ if TYPE_CHECKING:
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
 _COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, WEIGHTS, ERROR)
-
-_READS_ALL = "score_rankings(qrels, read_run(path), …) reads them."
 
 # so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
 _MOST_IDS = 1 << 20
@@ -89,8 +83,7 @@ def score_table(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        keep: further columns of the table to keep, such as a language, to group by. A table with a
-            column `repeat` above 1 is refused unless it is kept: its rows aren't questions.
+        keep: further columns of the table to keep, such as a language, to group by.
 
     Returns:
         The same kind of table, one row for each row of `table`: `query_id` where it was there, a
@@ -109,27 +102,38 @@ def score_table(
         >>> score_table(table, ["mrr", "recall@1"]).select(["mrr", "recall@1"]).to_pylist()
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
-    ranking_metrics_of_table = ranking_metrics(metrics)
-    scored = _score(table, ranking_metrics_of_table, ScoringOptions(no_relevant, failed), keep)
+    scored_metrics = ranking_metrics(metrics)
+    names = [metric.metric_name for metric in scored_metrics]
+    options = ScoringOptions(no_relevant, failed)
+    frame: pl.DataFrame = with_expected_ids(_frame(table, scored_metrics, keep, names))
     import polars as pl
 
-    if any(metric.needs_relevance for metric in ranking_metrics_of_table):
-        for note in _label_notes(table, scored, by_id=compares_ids(ranking_metrics_of_table)):
-            warn_caller(LabelWarning(note))
-    result: Table = _like(
-        table, pl.concat(frame for frame, _ in scored), ranking_metrics_of_table, keep
-    )
+    def score(part: pl.DataFrame) -> ScoredBatch:
+        judged = judge_table(part, needs_of(scored_metrics))
+        is_judged, is_failed = part[EXPECTED].is_not_null(), _errors(part).is_not_null()
+        arrays = is_judged.to_numpy(), is_failed.to_numpy()
+        return score_batch(judged, scored_metrics, options, *arrays, _rows_of(part))
+
+    with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+        batch = ScoredBatch.joined(list(pool.map(score, _parts(frame))))
+    apart = ""
+    if QUERY_ID in frame.columns:
+        is_ranked = frame[RETRIEVED].is_not_null() | _errors(frame).is_not_null()
+        judged_ids = frame[QUERY_ID].filter(frame[EXPECTED].is_not_null())
+        ranked_ids = frame[QUERY_ID].filter(is_ranked)
+        apart = questions_apart(dict.fromkeys(judged_ids, ()), dict.fromkeys(ranked_ids))
+    for note in label_notes(batch, scored_metrics, _rows_of(frame), apart=apart):
+        warn_caller(LabelWarning(note))
+    result: Table = _like(table, _columns_of(batch, frame, keep), scored_metrics, keep)
     return result
 
 
-def _label_notes(
-    table: Any, scored: Sequence[tuple[pl.DataFrame, ScoredBatch]], *, by_id: bool
-) -> list[str]:
-    """The notes on labels that don't fit, of all parts of a table."""
-    facts = Facts.joined([batch.facts for _, batch in scored])
-    asked_at = _rows_of(to_polars(table))
-    fit = fit_notes(asked_at, len(table), missed=facts.missed) if by_id else []
-    return label_notes(facts, asked_at, fit, by_id=by_id)
+def _errors(frame: pl.DataFrame) -> pl.Series:
+    import polars as pl
+
+    if ERROR in frame.columns:
+        return frame[ERROR]
+    return pl.Series([None] * len(frame), dtype=pl.String)
 
 
 def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
@@ -137,87 +141,27 @@ def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
 
     def asked_at(row: int) -> Asked:
         query_id = frame[QUERY_ID][row] if QUERY_ID in frame.columns else row
-        labels = frame[EXPECTED][row] if EXPECTED in frame.columns else None
-        retrieved = frame[RETRIEVED][row]
-        return Asked(
-            query_id,
-            None if labels is None else labels.to_list(),
-            () if retrieved is None else retrieved.to_list(),
-        )
+        labels, retrieved = frame[EXPECTED][row], frame[RETRIEVED][row]
+        wanted = None if labels is None else labels.to_list()
+        return Asked(query_id, wanted, () if retrieved is None else retrieved.to_list())
 
     return asked_at
 
 
-def _score(
-    table: Any, metrics: Sequence[RankingMetric], options: ScoringOptions, keep: Sequence[str] = ()
-) -> list[tuple[pl.DataFrame, ScoredBatch]]:
-    _check_kind(table)
-    names = _columns(table)
-    check_columns(keep, names, [metric.metric_name for metric in metrics])
-    columns_needed: list[str] = []
-    for need in needs_of(metrics):
-        columns_needed += FIELDS[need]
-    if REPEAT in names and REPEAT not in keep:
-        times = to_polars(table[[REPEAT]] if _is_pandas(table) else table.select([REPEAT]))[REPEAT]
-        if times.dtype.is_numeric() and (times > 1).any():
-            expected = "a table in which each question was asked once: tables don't hold repeats"
-            raise InvalidInput("table", REPEAT, expected, _READS_ALL)
-    if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
-        names_read = [
-            column
-            for column in dict.fromkeys((*_COLUMNS, *columns_needed, *keep))
-            if column in names
-        ]
-        columns = _columnar(table[names_read] if _is_pandas(table) else table.select(names_read))
-    else:  # which is said where the columns are read
-        columns = _columnar(table)
-
-    def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
-        return _score_part(part, metrics, options, keep)
-
-    with ThreadPoolExecutor(workers()) as pool:
-        return list(pool.map(score, parts(columns)))
-
-
-def _score_part(
-    part: pl.DataFrame | pa.Table | pa.RecordBatch,
-    metrics: Sequence[RankingMetric],
-    options: ScoringOptions,
-    keep: Sequence[str] = (),
-) -> tuple[pl.DataFrame, ScoredBatch]:
-    """The scores of a part, as `score_table` returns them and as arrays."""
+def _columns_of(batch: ScoredBatch, frame: pl.DataFrame, keep: Sequence[str]) -> pl.DataFrame:
+    """The scores as columns, beside those of the table that stay."""
     import polars as pl
 
-    frame = with_expected_ids(to_polars(part))
-    is_judged = frame[EXPECTED].is_not_null().to_numpy()
-    is_failed = np.zeros(len(frame), np.bool_)
-    if ERROR in frame.columns:
-        is_failed = frame[ERROR].is_not_null().to_numpy()
-    scored = score_batch(
-        judge_table(frame, needs_of(metrics)),
-        metrics,
-        options,
-        Presence(
-            is_judged, is_judged, frame[RETRIEVED].is_not_null().to_numpy() | is_failed, is_failed
-        ),
-        _rows_of(frame),
-    )
     columns: dict[str, Any] = {QUERY_ID: frame[QUERY_ID]} if QUERY_ID in frame.columns else {}
-    for metric, column in scored.columns.items():
-        series, has_value = pl.Series(metric, column), scored.has_value(metric)
-        is_complete = bool(has_value.all())
-        columns[metric] = series if is_complete else series.set(pl.Series(~has_value), None)
-    columns |= {
-        EXCLUDED: pl.Series(REASONS, dtype=pl.String).gather(scored.reason),
-        N_RETRIEVED: scored.depth,
-        N_RELEVANT: scored.n_relevant,
-    }
+    for metric, column in batch.columns.items():
+        is_missing = pl.Series(~batch.has_value(metric))
+        columns[metric] = pl.Series(metric, column).set(is_missing, None)
+    columns[EXCLUDED] = pl.Series(REASONS, dtype=pl.String).gather(batch.reason)
+    columns[N_RETRIEVED], columns[N_RELEVANT] = batch.depth, batch.n_relevant
     if ERROR in frame.columns:
-        errors = frame[ERROR].to_list()
-        masked = {error: describe_error(error) for error in set(errors) if error is not None}
-        columns[ERROR] = pl.Series([*map(masked.get, errors)], dtype=frame[ERROR].dtype)
-    columns |= {name: frame[name] for name in keep}
-    return pl.DataFrame(columns), scored
+        errors = [error and describe_error(error) for error in frame[ERROR]]
+        columns[ERROR] = pl.Series(errors, dtype=frame[ERROR].dtype)
+    return pl.DataFrame({**columns, **{name: frame[name] for name in keep}})
 
 
 def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()) -> pa.Schema:
@@ -236,97 +180,75 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
     """
     import pyarrow as pa
 
-    fields = {metric.metric_name: pa.float64() for metric in ranking_metrics(metrics)}
-    check_columns(keep, table.names, list(fields))
-    names_kept = (QUERY_ID, ERROR, *keep)
+    names = [metric.metric_name for metric in ranking_metrics(metrics)]
+    _check_columns(keep, table.names, names)
+    types = {column: table.field(column).type for column in table.names}
+    fields = {column: types[column] for column in (QUERY_ID,) if column in types}
+    fields |= dict.fromkeys(names, pa.float64())
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
-    order = dict.fromkeys((QUERY_ID, *fields, ERROR, *keep))
-    fields |= {column: table.field(column).type for column in names_kept if column in table.names}
-    return pa.schema({column: fields[column] for column in order if column in fields})
+    fields |= {column: types[column] for column in (ERROR, *keep) if column in types}
+    return pa.schema(fields)
 
 
-def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence[str]) -> None:
+def _check_columns(keep: Sequence[str], columns: Sequence[str], metrics: Sequence[str]) -> None:
     """Columns to keep have to be there, and to be called otherwise than those of the scores."""
-    if isinstance(wanted, str):
-        raise InvalidInput("keep", wanted, "a list of columns", f"Write one as [{wanted!r}].")
-    for column in wanted:
-        if column not in there:
-            names = ", ".join(map(str, there))
+    if isinstance(keep, str):
+        raise InvalidInput("keep", keep, "a list of columns", f"Write one as [{keep!r}].")
+    for column in keep:
+        if column not in columns:
+            names = ", ".join(map(str, columns))
             raise InvalidInput("keep", column, f"columns of the table: {names}")
         if column in (*metrics, EXCLUDED, N_RETRIEVED, N_RELEVANT):
             remedy = "Give it another name in the table."
             raise InvalidInput("keep", column, "a name that no column of the scores has", remedy)
 
 
-def parts(table: Any) -> Iterator[Any]:
-    """Slices of a frame or table that are judged at once."""
-    names = {RETRIEVED, EXPECTED}.intersection(_columns(table))
-    n_ids = sum(_n_ids(table[column]) for column in names)
+def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Slices of a frame that are judged at once."""
+    import polars as pl
+
+    n_ids = sum(int(column.list.len().sum() or 0) for column in frame if column.dtype == pl.List)
     n_parts = -(-n_ids // _MOST_IDS)
-    if n_parts > 1:  # so that no worker is left without a part at the end
-        n_parts += -n_parts % workers()
-    rows = max(1, -(-len(table) // max(1, n_parts)))
-    return (table.slice(start, rows) for start in range(0, max(1, len(table)), rows))
+    if n_parts > 1:  # so that no thread is left without a part at the end
+        n_parts += -n_parts % pl.thread_pool_size()
+    rows = max(1, -(-len(frame) // max(1, n_parts)))
+    return (frame.slice(start, rows) for start in range(0, max(1, len(frame)), rows))
 
 
-def _n_ids(column: Any) -> int:
-    import polars as pl
-    import pyarrow as pa
-
-    if isinstance(column, pl.Series):
-        return int(column.list.len().sum()) if isinstance(column.dtype, pl.List) else 0
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    lists = (pa.ListArray, pa.LargeListArray)  # of which a map is a subclass
-    return sum(len(chunk.flatten()) for chunk in chunks if type(chunk) in lists)
-
-
-def _columns(table: Any) -> Sequence[str]:
-    columns: Sequence[str] = getattr(table, "column_names", None) or table.columns
-    return columns
-
-
-def to_polars(table: Any) -> pl.DataFrame:
-    import polars as pl
-
-    _check_kind(table)
-    columns = _columnar(table)
-    return columns if isinstance(columns, pl.DataFrame) else frame_of(columns)
-
-
-def workers() -> int:
-    """How many threads to use: as many as Polars, which obeys POLARS_MAX_THREADS."""
-    import polars as pl
-
-    return pl.thread_pool_size()
-
-
-def _check_kind(table: Any) -> None:
+def _frame(
+    table: Any, metrics: Sequence[RankingMetric], keep: Sequence[str], names: Sequence[str]
+) -> pl.DataFrame:
+    """The columns of a table that are read, as Polars holds them."""
     try:
         import polars as pl
         import pyarrow as pa
     except ImportError as error:
         raise MissingExtra("score_table()", "batch") from error
-    if isinstance(table, (pl.DataFrame, pa.Table, pa.RecordBatch)) or _is_pandas(table):
-        return
-    expected = "a table or a record batch of pyarrow, or a frame of polars or pandas"
-    raise InvalidInput("table", type(table).__name__, expected)
+    is_arrow = isinstance(table, (pa.Table, pa.RecordBatch))
+    if not is_arrow and not isinstance(table, pl.DataFrame) and not _is_pandas(table):
+        expected = "a table or a record batch of pyarrow, or a frame of polars or pandas"
+        raise InvalidInput("table", type(table).__name__, expected)
+    columns = table.schema.names if is_arrow else list(table.columns)
+    for column in (RETRIEVED, EXPECTED):
+        if column not in columns and not (column == EXPECTED and EXPECTED_SPANS in columns):
+            raise InvalidInput("table", columns, f"a column {column}")
+    _check_columns(keep, columns, names)
+    needed = dict.fromkeys([*_COLUMNS, *keep])
+    for need in needs_of(metrics):
+        needed |= dict.fromkeys(FIELDS[need])
+    wanted = [column for column in needed if column in columns]
+    if is_arrow:
+        return frame_of(table.select(wanted))
+    if isinstance(table, pl.DataFrame):
+        return table.select(wanted)
+    try:
+        return pl.from_pandas(table[wanted])
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInput("table", str(error), "values of one type in every column") from error
 
 
 def _is_pandas(table: Any) -> bool:
     return hasattr(table, "iloc") and hasattr(table, "columns")
-
-
-def _columnar(table: Any) -> Any:
-    """A frame of pandas as one of polars; anything else unchanged."""
-    import polars as pl
-    import pyarrow as pa
-
-    if not _is_pandas(table):
-        return table
-    try:
-        return pl.from_pandas(table)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidInput("table", str(error), "values of one type in every column") from error
 
 
 def _like(

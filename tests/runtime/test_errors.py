@@ -194,8 +194,8 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: score_rankings({1: ["a"]}, {"1": ["a"]}, "mrr"),  # type: ignore[dict-item]
-        "retrieved: expected query ids of the same type as those of expected, which are int, got "
-        "'str'. Convert one side, e.g. with str().",
+        "retrieved: expected query ids of the type of those of expected, such as 1, got '1'. "
+        "Convert one side, e.g. with str().",
     ),
     (
         lambda: score_rankings([["a"]], [["a"]], "mrr", no_relevant="drop"),  # type: ignore[arg-type]

@@ -252,13 +252,13 @@ def test_grades_below_min_grade_are_counted() -> None:
     assert scores.means["recall@1"] == 0
     assert scores.means["ndcg@1"] == 0.9
     assert scores.label_notes == (
-        "1 of 2 labels with a positive grade has one below 1, and metrics with min_grade=1 don't "
-        "count it as relevant",
+        "Below min_grade=1: 1 of 2 labels with a positive grade, which metrics of that min_grade "
+        "don't count as relevant",
     )
     # a threshold that somebody chose is no surprise, but is said
     chosen = score_rankings({"q1": {"a": 1, "b": 2}}, {"q1": ["a"]}, ["recall(min_grade=2)"])
     assert chosen.label_notes == ()
-    assert "1 of 2 labels with a positive grade has one below 2" in chosen.notes[0]
+    assert "Below min_grade=2: 1 of 2 labels" in chosen.notes[0]
 
 
 class TestOrder:
@@ -311,7 +311,7 @@ def test_accuracy_of_grades_that_do_not_count_is_explained() -> None:
     # 2 of 2,000 passages are relevant by their grades, none is from grade 1 on: 2 false positives
     name = "accuracy(corpus_size=2000)"
     scores = score_rankings({"q": {"a": 0.5, "b": 0.9}}, {"q": ["a", "b"]}, [name])
-    assert scores.label_notes[0].startswith("2 of 2 labels with a positive grade have one below 1")
+    assert scores.label_notes[0].startswith("Below min_grade=1: 2 of 2 labels")
 
 
 def test_a_metric_that_needs_no_labels_is_counted_by_its_own_questions() -> None:

@@ -179,8 +179,8 @@ class TestWhatTheMeansLeaveOut:
         assert scores["precision(min_grade=2)@1"].tolist() == [0, 1]
         assert scores["precision@1"].tolist() == [1, 1]
         assert scores.notes == (
-            "1 of 2 labels with a positive grade has one below 2, and metrics with min_grade=2 "
-            "don't count it as relevant",
+            "Below min_grade=2: 1 of 2 labels with a positive grade, which metrics of that "
+            "min_grade don't count as relevant",
         )
 
     def test_a_query_with_nothing_relevant_is_not_told_of_as_below_min_grade(self) -> None:
@@ -250,18 +250,12 @@ class TestIds:
             score_rankings([["a"], expected], [["a"], retrieved], "recall")
 
     @pytest.mark.parametrize(
-        ("expected", "retrieved", "ours"),
-        [
-            ([1, 2], ["1", "2"], "str"),
-            (["1", "2"], [1, 2], "int"),
-            ([1, "x"], ["1", "x"], "str"),
-            (np.array([1, 2]), ["1", "2"], "str"),
-        ],
+        ("expected", "retrieved"),
+        [([1, 2], ["1", "2"]), (["1", "2"], [1, 2]), ([1, "x"], ["1", "x"])],
     )
-    def test_query_ids_of_different_types_raise(
-        self, expected: Any, retrieved: Any, ours: str
-    ) -> None:
-        with pytest.raises(InvalidInput, match=f"query ids of the same type.*got '({ours})'"):
+    def test_query_ids_of_different_types_raise(self, expected: Any, retrieved: Any) -> None:
+        got = f"query ids of the type of .* such as {expected[0]!r}, got {retrieved[0]!r}"
+        with pytest.raises(InvalidInput, match=got):
             score_rankings(
                 {query_id: ["a"] for query_id in expected},
                 {query_id: ["a"] for query_id in retrieved},
@@ -346,10 +340,6 @@ class TestIds:
         assert "0.75" in str(scores)
         with pytest.raises(InvalidInput, match=r"labelled like those of expected, \['q1', 'q2'\]"):
             score_rankings(expected, retrieved[::-1], "mrr")
-        # labels of which none is the other column's say nothing of the order
-        assert (
-            score_rankings(expected, retrieved.reset_index(drop=True), "mrr").means["mrr"] == 0.75
-        )
         with pytest.raises(InvalidInput, match="as many rankings as expected has, 2"):
             score_rankings(expected, retrieved[:1], "mrr")
 

@@ -95,13 +95,6 @@ def test_further_names_can_be_registered_one_by_one() -> None:
         register("ngcd@7")
 
 
-def test_negative_grades_are_mentioned_once() -> None:
-    expected = {"q1": {"a": 1, "b": -1}, "q2": {"a": 1, "b": -2, "c": -1}}
-    scores = score_rankings(expected, {"q1": ["a"], "q2": ["a"]}, ["mrr", "bpref", "ap"])
-    (note,) = [note for note in scores.notes if "negative" in note]
-    assert note.startswith("3 labels have a negative grade")
-
-
 def test_a_bare_ndcg_over_short_rankings_says_how_many_and_the_other_mean() -> None:
     expected = {"q1": ["a", "b", "c"], "q2": ["a"], "q3": ["a", "b"], "q4": ["a"]}
     retrieved = {"q1": ["a"], "q2": ["a"], "q3": [], "q4": ["x", "a"]}
