@@ -34,8 +34,7 @@ from llama_index_rag_metrics.scores.batches import Metrics
 
 __all__ = ["aevaluate", "evaluate"]
 
-_ATTEMPTS = 3  # of a question whose worker is lost each time
-_LOST = "the worker was lost each of {n} times: {reason}"
+_LOST = "the worker was lost each of 3 times: {reason}"
 _NOBODY = "none of {n} workers is left that could build the retriever: {failure}"
 
 
@@ -46,15 +45,14 @@ async def aevaluate(
     *,
     workers: int = WORKERS,
     concurrency: int = 8,
-    num_cpus: float = 1,
     actor_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> EvaluationResults:
     """Ask the questions of a dataset on the workers of a Ray cluster, and score what comes back.
 
     The scores are those of the package's own `evaluate`, to the last bit. A worker that is lost is
-    replaced, and its questions are asked again, each of them alone: a question that kills its
-    worker three times has failed, and no other with it.
+    replaced, and its questions are asked again, one after another: a question that kills its worker
+    three times has failed, and no other with it.
 
     Args:
         build: builds, on every worker, a retriever, an index, a query engine that retrieves, or a
@@ -62,8 +60,7 @@ async def aevaluate(
         dataset, metrics, options: as of `evaluate`; metrics of texts are computed here.
         workers: how many actors retrieve.
         concurrency: how many questions each of them is asked at once.
-        num_cpus: CPUs of a worker.
-        actor_options: further options of Ray's for the workers, such as `{"num_gpus": 1}`.
+        actor_options: options of Ray's for the workers, such as `{"num_gpus": 1}`; a CPU each.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -86,9 +83,8 @@ async def aevaluate(
         reason = describe_error(error)
         raise InvalidInput("build", reason, "a function that can be pickled", remedy) from error
     resolved = resolve(metrics)
-    actor_options = {"num_cpus": num_cpus, **(actor_options or {})}
     actor_class = ray.remote(_Worker).options(
-        **actor_options, max_concurrency=concurrency, max_restarts=0
+        **{"num_cpus": 1, "max_concurrency": concurrency, **(actor_options or {})}
     )
     depth = retrieval_depth(resolved)
     pool = _Pool(ray, lambda: actor_class.remote(packed, depth), workers, concurrency)
@@ -131,97 +127,78 @@ class _Pool:
     def __init__(self, ray: Any, launch: Callable[[], Any], workers: int, concurrency: int) -> None:
         self._ray, self._launch = ray, launch
         self._workers, self._concurrency = workers, concurrency
-        self._free: dict[Any, int] = {}  # how many questions each worker can be asked now
-        self._reserved: Any = None  # the worker that is to be asked one question alone
+        self._actors: set[Any] = set()
+        # an actor for each question that it can be asked now; None once no actor is left
+        self._slots: asyncio.Queue[Any] = asyncio.Queue()
         self._starting: set[asyncio.Task[_Built]] = set()
-        self._changed = asyncio.Condition()
-        self._alone = asyncio.Lock()
+        self._again = asyncio.Lock()
         self._failure = ""
 
     async def start(self) -> _Built:
         """Start the workers; what the first one that is ready has built."""
         tasks = [self._start_one() for _ in range(self._workers)]
         for ready in asyncio.as_completed(tasks):
-            try:
+            with suppress(self._ray.exceptions.RayError):
                 return await ready
-            except self._ray.exceptions.RayError:
-                continue
         raise self._nobody()
 
     async def ask(self, question: Question) -> Answer:
         with suppress(_Lost):
-            return await self._ask(question, alone=False)
-        async with self._alone:
-            for _ in range(_ATTEMPTS - 2):
-                with suppress(_Lost):
-                    return await self._ask(question, alone=True)
+            return await self._ask(question)
+        # one after another: one that kills its worker takes no other lost one along again
+        async with self._again:
+            with suppress(_Lost):
+                return await self._ask(question)
             try:
-                return await self._ask(question, alone=True)
+                return await self._ask(question)
             except _Lost as loss:
-                raise RagMetricsError(_LOST.format(n=_ATTEMPTS, reason=loss)) from loss
+                raise RagMetricsError(_LOST.format(reason=loss)) from loss
 
     def close(self) -> None:
         for task in self._starting:
             task.cancel()
-        for actor in self._free:
+        for actor in self._actors:
             self._ray.kill(actor)
 
-    async def _ask(self, question: Question, *, alone: bool) -> Answer:
-        actor = await self._take(alone)
+    async def _ask(self, question: Question) -> Answer:
+        actor = await self._slots.get()
+        while actor is not None and actor not in self._actors:
+            actor = await self._slots.get()
         try:
+            if actor is None:
+                raise self._nobody()
             answer: Answer = await actor.ask.remote(question)
             return answer
         except self._ray.exceptions.RayTaskError as error:
             raise (error.cause or error) from None
         except self._ray.exceptions.RayError as error:
-            if self._free.pop(actor, None) is not None:
+            if actor in self._actors:
+                self._actors.remove(actor)
                 self._ray.kill(actor)
                 self._start_one()
             raise _Lost(describe_error(error).partition("\n")[0]) from error
         finally:
-            async with self._changed:
-                if actor in self._free:
-                    self._free[actor] += self._concurrency if alone else 1
-                if alone:
-                    self._reserved = None
-                self._changed.notify_all()
-
-    async def _take(self, alone: bool) -> Any:
-        """The least busy worker; one that is asked nothing else, if alone."""
-        async with self._changed:
-            while True:
-                free = {actor: n for actor, n in self._free.items() if actor is not self._reserved}
-                if alone and self._reserved not in self._free:
-                    self._reserved = max(free, key=free.__getitem__, default=None)
-                actor, slots = self._reserved, self._concurrency
-                if not alone:
-                    actor, slots = max(free, key=free.__getitem__, default=None), 1
-                if self._free.get(actor, 0) >= slots:
-                    self._free[actor] -= slots
-                    return actor
-                if not self._free and not self._starting:
-                    raise self._nobody()
-                await self._changed.wait()
+            self._slots.put_nowait(actor)
 
     def _start_one(self) -> asyncio.Task[_Built]:
         task = asyncio.create_task(self._add())
         self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
         return task
 
     async def _add(self) -> _Built:
         actor = self._launch()
         try:
             built: _Built = await actor.built.remote()
-            self._free[actor] = self._concurrency
-            return built
         except self._ray.exceptions.RayError as error:
             self._failure = describe_error(getattr(error, "cause", None) or error)
+            if not self._actors and len(self._starting) == 1:
+                self._slots.put_nowait(None)
             raise
-        finally:
-            # before who waits looks, while this task isn't done yet
-            self._starting = {task for task in self._starting if task is not asyncio.current_task()}
-            async with self._changed:
-                self._changed.notify_all()
+        self._actors.add(actor)
+        for _ in range(self._concurrency):
+            self._slots.put_nowait(actor)
+        return built
 
     def _nobody(self) -> RagMetricsError:
         return RagMetricsError(_NOBODY.format(n=self._workers, failure=self._failure))
