@@ -69,9 +69,7 @@ def made() -> Comparison:
             }
         )
         scores = score_rankings(relevance, run, METRICS, queries=queries)
-        systems[f"system-{system}"] = EvaluationResults(
-            [], run=run, relevance=relevance, scores=scores
-        )
+        systems[f"system-{system}"] = EvaluationResults([], scores=scores)
     return compare(systems, "system-0")
 
 

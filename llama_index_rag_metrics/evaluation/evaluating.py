@@ -134,16 +134,11 @@ class Evaluation:
         for metric in plan.metrics:
             if matched is not None and getattr(metric, "recognises", True):
                 by_metric[metric.metric_name] = matched
-        text_of = PassageTexts(dataset)
-        retrieval = Retrieval(run, dataset.relevance, by_metric, text_of, absent)
+        retrieval = Retrieval(run, dataset.relevance, by_metric, PassageTexts(dataset), absent)
         return EvaluationResults(
             core_results(dataset, runs[0], computed, scores),
-            run=run,
-            relevance=dataset.relevance,
             scores=with_retrieval(scores, retrieval),
-            matched=by_metric,
             about=describe(plan, run, self.source.name, matched),
-            text_of=text_of,
         )
 
     def _run(self, plan: Plan, answers: Answers, time: int) -> Run:

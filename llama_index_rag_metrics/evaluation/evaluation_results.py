@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count, takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -19,10 +19,9 @@ from llama_index_rag_metrics.report.model import Report, headline
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import collection_paused
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.batches import EVERY_QUERY
-from llama_index_rag_metrics.scores.retrieval import Retrieval, TextOf
 from llama_index_rag_metrics.scores.score_rankings import score_with
 from llama_index_rag_metrics.stories.label_view import System, metrics_of, shown_name
 from llama_index_rag_metrics.stories.results_report import systems_report
@@ -44,14 +43,8 @@ class EvaluationResults(Reportable, ListOfResults):
     LlamaIndex's `get_retrieval_results_df` shows the same means.
 
     Attributes:
-        run: what was retrieved, with latency and errors; if questions were asked several times, the
-            first time, and `run.repeats` has each.
-        relevance: query id to its relevance, of the judged queries.
         scores: query ids × metric names, means and counts.
-        matched: metric's name to what the matcher made of the run, by which it is scored; without
-            metrics that compare ids. `run` has the ids that were retrieved.
         about: what was evaluated and how, label to value, for the head of a report.
-        text_of: the text of a passage of the dataset by its id; None where it isn't known.
 
     Examples:
         >>> from llama_index_rag_metrics import evaluate
@@ -69,18 +62,29 @@ class EvaluationResults(Reportable, ListOfResults):
         self,
         results: Iterable[RetrievalEvalResult],
         *,
-        run: Run,
-        relevance: Mapping[str, Relevance],
         scores: Scores,
-        matched: Mapping[str, Matched] | None = None,
         about: Mapping[str, str] | None = None,
-        text_of: TextOf | None = None,
     ) -> None:
         super().__init__(results)
-        self.run, self.relevance, self.scores = run, relevance, scores
-        self.matched = dict(matched or {})
-        self.about = dict(about or {})
-        self.text_of = text_of
+        self.scores, self.about = scores, dict(about or {})
+
+    @property
+    def run(self) -> Run:
+        """What was retrieved, with latency and errors.
+
+        If questions were asked several times, the first time, and `run.repeats` has each.
+        """
+        return system_of(self).run
+
+    @property
+    def relevance(self) -> Mapping[str, Relevance]:
+        """Query id to its relevance, of the judged queries."""
+        return system_of(self).retrieval.relevance
+
+    @property
+    def matched(self) -> Mapping[str, Matched]:
+        """What the matcher made of the run, by metric; without metrics that compare ids."""
+        return system_of(self).retrieval.matched
 
     @property
     def repeats(self) -> tuple[Scores, ...]:
@@ -109,7 +113,7 @@ class EvaluationResults(Reportable, ListOfResults):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
-        return results_report([self])
+        return results_report({shown_name(self.scores, "score"): self})
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The scores with digests of questions, labels and rankings; written to `path`, if given.
@@ -264,44 +268,15 @@ def _at_cutoffs(
 
 
 Reported: TypeAlias = EvaluationResults | Scores  # what a report takes for one retriever
-Several: TypeAlias = Reported | Sequence[Reported] | Mapping[str, Reported]
-"""What a report takes for one or several retrievers; the keys of a mapping are their names."""
 
 
 def system_of(reported: Reported, name: str = "") -> System:
     if isinstance(reported, Scores):
         return System.of(reported, name)
-    scores, stored = reported.scores, reported.scores.retrieval
-    absent = frozenset[str]() if stored is None else stored.absent
-    retrieval = Retrieval(
-        reported.run, reported.relevance, reported.matched, reported.text_of, absent
-    )
-    return System(name or shown_name(scores, "score"), scores, reported.about, retrieval)
+    return System.of(reported.scores, name)._replace(about=reported.about)
 
 
-def systems_of(reported: Several) -> list[System]:
-    """The systems of a report, each by a name to show; repeated names are numbered."""
-    if isinstance(reported, (EvaluationResults, Scores)):
-        reported = [reported]
-    if isinstance(reported, Mapping):
-        pairs = list(reported.items())
-    else:
-        pairs = [("", result) for result in reported]
-    systems: dict[str, System] = {}
-    for number, (name, result) in enumerate(pairs, 1):
-        if not isinstance(result, (EvaluationResults, Scores)):
-            expected = "results or scores of retrievers, or {name: results or scores}"
-            raise InvalidInput("reported", result, expected)
-        scores = result if isinstance(result, Scores) else result.scores
-        unnamed = "score" if len(pairs) == 1 else f"system {number}"
-        stem = free_name = name or shown_name(scores, unnamed)
-        numbers = count(2)
-        while free_name in systems:
-            free_name = f"{stem} {next(numbers)}"
-        systems[free_name] = system_of(result, free_name)
-    return list(systems.values())
-
-
-def results_report(reported: Several, **options: Any) -> Report:
-    systems = systems_of(reported)
+def results_report(reported: Mapping[str, Reported], **options: Any) -> Report:
+    """The report of one or several retrievers, by the names to show."""
+    systems = [system_of(results, name) for name, results in reported.items()]
     return systems_report(systems, figures=curve_figures(systems), **options)

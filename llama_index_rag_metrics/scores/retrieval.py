@@ -119,9 +119,6 @@ class Retrieval:
         absent = frozenset(plain["absent"])
         return cls(run, _read_labels(plain["labels"]), matched, texts.get, absent)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Retrieval.of_plain, (self.to_plain(),)
-
 
 def _plain_labels(relevance: Mapping[str, Relevance]) -> dict[str, Any]:
     return {query_id: labels.to_plain() for query_id, labels in relevance.items()}

@@ -31,7 +31,7 @@ NAMES = ["recall", "mrr"]
 def results() -> EvaluationResults:
     run = Run({query_id: combine_calls(calls) for query_id, calls in CALLS.items()}, name="agent")
     scores = score_rankings(RELEVANCE, run, NAMES, queries={"q1": "Rings?"}, name="agent")
-    return EvaluationResults([], run=run, relevance=RELEVANCE, scores=scores)
+    return EvaluationResults([], scores=scores)
 
 
 def test_every_call_is_a_row(results: EvaluationResults) -> None:
@@ -55,7 +55,7 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
     twice = Run(repeats=[once, again])
     for run, is_of_several in ((once, False), (twice, True)):
         scores = score_rankings(relevance, run, ["mrr", "facet_recall"])
-        results = EvaluationResults([], run=run, relevance=relevance, scores=scores)
+        results = EvaluationResults([], scores=scores)
         assert ("In the first run" in results.to_markdown()) == is_of_several
 
 
@@ -69,7 +69,7 @@ LINES = [
 def test_text_outputs_unfold_a_question(
     results: EvaluationResults, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_report(results_report([results], worst=3), console=Console(width=160))
+    print_report(results_report({"agent": results}, worst=3), console=Console(width=160))
     pages = [capsys.readouterr().out, results._repr_html_(), results.to_markdown()]
     for page in pages:
         plain = unescape(page).replace("\\", "")

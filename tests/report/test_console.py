@@ -23,14 +23,9 @@ from llama_index_rag_metrics.report import terminal
 from llama_index_rag_metrics.report.numbers import shown as shown_cell
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores.retrieval import Retrieval
-from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.label_view import System, shown_name
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.rows import latency_rows
-
-
-def to_text(reported: Any, width: int | None = None) -> str:
-    return terminal.to_text(results_report(reported), width=width)
-
 
 RELEVANCE = {
     "q1": Relevance({"a": 2, "b": 1, "z": 0}),
@@ -58,7 +53,7 @@ def results(name: str, rankings: dict[str, Ranking], **options: Any) -> Evaluati
         name=name,
         **options,
     )
-    return EvaluationResults([], run=run, relevance=RELEVANCE, scores=scores)
+    return EvaluationResults([], scores=scores)
 
 
 @pytest.fixture
@@ -89,8 +84,9 @@ def bad() -> EvaluationResults:
 
 def shown(*reported: Any, width: int = 80, **options: Any) -> str:
     page = io.StringIO()
+    systems = {shown_name(getattr(each, "scores", each), "score"): each for each in reported}
     console = Console(file=page, width=width, color_system=None, highlight=False)
-    terminal.print_report(results_report(reported, **options), console=console)
+    terminal.print_report(results_report(systems, **options), console=console)
     return page.getvalue()
 
 
@@ -161,7 +157,7 @@ def test_an_unknown_key_or_metric_is_refused(good: EvaluationResults) -> None:
 
 def test_no_results_are_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one retriever"):
-        results_report([])
+        results_report({})
 
 
 def test_failures_are_listed_ten_at_most() -> None:

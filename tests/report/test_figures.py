@@ -41,7 +41,7 @@ def test_differences_are_points_with_intervals_and_a_line_at_0() -> None:
 
 
 def test_a_curve_is_the_metric_by_its_cutoff() -> None:
-    figure = results_report([baseline(), other()]).figures["by_cutoff"]("recall@2")
+    figure = results_report({"one": baseline(), "two": other()}).figures["by_cutoff"]("recall@2")
     assert figure is not None
     first = figure.series[0]
     # of q1, q2, q4 and q5: c, d and e come first; a of {a, b} second, b third

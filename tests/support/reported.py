@@ -46,7 +46,7 @@ def results(rankings: dict[str, Ranking], name: str = "") -> EvaluationResults:
         metadata={query_id: {"language": language} for query_id, language in LANGUAGES.items()},
         name=name,
     )
-    return EvaluationResults([], run=run, relevance=RELEVANCE, scores=scores)
+    return EvaluationResults([], scores=scores)
 
 
 def baseline() -> EvaluationResults:

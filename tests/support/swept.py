@@ -7,6 +7,7 @@ from llama_index_rag_metrics import EvaluationResults, Run, Scores
 from llama_index_rag_metrics.decisions.sweeps.grid import Configuration
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.scores.retrieval import Retrieval
 
 
 def made_sweep(
@@ -20,10 +21,7 @@ def made_sweep(
 def _made(name: str, scores: Sequence[float], tokens: int, seconds: float) -> Configuration:
     keys = [f"{number:03}" for number in range(len(scores))]
     ranking = Ranking(["d"], latency=seconds, tokens=[tokens])
-    results = EvaluationResults(
-        [],
-        run=Run(dict.fromkeys(keys, ranking)),
-        relevance={},
-        scores=Scores(keys, {"ndcg": list(scores)}),
-    )
+    retrieval = Retrieval(Run(dict.fromkeys(keys, ranking)))
+    made = Scores(keys, {"ndcg": list(scores)}).replace(retrieval=retrieval)
+    results = EvaluationResults([], scores=made)
     return Configuration({"name": name}, {"name": name}, results, tokens=tokens)
