@@ -49,7 +49,7 @@ PARTS = {
     "labels.LabelFindings": ("Finding",),
     "labels.MovedLabels": ("Move",),
     "Comparison": ("Difference", "MeanInterval"),
-    "check_rules": ("GateReport", "Rule", "Verdict", "WorstQuestion"),
+    "check_rules": ("GateReport", "Rule", "Verdict"),
     "evaluate_stages": ("StageResults",),
     "sweep": ("Sweep", "Configuration"),
 }

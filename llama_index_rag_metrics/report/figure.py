@@ -12,8 +12,7 @@ MOST_ABREAST = 4
 
 class Axis(NamedTuple):
     title: str = ""
-    ends: tuple[float, float] | None = None
-    from_zero: bool = False
+    from_zero: bool = False  # whether 0 is on it, whatever the values
     is_count: bool = False
 
 

@@ -61,11 +61,9 @@ class _Scale:
     def of(cls, axis: Axis, values: Sequence[float], room: float) -> _Scale:
         numbers = [value for value in values if math.isfinite(value)]
         low, high = min(numbers, default=0.0), max(numbers, default=1.0)
-        if axis.ends is not None:
-            low, high = axis.ends
-        elif axis.from_zero:
-            low = min(0.0, low)
-        pad = 0.0 if axis.ends else room * (high - low) or 0.5 * abs(high) or 0.5
+        if axis.from_zero:
+            low, high = min(0.0, low), max(0.0, high)
+        pad = room * (high - low) or 0.5 * abs(high) or 0.5
         begin = low if axis.from_zero and not low else low - pad
         return cls(begin, high + pad, drawing.ticks(begin, high + pad, least=int(axis.is_count)))
 

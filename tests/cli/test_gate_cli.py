@@ -72,8 +72,8 @@ class TestExitCodes:
             (["none.json"], "none.json: No such file or directory"),
             (["same.json"], "rules: expected at least one rule, got []"),
             (["same.json", "--rule", "recall@5"], "rule: expected a metric, >= or <=, and a limit"),
-            (["same.json", "--rule", RULE], "`rag-metrics gate --accept`, or pytest"),
-            (["same.json", "--rule", RULE, "-b", "no.json"], "or pytest --rag-accept, writes it."),
+            (["same.json", "--rule", RULE], "expected a baseline, since a rule names it"),
+            (["same.json", "--rule", RULE, "-b", "no.json"], "rag-metrics gate --accept, or pytes"),
             (
                 ["same.json", "--rule", "map >= 0.5"],
                 "metric 'map' wasn't scored here; there are recall@5, mrr.",
@@ -110,7 +110,7 @@ class TestBaseline:
     def test_without_a_rule_the_first_metric_may_lose_what_doesn_t_matter(self) -> None:
         result = gate("worse.json", "-b", "same.json")
         assert result.exit_code == 1
-        assert "The rule failed: recall@5 is 0.42 against 1.00 in the baseline" in result.stdout
+        assert "fail: recall@5 is 0.42 against 1.00 in the baseline" in result.stdout
         assert gate("same.json", "-b", "same.json").exit_code == 0
 
     def test_scores_are_accepted_whatever_the_rules_say(self, folder: Path) -> None:
@@ -121,7 +121,7 @@ class TestBaseline:
         )
         result = gate("worse.json", "-b", "new/base.json", "--accept")
         assert result.exit_code == 0
-        assert "The rule failed" in result.stdout
+        assert "fail: recall@5" in result.stdout
         worse = (folder / "worse.json").read_bytes()
         assert (folder / "new" / "base.json").read_bytes() == worse
 
@@ -144,9 +144,8 @@ def broken_pipe(*_: object, **__: object) -> None:
 class TestOutput:
     def test_json(self) -> None:
         result = gate("worse.json", "--rule", "recall@5 >= 0.8", "--json", "-")
-        data = json.loads(result.stdout)
-        assert (result.exit_code, data["outcome"]) == (1, "fail")
-        assert [query["query_id"] for query in data["verdicts"][0]["worst"]] == IDS[:5]
+        (verdict,) = json.loads(result.stdout)
+        assert (result.exit_code, verdict["outcome"]) == (1, "fail")
 
     def test_a_page(self) -> None:
         result = gate("worse.json", "--rule", "recall@5 >= 0.8", "--html", "gate.html")

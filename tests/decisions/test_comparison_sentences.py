@@ -176,11 +176,3 @@ def test_one_that_is_better_than_the_baseline_isnt_yet_better_than_its_rivals() 
     assert [comparison[name, "mrr"].outcome for name in "bc"] == ["better", "alike"]
     assert comparison.winner is None
     assert comparison.decision == "Not enough questions to choose: until there are more, use b."
-
-
-def test_of_many_systems_counts_take_the_place_of_lines() -> None:
-    systems = dict(compared(0.0, 0.1, 0.1001, -0.1).systems)
-    systems |= {f"d{number}": systems["d"] for number in range(7)}
-    first, last = compare(systems, "a").sentences
-    assert first.text == "Of 10 others on mrr, 2 are better than a and 8 worse."
-    assert last.text.endswith("until then use c.")

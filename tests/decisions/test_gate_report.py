@@ -47,6 +47,14 @@ def evaluated(rankings: Rankings, queries: Sequence[str] = QUERIES) -> Evaluatio
     return evaluate(retrieve, dataset, ["recall@5"], name="new")
 
 
+def test_json_has_a_row_a_rule() -> None:
+    (row,) = json.loads(check_rules(scores([0.5, 1.0]), "ndcg@10 >= 0.9").to_json())
+    assert (row["rule"], row["outcome"], row["value"], row["n"]) == (
+        *("ndcg@10 >= 0.9", "fail"),
+        *(0.75, 2),
+    )
+
+
 def test_the_message_of_a_failure() -> None:
     results = evaluated({"where?": ["x"], "what <b>is</b> | it?": ["good", "fine"]})
     before = evaluated({"where?": ["good"], "what <b>is</b> | it?": ["good", "fine"]})
@@ -59,55 +67,26 @@ def test_the_message_of_a_failure() -> None:
 
 
 class TestWorstQuestions:
-    def test_what_was_wanted_and_came_goes_into_json(self) -> None:
-        results = evaluated(
-            {"where?": ["good", "fine"], "what <b>is</b> | it?": ["bad", "x", "fine"]}
-        )
-        report = check_rules(results, "recall@5 >= 0.9")
-        data = json.loads(report.to_json())
-        (verdict,) = data["verdicts"]
-        assert (data["outcome"], verdict["rule"], verdict["value"], verdict["n"]) == (
-            *("fail", "recall@5 >= 0.9"),
-            *(0.75, 2),
-        )
-        assert verdict["worst"] == [
-            {
-                "query_id": "q1",
-                "question": "what <b>is</b> | it?",
-                "score": 0.5,
-                "baseline": None,
-                "wanted": ["good [2]: never retrieved", "fine [1]: rank 3"],
-                "retrieved": ["1. bad [0]", "2. x", "3. fine [1]"],
-                "error": "",
-            }
-        ]
-
     def test_against_the_baseline_only_losses_are_shown_largest_first(self) -> None:
         verdict = verdict_of([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])
         assert [query.query_id for query in verdict.worst] == ["q0002", "q0000"]
-        assert (verdict.worst[0].score, verdict.worst[0].baseline) == (0.5, 0.9)
+        assert verdict.worst[0].answers[0].score.value == (0.9, 0.5)
 
-    def test_failures_are_named_where_a_rule_isnt_kept_because_of_them(self) -> None:
+    def test_failures_are_named(self) -> None:
         results = evaluated({"where?": ["good", "fine"], "what <b>is</b> | it?": None})
         with pytest.raises(GateFailed, match="failed: TimeoutError: asleep"):
             assert_retrieval(results, "recall@5 >= 0.9")
         now = scores([0.0, 0.0, 1.0], failed={"q0000": "timeout", "q0001": "<b>"})
-        assert check_rules(now, "failed <= 0").notes == (
-            "failed: q0000: timeout",
-            "failed: q0001: <b>",
-        )
-        assert check_rules(now, "failed <= 2").notes == ()
-        alike = scores([0.0, 0.0, 1.0], failed=dict.fromkeys(("q0000", "q0001"), "timeout"))
-        assert check_rules(alike, "failed <= 0").notes == ("failed: 2 × timeout (q0000, q0001)",)
+        assert "q0001: <b>" in to_text(check_rules(now, "failed <= 0").report(), width=100)
 
 
 class TestAssertion:
     def test_inconclusive_is_a_warning_or_with_strict_a_failure(self) -> None:
         now, before = scores([0.0] * 2 + [1.0] * 48), scores([1.0] * 50)
         rule = "ndcg@10 >= baseline - 0.02"
-        with pytest.warns(InconclusiveGate, match="can't be ruled out with 50 questions"):
+        with pytest.warns(InconclusiveGate, match="Too few to tell: use about"):
             assert_retrieval(now, rule, baseline=before)
-        with pytest.raises(GateFailed, match=r"^The rule is inconclusive: ndcg@10 is 0\.96"):
+        with pytest.raises(GateFailed, match=r"^inconclusive: ndcg@10 is 0\.96"):
             assert_retrieval(now, rule, baseline=before, strict=True)
 
     def test_a_pass_is_silent(self) -> None:
@@ -253,5 +232,6 @@ def test_passages_that_the_index_lacks_are_named_as_the_cause() -> None:
     assert report.causes[0].startswith(
         "10 of 20 labels name passages that the index doesn't have, such as 'd10' of question 'q10'"
     )
-    assert report.report().decision[1].text == report.causes[0]
-    assert not any("the index doesn't have" in note for note in report.notes)
+    content = report.report()
+    assert content.decision[1].text == report.causes[0]
+    assert not any("the index doesn't have" in note for note in content.notes)

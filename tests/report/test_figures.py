@@ -62,6 +62,8 @@ def test_a_scatter_names_its_points_and_leaves_out_what_is_no_number() -> None:
 @pytest.mark.parametrize("kind", ["means", "differences", "by_cutoff"])
 def test_no_name_becomes_markup(kind: str) -> None:
     report = comparison().report()
+    if kind != "differences":
+        report = results_report([baseline(), other()])
     figure = report.figures[kind](report.headline)
     assert figure is not None
     assert not [each for each in drawn(figure).iter() if "script" in each.tag]

@@ -362,7 +362,7 @@ class TestScores:
         compared = compare(systems, baseline="a")
         for text in (str(compared), compared.to_markdown()):
             assert "nan" not in text.lower()
-        assert json.loads(compared.to_json())["means"][0]["mean"] is None
+        assert json.loads(compared.to_json())[0]["mean"] is None
 
     def test_a_mean_is_exact_to_the_last_bit_over_many_queries(self) -> None:
         # a running sum of a million times 0.1 is off by 1e-6

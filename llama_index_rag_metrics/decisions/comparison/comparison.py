@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, compress, product, repeat
-from pathlib import Path
+from itertools import compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llama_index_rag_metrics.evaluation.evaluation_results import (
-    EvaluationResults,
-    curve_figures,
-    system_of,
-)
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
+from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,
@@ -31,35 +24,26 @@ from llama_index_rag_metrics.report.numbers import (
     questions,
     signed,
 )
-from llama_index_rag_metrics.report.reportable import Reportable, written
-from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
-from llama_index_rag_metrics.statistics.intervals import (
-    MeanInterval,
-    alpha_of,
-    check_confidence,
-    mean_intervals,
-)
+from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of, mean_intervals
 from llama_index_rag_metrics.stories import results_report, rows
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
 
-from .decision import BEST, counts, what_to_do, winner_of
-from .difference import Difference, Outcome, differences_of, margin_of
+from .difference import Difference, differences_of, what_to_do, winner_of
 from .pairing import Paired, clusters_in_words, pair, scores_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_LINES = 9  # up to this many other systems have a sentence each
-_METHODS = (
-    "{confidence} confidence intervals decide.",
-    "{confidence} confidence intervals decide; those on {metric} hold for all {systems} systems at "
-    "once, and those on other metrics together.",
+_BEST = "{system} is the best of {systems} on {metric}."
+_HOW = (
+    "Intervals of differences hold with {confidence} confidence: those on {metric} for all systems "
+    "at once, and those on other metrics together."
 )
-_TONES: Mapping[Outcome, m.Tone] = {"better": "best", "worse": "alarm"}
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
     *("wins", "ties", "losses", "outcome", "detectable", "note", "verdict"),
@@ -77,16 +61,14 @@ class Comparison(Reportable):
         >>> from llama_index_rag_metrics import Scores, compare
         >>> old, new = (Scores(["q1", "q2"], {"mrr": [1.0, mrr]}) for mrr in (0.0, 0.5))
         >>> print(compare({"old": old, "new": new}, "old")["new", "mrr"])
-        new may be 0.97 worse or 0.97 better than old on mrr. Only 1 of 2 questions changed: ...
+        new may be 0.97 worse or 0.97 better than old on mrr: 2 questions can't tell.
     """
 
-    systems: Mapping[str, Scores]
-    reported: Mapping[str, EvaluationResults | Scores]
+    systems: Mapping[str, System]  # the baseline first
     baseline: str
     differences: tuple[Difference, ...]
     means: Mapping[tuple[str, str], MeanInterval]
     confidence: float
-    clusters: str | None
     notes: tuple[str, ...]
     paired: Paired = field(repr=False)
 
@@ -100,47 +82,15 @@ class Comparison(Reportable):
         """The metric that decides."""
         return self.metric_names[0]
 
-    @property
-    def query_ids(self) -> tuple[str, ...]:
-        """The questions compared, in the order of their ids."""
-        return self.paired.query_ids
-
-    @property
-    def names(self) -> list[str]:
-        """The systems, the baseline first."""
-        return [self.baseline, *(name for name in self.systems if name != self.baseline)]
-
     def __getitem__(self, key: tuple[str, str]) -> Difference:
-        systems = self.names[1:]
-        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in systems:
-            example = f"As in comparison[{systems[0]!r}, {self.primary!r}]."
-            expected = f"a metric and one of the systems {systems}"
-            raise InvalidInput("comparison[...]", key, expected, example)
-        return self._by_key[key[0], name_among(key[1], self.metric_names)]
+        rivals = list(self.systems)[1:]
+        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in rivals:
+            raise InvalidInput("comparison[...]", key, f"one of the systems {rivals}, and a metric")
+        by_key = {(row.system, row.metric): row for row in self}
+        return by_key[key[0], name_among(key[1], self.metric_names)]
 
     def __iter__(self) -> Iterator[Difference]:
         return iter(self.differences)
-
-    @cached_property
-    def _by_key(self) -> dict[tuple[str, str], Difference]:
-        return {(row.system, row.metric): row for row in self}
-
-    @property
-    def _answering(self) -> list[str]:
-        return [name for name in self.names if self.systems[name].is_measured]
-
-    def measured(self, metric: str) -> list[Difference]:
-        """Return the differences of systems that answered anything; none if the baseline didn't."""
-        if not self.systems[self.baseline].is_measured:
-            return []
-        return [self[name, metric] for name in self._answering[1:]]
-
-    @cached_property
-    def _digits(self) -> dict[str, int]:
-        digits = dict.fromkeys(self.metric_names, 0)
-        for row in self:
-            digits[row.metric] = max(digits[row.metric], digits_for(row.n, row))
-        return digits
 
     @cached_property
     def winner(self) -> str | None:
@@ -148,59 +98,108 @@ class Comparison(Reportable):
 
         Of equal systems one is named in at most 1 - confidence of cases.
         """
-        return winner_of(self.paired, self._answering, alpha_of(self.confidence))
+        return winner_of(self.paired, alpha_of(self.confidence))
 
     @cached_property
     def sentences(self) -> list[m.Statement]:
-        """What the metric that decides shows: a line a system, and what to do or would decide.
-
-        Of many systems, how many are better and worse takes the place of the lines.
-        """
-        differences = self.measured(self.primary)
-        lines = [_statement(difference) for difference in differences]
-        if len(lines) > _MOST_LINES:
-            lines = [m.Statement(counts(differences))]
-        choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
-        if self.winner is None and choice:
-            lines.append(m.Statement(choice, "open"))
-        if self.winner is not None and len(self.names) > 2:
-            name, n = short_names(self.names)[self.winner], f"{len(self.names):,}"
-            best = BEST.format(system=name, systems=n, metric=self.primary)
-            lines.insert(0, m.Statement(best, "best"))
+        """What the metric that decides shows: a line a system, and what to do or would decide."""
+        differences = [row for row in self if row.metric == self.primary]
+        lines = [row.statement for row in differences]
+        if self.winner is None:
+            choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
+            if choice:
+                lines.append(m.Statement(choice, "open"))
+        elif len(self.systems) > 2:
+            n = f"{len(self.systems):,}"
+            sentence = _BEST.format(system=self.winner, systems=n, metric=self.primary)
+            lines.insert(0, m.Statement(sentence, "best"))
         return lines
 
     @property
     def decision(self) -> str:
         """The best system, or what would decide; of two systems the verdict on the other one."""
-        if len(self.names) == 2 or not self.sentences:
-            return self[self.names[1], self.primary].verdict
-        return self.sentences[-1 if self.winner is None else 0].text
+        is_last = self.winner is None and len(self.systems) > 2
+        return self.sentences[-1 if is_last else 0].text
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Return query id to system minus baseline, of the questions with a score for both."""
         values = self.paired.values(system, metric, self.baseline)
         is_scored = ~np.isnan(values)
-        query_ids = compress(self.query_ids, is_scored)
+        query_ids = compress(self.paired.query_ids, is_scored)
         return dict(zip(query_ids, values[is_scored].tolist(), strict=True))
 
     def report(self, *, full: bool = False) -> m.Report:
-        """The verdicts, a table a metric with a row a system, means and remarks."""
-        return _report(self)
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return all numbers as JSON; written to `path`, if given."""
-        names = ("baseline", "confidence", "clusters", "decision", "notes")
-        content = {
-            "systems": list(self.systems),
-            **{name: getattr(self, name) for name in names},
-            "queries": len(self.query_ids),
-            "means": [
-                {"system": system, "metric": metric, **asdict(mean)}
-                for (system, metric), mean in self.means.items()
+        """The verdicts, a table a metric with a row a system, and remarks."""
+        systems, metrics = list(self.systems.values()), self.metric_names
+        decision = with_failures(self.sentences, systems, self.primary)
+        notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
+        method = _HOW.format(confidence=percent(self.confidence), metric=self.primary)
+        rivals = results_report.listed(list(self.systems)[1:])
+        n = questions(len(self.paired.query_ids))
+        return m.Report(
+            title=f"{rivals} against {terminal(self.baseline)}",
+            lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
+            decision=decision,
+            further=[row.statement for row in self if row.metric != self.primary],
+            about=results_report.about(systems),
+            sections=[
+                m.Section("Differences", [self._table(metric) for metric in metrics], text=method),
+                m.Section("Questions and latency", rows.counts_tables(systems)),
             ],
-            "differences": [{name: getattr(row, name) for name in _RECORDS} for row in self],
-        }
-        return written(json_text(jsonable(content, "comparison")), path)
+            failures=results_report.failures(systems),
+            notes=results_report.unsaid(notes, decision),
+            glossary=results_report.glossary(metrics),
+            metrics=metrics,
+            primary=self.primary,
+            figures={"differences": self._figure},
+            queries=partial(results_report.queries_of, systems, metrics, compared=True),
+            records=m.Records.of_fields(self.differences, _RECORDS),
+        )
+
+    def _table(self, metric: str) -> m.Table:
+        """Return the means and differences on a metric: the baseline, then the best one first."""
+        differences = {row.system: row for row in self if row.metric == metric}
+        ranked = [row for row in differences.values() if row.n]
+        ranked.sort(key=lambda row: -row.gain)
+        digits = max(digits_for(row.n, row) for row in differences.values())
+        lines = []
+        for name in dict.fromkeys([self.baseline, *(row.system for row in ranked), *self.systems]):
+            mean = self.means[name, metric]
+            cells = [
+                m.Cell(mean.mean, "score"),
+                m.Cell("score", "bounds", low=mean.low, high=mean.high),
+                *[m.Cell(None, tone="quiet")] * 3,
+            ]
+            if name in differences:
+                row = differences[name]
+                cells[2:] = [
+                    m.Cell(row.difference, "signed", row.tone),
+                    m.Cell(None, "range", low=row.low, high=row.high),
+                    m.Cell((row.wins, row.ties, row.losses), "tally"),
+                ]
+            label = f"{name} (baseline)" if name == self.baseline else name
+            lines.append(m.Row(label, [cell._replace(digits=digits) for cell in cells]))
+        interval = f"{percent(self.confidence)} interval"
+        head = ["mean", interval, "difference", interval, "better / same / worse"]
+        place: m.TablePlace = "summary" if metric == self.primary else "detail"
+        return m.Table(f"On {metric}", head, [lines], "system", place)
+
+    def _figure(self, metric: str | None) -> Figure:
+        """Return each system's differences from the baseline; hollow where the interval holds 0."""
+        series = []
+        for number, name in enumerate(list(self.systems)[1:], 1):
+            points = [row for row in self if row.system == name and row.n]
+            points = [row for row in points if metric in (None, row.metric)]
+            remarks = []
+            for row in points:
+                interval = between(row.low, row.high)
+                remarks.append(f"{row.metric}: {signed(row.difference)} ({interval})")
+            fields = ("difference", "metric", "low", "high")
+            x, names, low, high = m.Records.of_fields(points, fields).columns.values()
+            hollow = [row.tone == "normal" for row in points]
+            series.append(Series(name, number, x, names, low, high, remarks, hollow))
+        axis = Axis(f"difference from {self.baseline}", from_zero=True)
+        return Figure("points", axis, Axis(), series, zero_line=True)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the unrounded numbers as a data frame, with the p of scipy's paired t-test.
@@ -257,17 +256,13 @@ def compare(
         >>> round(difference.difference, 4), difference.outcome
         (0.3333, "can't tell")
     """
-    if not isinstance(systems, Mapping):
-        expected = "a mapping of name to results or scores"
+    if not isinstance(systems, Mapping) or len(systems) < 2:
+        expected = "two systems or more: a mapping of name to results or scores"
         raise InvalidInput("systems", systems, expected, 'For example {"bm25": a, "hybrid": b}.')
     scores = {name: scores_of(system, f"system {name!r}") for name, system in systems.items()}
-    if len(scores) < 2:
-        raise InvalidInput("systems", list(scores), "two systems or more")
     if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
     paired = pair(scores, baseline, metrics=metrics, clusters=clusters)
-    check_confidence(confidence)
-    margin_of(next(iter(paired.columns)), margin, "margin")
     notes = list(paired.notes)
     if paired.clusters is not None:
         words = clusters_in_words(clusters, paired.clusters)
@@ -279,152 +274,13 @@ def compare(
         confidence=confidence,
         clusters=paired.clusters,
     )
+    names = dict.fromkeys([baseline, *systems])
     return Comparison(
-        systems=scores,
-        reported=dict(systems),
+        systems={name: system_of(systems[name], name) for name in names},
         baseline=baseline,
         differences=tuple(differences_of(paired, baseline, confidence, margin)),
         means=dict(zip(keys, means, strict=True)),
         confidence=confidence,
-        clusters=clusters,
         notes=tuple(notes),
         paired=paired,
     )
-
-
-def _report(comparison: Comparison) -> m.Report:
-    systems = [system_of(comparison.reported[name], name) for name in comparison.names]
-    metrics, primary = list(comparison.metric_names), comparison.primary
-    decision = with_failures(comparison.sentences, systems, primary)
-    level = percent(comparison.confidence)
-    method = _METHODS[len(systems) > 2].format(
-        confidence=level, metric=primary, systems=f"{len(systems):,}"
-    )
-    details: list[m.Statement] = []
-    if len(systems) <= _MOST_LINES + 1:
-        for metric in metrics[1:]:
-            details += map(_statement, comparison.measured(metric))
-    short = short_names(comparison.names)
-    baseline, *rivals = [short[name] for name in comparison.names]
-    n = questions(len(comparison.query_ids))
-    notes = [
-        (mean.note, f"mean {metric} of {system}")
-        for (system, metric), mean in comparison.means.items()
-    ]
-    remarks = results_report.gathered(notes) + results_report.remarks(systems)
-    every_note = list(dict.fromkeys([*comparison.notes, *remarks]))
-    return m.Report(
-        title=f"{results_report.listed(rivals)} against {results_report.listed([baseline])}",
-        lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
-        decision=decision,
-        further=details,
-        about=results_report.about(systems),
-        sections=[
-            m.Section("Differences", _tables(comparison, f"{level} interval"), text=method),
-            m.Section("Questions and latency", rows.counts_tables(systems)),
-        ],
-        failures=results_report.failures(systems),
-        notes=results_report.unsaid(every_note, decision),
-        glossary=results_report.glossary(metrics),
-        metrics=metrics,
-        primary=primary,
-        figures=_figures(comparison, systems),
-        queries=partial(results_report.queries_of, systems, metrics, compared=True),
-        records=m.Records.of_fields(comparison.differences, _RECORDS),
-    )
-
-
-def _statement(difference: Difference) -> m.Statement:
-    label: str = difference.outcome
-    if difference.low is not None and not difference.changed:
-        label = "the same"
-    return m.Statement(difference.verdict, _tone(difference), label)
-
-
-def _tone(difference: Difference) -> m.Tone:
-    return _TONES.get(difference.outcome, "normal")
-
-
-def _tables(comparison: Comparison, interval: str) -> list[m.Table]:
-    """Return a table of the metric that decides, best system first, and one of all others."""
-    names, (primary, *metrics) = comparison.names, comparison.metric_names
-    prefix, short = without_prefix(names)
-    labels = dict(zip(names, short, strict=True))
-    heading = f"{prefix}…" if prefix else "system"
-    lines = [m.Row(labels[name], _cells_of_others(comparison, name)) for name in names]
-    if comparison.baseline != "baseline":
-        labels[comparison.baseline] += " (baseline)"
-
-    def rank(name: str) -> tuple[bool, float]:
-        mean = comparison.means[name, primary].mean
-        return math.isnan(mean), mean if lower_is_better(primary) else -mean
-
-    rows = [
-        m.Row(labels[name], _cells(comparison, name, primary)) for name in sorted(names, key=rank)
-    ]
-    head = ["mean", interval, "difference", interval, "better / same / worse"]
-    tables = [m.Table(f"On {primary}", head, [rows], heading)]
-    if metrics:
-        head = list(chain.from_iterable(zip(metrics, repeat("difference"))))
-        tables.append(m.Table("On other metrics", head, [lines], heading, "detail"))
-    return tables
-
-
-def _cells_of_others(comparison: Comparison, name: str) -> list[m.Cell]:
-    """Return the mean with its interval, and the difference, on each metric but the first."""
-    cells = []
-    for metric in comparison.metric_names[1:]:
-        mean, interval, difference, *_ = _cells(comparison, name, metric)
-        cells += [mean._replace(low=interval.low, high=interval.high), difference]
-    return cells
-
-
-def _cells(comparison: Comparison, name: str, metric: str) -> list[m.Cell]:
-    mean = comparison.means[name, metric]
-    cells = [
-        m.Cell.of(None if math.isnan(mean.mean) else mean.mean, "score"),
-        m.Cell("score", "bounds", low=mean.low, high=mean.high),
-    ]
-    if name == comparison.baseline or not comparison[name, metric].n:
-        cells += [m.Cell(None, tone="quiet")] * 3
-    else:
-        row = comparison[name, metric]
-        interval = m.Cell(None, "range")
-        if row.changed:
-            interval = m.Cell(None, "range", low=row.low, high=row.high)
-        tally = m.Cell((row.wins, row.ties, row.losses), "tally")
-        cells += [m.Cell(row.difference, "signed", _tone(row)), interval, tally]
-    return [cell._replace(digits=comparison._digits[metric]) for cell in cells]
-
-
-def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
-    def interval_of(number: int, metric: str) -> MeanInterval:
-        return comparison.means[comparison.names[number], metric]
-
-    def means(metric: str | None) -> Figure:
-        metrics = [metric] if metric else comparison.metric_names
-        return results_report.means_figure(systems, metrics, interval_of, compared=True)
-
-    curves = curve_figures(systems, comparison.query_ids)
-    return {"means": means, "differences": partial(_difference_figure, comparison), **curves}
-
-
-def _difference_figure(comparison: Comparison, metric: str | None) -> Figure:
-    """Return each system's differences from the baseline; hollow where the interval holds 0."""
-    series, ends = [], [0.0]
-    for number, name in enumerate(comparison.names[1:], 1):
-        metrics = [metric] if metric else comparison.metric_names
-        differences = [comparison[name, metric_name] for metric_name in metrics]
-        differences = [row for row in differences if row.n]
-        columns = m.Records.of_fields(differences, ("difference", "low", "high", "metric")).columns
-        x, low, high, names = columns.values()
-        remarks, hollow = [], []
-        for row in differences:
-            ends += filter(None, (row.low, row.difference, row.high))
-            interval = between(row.low, row.high)
-            remarks.append(f"{row.metric}: {signed(row.difference)} ({interval})")
-            hollow.append(row.outcome not in _TONES)
-        series.append(Series(name, number, x, names, low, high, remarks, hollow))
-    room = 0.06 * (max(ends) - min(ends)) or 0.1
-    axis = Axis(f"difference from {comparison.baseline}", ends=(min(ends) - room, max(ends) + room))
-    return Figure("points", axis, Axis(), series, zero_line=True)

@@ -1,24 +1,27 @@
-"""Difference: one system beside the baseline on one metric, with its verdict as a sentence."""
+"""Difference: a system beside the baseline on one metric; and what the differences say to do."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
+from llama_index_rag_metrics.report.model import Statement, Tone
 from llama_index_rag_metrics.report.numbers import (
     decimals_of,
     ends,
+    given,
     percent,
     questions,
     rounded_up,
     score,
     signed,
+    two_digits_up,
 )
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.errors import check_amount
@@ -28,36 +31,47 @@ from llama_index_rag_metrics.statistics.intervals import (
     alpha_of,
     exact_mean,
     excludes_0,
+    number_clusters,
 )
 from llama_index_rag_metrics.statistics.resampling import joint_levels
-from llama_index_rag_metrics.statistics.sample_size import detectable_differences
+from llama_index_rag_metrics.statistics.sample_size import (
+    FEWEST_CHANGED,
+    Changes,
+    detectable_differences,
+    to_be_better,
+)
+from llama_index_rag_metrics.statistics.shortfalls import beats_all
 
 from .pairing import Paired
 
 Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
 
 _MARGIN = 0.02
-
-VERDICTS = {
-    "nothing": "Nothing can be said about {system} and {baseline} on {metric}: {reason}.",
+_TONES: Mapping[Outcome, Tone] = {"better": "best", "worse": "alarm"}
+_NOTHING = "Nothing can be said about {system} and {baseline} on {metric}: {reason}."
+_DIFFERS = (
+    "{system} is {outcome} than {baseline} on {metric}: {difference} ({interval} with {confidence} "
+    "confidence, {questions})."
+)
+_VERDICTS = {
+    "better": _DIFFERS,
+    "worse": _DIFFERS,
     "the same": "{system} and {baseline} score the same on {metric}, on all {questions}.",
-    "differs": (
-        "{system} is {outcome} than {baseline} on {metric}: {difference} ({interval} with "
-        "{confidence} confidence, {questions})."
-    ),
     "alike": (
         "{system} and {baseline} differ by less than {bound} on {metric} (with {confidence} "
         "confidence, {questions})."
-    ),
-    "few changed": (
-        "{system} may be {worse} worse or {better} better than {baseline} on {metric}. Only "
-        "{changed} of {questions} changed: too few to tell."
     ),
     "can't tell": (
         "{system} may be {worse} worse or {better} better than {baseline} on {metric}: "
         "{questions} can't tell."
     ),
 }
+_TOO_FEW = (
+    "Not enough questions to choose: with about {needed} like these, a difference of {margin} "
+    "would be detected 80 % of the time; until then {meanwhile}."
+)
+_UNKNOWN = "Not enough questions to choose: until there are more, {meanwhile}."
+_KEEP = "No system is better than {baseline} on {metric}: keep {baseline}."
 
 
 def margin_of(metric: str, margin: float | None, argument: str) -> float:
@@ -101,9 +115,9 @@ class Difference(Sentence):
         """What the interval shows: a difference if it leaves out 0, else alike within ± margin."""
         if excludes_0(self):
             return "better" if self.gain > 0 else "worse"
-        if self._at_most <= self.margin:
-            return "alike"
-        return "can't tell"
+        if self.low is None or self.high is None or max(-self.low, self.high) > self.margin:
+            return "can't tell"
+        return "alike"
 
     @property
     def gain(self) -> float:
@@ -116,45 +130,36 @@ class Difference(Sentence):
         return self.wins + self.losses
 
     @property
-    def _at_most(self) -> float:
-        if self.low is None or self.high is None:
-            return math.inf
-        return max(-self.low, self.high)
+    def tone(self) -> Tone:
+        """How it looks in a report."""
+        return _TONES.get(self.outcome, "normal")
+
+    @property
+    def statement(self) -> Statement:
+        """The verdict as a report has it."""
+        return Statement(self.verdict, self.tone, self.outcome)
 
     @property
     def verdict(self) -> str:
         """The outcome as a sentence, with its numbers."""
         fields = {"system": self.system, "baseline": self.baseline, "metric": self.metric}
-        fields |= {"questions": questions(self.n), "reason": self.note.split(":")[0]}
         if self.low is None or self.high is None:
-            return VERDICTS["nothing"].format(**fields)
-        decimals = decimals_of(self.low, self.high)
+            return _NOTHING.format(**fields, reason=self.note.split(":")[0])
+        decimals, bound = decimals_of(self.low, self.high), max(-self.low, self.high)
         worse, better = -self.low, self.high
         if lower_is_better(self.metric):
             worse, better = better, worse
-        return VERDICTS[self._sentence].format(
+        return _VERDICTS[self.outcome if self.changed else "the same"].format(
             **fields,
+            questions=questions(self.n),
             outcome=self.outcome,
-            changed=self.changed,
             confidence=percent(self.confidence),
             difference=signed(self.difference, 0.0, decimals),
             interval=ends(self.low, self.high),
-            bound=rounded_up(self._at_most, decimals_of(-self._at_most, self._at_most)),
+            bound=rounded_up(bound, decimals_of(-bound, bound)),
             worse=score(worse, 0.0, decimals),
             better=score(better, 0.0, decimals),
         )
-
-    @property
-    def _sentence(self) -> str:
-        if not self.changed:
-            return "the same"
-        if self.outcome in {"better", "worse"}:
-            return "differs"
-        # so few that all in one direction would still be chance
-        is_chance = 2.0 ** (1 - self.changed) > alpha_of(self.confidence)
-        if self.outcome == "can't tell" and is_chance:
-            return "few changed"
-        return self.outcome
 
     def __str__(self) -> str:
         return self.verdict
@@ -188,10 +193,9 @@ def differences_of(
     for (system, metric, _), interval, smallest in zip(keys, intervals, detectable, strict=True):
         values = paired.values(system, metric, baseline)
         is_scored = ~np.isnan(values)
-        rises, falls = int((values > 0).sum()), int((values < 0).sum())
-        wins, losses = rises, falls
+        wins, losses = int((values > 0).sum()), int((values < 0).sum())
         if lower_is_better(metric):
-            wins, losses = falls, rises
+            wins, losses = losses, wins
         yield Difference(
             system=system,
             baseline=baseline,
@@ -210,3 +214,51 @@ def differences_of(
             confidence=confidence,
             note=interval.note,
         )
+
+
+def winner_of(paired: Paired, alpha: float) -> str | None:
+    """Return the system that is shown to beat all others on the first metric; None if none is."""
+    metric, clusters = next(iter(paired.columns)), paired.clusters
+    _, scores = paired.scored(metric)
+    if len(paired.systems) < 2 or len(scores) < 2:
+        return None
+    if clusters is not None:
+        is_scored = ~np.isnan(paired.columns[metric]).any(axis=1)
+        clusters = number_clusters(clusters[is_scored])
+    sign, worst = -1.0 if lower_is_better(metric) else 1.0, worst_score(metric)
+    if worst is not None:
+        worst *= sign
+    (lowest, highest), scores = limits_of(metric), sign * scores
+    leader, span = int(scores.mean(axis=0).argmax()), highest - lowest
+    if beats_all(scores, leader, span=span, worst=worst, clusters=clusters, alpha=alpha):
+        return paired.systems[leader]
+    return None
+
+
+def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:
+    """Return what would decide between the best so far and its rivals, or that there are none.
+
+    `differences` are those from the baseline on one metric, of which no system is the best.
+    """
+    metric, leader, margin = differences[0].metric, differences[0].baseline, differences[0].margin
+    meanwhile, rivaling = f"keep {leader}", ["can't tell"]
+    better = [row for row in differences if row.outcome == "better"]
+    if better:
+        leader = max(better, key=lambda row: row.gain).system
+        meanwhile, rivaling = f"use {leader}", ["better", "alike", "can't tell"]
+    rivals = [row.system for row in differences if row.changed and row.outcome in rivaling]
+    keys = [(rival, metric, leader) for rival in rivals if rival != leader]
+    if not keys:
+        is_kept = not better and any(row.n for row in differences)
+        return _KEEP.format(metric=metric, baseline=leader) if is_kept else ""
+    units, needed = paired.units(keys), 0.0
+    n_changed = np.count_nonzero(units.sums, axis=0).tolist()
+    changes = Changes.seen(units, np.array([paired.widest(*key) for key in keys]))
+    for rival, n in zip(changes, n_changed, strict=True):
+        if n * rival.evenness < FEWEST_CHANGED:
+            return _UNKNOWN.format(meanwhile=meanwhile)
+        needed = max(needed, rival.questions(to_be_better(alpha), margin) or math.inf)
+    if len(paired.query_ids) < needed < math.inf:
+        fields = {"needed": two_digits_up(needed), "margin": given(margin)}
+        return _TOO_FEW.format(**fields, meanwhile=meanwhile)
+    return _UNKNOWN.format(meanwhile=meanwhile)

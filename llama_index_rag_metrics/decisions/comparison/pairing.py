@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,9 +32,6 @@ Results: TypeAlias = "EvaluationResults | Scores"
 Key: TypeAlias = tuple[str, str, str]
 """A system, a metric and the baseline: what a difference is of."""
 
-_LEFT_OUT = "questions that {system} leaves out of its means ({reasons}) aren't compared: {n:,}"
-_TOO_LARGE = 1e100  # its square is infinite
-
 
 @dataclass(frozen=True)
 class Paired:
@@ -57,6 +54,11 @@ class Paired:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
         column = self.columns[name_among(metric, self.columns)]
         return column[:, self.systems.index(system)]
+
+    def scored(self, metric: str) -> tuple[list[str], FloatArray]:
+        """Return the ids of the questions that have all scores, and their (queries, systems)."""
+        is_scored = np.all(~np.isnan(self.columns[metric]), axis=1)
+        return list(compress(self.query_ids, is_scored)), self.columns[metric][is_scored]
 
     def units(self, keys: Iterable[Key]) -> Units:
         """Return the differences of these keys, a column each."""
@@ -83,15 +85,16 @@ class Paired:
         for key in keys:
             is_missing = np.isnan(self.values(*key))
             baselines.append(np.where(is_missing, np.nan, self.values(key[2], key[1])))
+        limits = [limits_of(metric) for _, metric, _ in keys]
         means = mean_intervals(
             np.stack(baselines, axis=1),
-            limits=[limits_of(metric) for _, metric, _ in keys],
+            limits=limits,
             confidence=confidence,
             clusters=self.clusters,
         )
         possible = np.tile([-math.inf, math.inf], (len(keys), 1))
         for row, ((_, metric, _), mean) in enumerate(zip(keys, means, strict=True)):
-            lowest, highest = limits_of(metric)
+            lowest, highest = limits[row]
             is_limited = self._span(metric) <= highest - lowest < math.inf
             if is_limited and mean.low is not None and mean.high is not None:
                 possible[row] = lowest - mean.high, highest - mean.low
@@ -124,13 +127,11 @@ def pair(
 ) -> Paired:
     """Return the scores of several systems, paired by question; refuse those that can't be."""
     check_same_questions({baseline: systems[baseline], **systems}, "systems")
-    names, notes = _metrics_of(systems, baseline, metrics), list[str]()
-    uncommon = dict.fromkeys(name for name in chain(*systems.values()) if name not in names)
-    if uncommon and metrics is None:
+    names, uncommon = _metrics_of(systems, baseline, metrics)
+    notes = []
+    if uncommon:
         notes.append(f"not compared, since not every system has them: {', '.join(uncommon)}")
-    compared = set(chain.from_iterable(scores.query_ids for scores in systems.values()))
-    query_ids = sorted(compared, key=str)
-    notes += _left_out(systems, compared)
+    query_ids = sorted(set(chain.from_iterable(s.query_ids for s in systems.values())), key=str)
     metadata: dict[str, dict[str, Any]] = {}
     for scores in reversed([*systems.values()]):  # where systems differ, the first one counts
         for query_id, row in scores.metadata.items():
@@ -144,17 +145,6 @@ def pair(
     )
 
 
-def _left_out(systems: Mapping[str, Scores], compared: Collection[str]) -> list[str]:
-    """Return a note for each system that has no score for a question of another one."""
-    notes = []
-    for name, scores in systems.items():
-        reasons = [reason for query_id, reason in scores.excluded.items() if query_id in compared]
-        if reasons:
-            listed = ", ".join(sorted(set(reasons))).replace("_", " ")
-            notes.append(_LEFT_OUT.format(system=name, reasons=listed, n=len(reasons)))
-    return notes
-
-
 def clusters_in_words(key: str | None, numbers: IntArray) -> str:
     noun = "conversations" if key is None else "clusters"
     return f"{questions(len(numbers))} in {len(np.unique(numbers)):,} {noun}"
@@ -162,31 +152,32 @@ def clusters_in_words(key: str | None, numbers: IntArray) -> str:
 
 def _metrics_of(
     systems: Mapping[str, Scores], baseline: str, metrics: Sequence[str] | None
-) -> list[str]:
-    names = [metrics] if isinstance(metrics, str) else list(metrics or ())
+) -> tuple[list[str], list[str]]:
+    """Return the metrics to compare; without any, those of all systems, and then the others."""
+    all_metrics = list(dict.fromkeys(chain(systems[baseline], *systems.values())))
+    names = metrics
     if metrics is None:
-        names = list(systems[baseline])
-        for scores in systems.values():
-            names = [name for name in names if name in set(scores)]
+        names = [
+            name for name in all_metrics if all(name in s.metric_names for s in systems.values())
+        ]
     if not names:
         parts = [f"{name} has {', '.join(scores) or 'none'}" for name, scores in systems.items()]
         raise InvalidInput("metrics", "; ".join(parts), "a metric that every system has")
     for scores in systems.values():
         names = [name_among(name, scores.metric_names) for name in names]
-    return [*dict.fromkeys(names)]
+    uncommon = [] if metrics else [name for name in all_metrics if name not in names]
+    return list(dict.fromkeys(names)), uncommon
 
 
 def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -> FloatArray:
     columns = []
     for scores in systems:
         by_query = scores.by_query(metric) if scores.is_measured else {}
-        for query_id, score in by_query.items():
-            if not abs(score) < _TOO_LARGE:
-                remedy = "Fix the metric, or give the question no value (NaN)."
-                argument = f"score of {query_id!r} by {metric}"
-                raise InvalidInput(argument, score, "a finite number", remedy)
         columns.append([by_query.get(query_id, np.nan) for query_id in query_ids])
     by_question: FloatArray = np.ascontiguousarray(np.array(columns, np.float64).T)
+    if np.isinf(by_question).any():
+        remedy = "Fix the metric, or give such a question no value (NaN)."
+        raise InvalidInput(f"scores by {metric}", math.inf, "finite numbers", remedy)
     return by_question
 
 

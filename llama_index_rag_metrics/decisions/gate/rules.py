@@ -6,22 +6,25 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, TypeVar, cast, get_args
 
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Sign: TypeAlias = Literal[">=", "<="]
+
+Amount = TypeVar("Amount", float, FloatArray)
 
 _CONFIDENCE = 0.95  # of a rule against the baseline that names none
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
 _RULE = re.compile(
     rf"""(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=)\s*
-    (?:(?P<baseline>baseline)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
-      |(?P<threshold>[-−]?{_NUMBER}))
-    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?""",
-    re.VERBOSE | re.IGNORECASE,
+    (?:(?P<baseline>baseline)(?:\s*(?P<direction>[-+])\s*(?P<offset>{_NUMBER}))?
+      |(?P<threshold>-?{_NUMBER}))
+    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>as\s+observed)))?""",
+    re.VERBOSE,
 )
 _REMEDY = (
     "For example 'ndcg@10 >= baseline - 0.02', 'ndcg@10 >= baseline - 0.05 as observed', "
@@ -42,7 +45,7 @@ class Rule:
 
     `<=` is for metrics of which less is better. `value` is the limit, or with `baseline` what is
     added to the baseline's mean. `confidence`, between 0.5 and 1, is that of the bounds that
-    decide; None decides by what was observed.
+    decide; None decides by what was observed, as for every count.
 
     Examples:
         >>> Rule.parse("ndcg@10 >= baseline - 0.02")
@@ -88,7 +91,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         return cls(
             match["metric"],
             cast("Sign", match["sign"]),
-            float(limit.replace("−", "-")),
+            float(limit),
             match["baseline"] is not None,
             confidence,
         )
@@ -103,20 +106,28 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         """The loss that is tolerated; below 0, the gain that is wanted."""
         return -self.improvement(self.value)
 
-    def improvement(self, amount: float) -> float:
-        """A score or a difference, negated where less is better; the reverse is the same."""
+    def improvement(self, amount: Amount) -> Amount:
+        """Scores or differences, negated where less is better; the reverse is the same."""
         return -amount if self.lower_is_better else amount
 
     def is_kept_by(self, amount: float) -> bool:
         """Whether a score, or a difference from the baseline, keeps to the limit."""
         return self.improvement(amount - self.value) >= -NOISE
 
+    def failing_confidence(self, together: int) -> float:
+        """The confidence at which one of this many rules fails."""
+        return 1 - (1 - (self.confidence or 0.0)) / together
+
+    @property
+    def limit(self) -> str:
+        """The limit as the rule writes it, such as "0.8" or "baseline - 0.02"."""
+        if not self.baseline:
+            return f"{self.value:.12g}"
+        offset = f"{self.value + 0.0:+.12g}"
+        return f"baseline {offset[0]} {offset[1:]}".removesuffix(" + 0")
+
     def __str__(self) -> str:
-        limit = f"{self.value:.12g}"
-        if self.baseline:
-            offset = f"{self.value + 0.0:+.12g}"
-            limit = f"baseline {offset[0]} {offset[1:]}".removesuffix(" + 0")
-        rule = f"{self.metric} {self.sign} {limit}"
+        rule = f"{self.metric} {self.sign} {self.limit}"
         if self.confidence is not None:
             return f"{rule} at {self.confidence * 100:.10g}%"
         if self.baseline:
