@@ -36,8 +36,6 @@ _CALLED = {  # arguments of the package that a command calls otherwise
     "metrics": ("metric",),
     "path": ("output",),
     "num_questions_per_chunk": ("n",),
-    "human": ("second",),
-    "judged": ("first",),
 }
 _REMEDIES = {  # how a command is given what an error says that it lacks
     "texts": "A metric of texts needs questions and texts, which `rag-metrics evaluate` has.",

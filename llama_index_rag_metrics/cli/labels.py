@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_share
@@ -104,7 +104,8 @@ def run_pool(
     systems = dict(zip(names, loaded, strict=True))
     selection = pool(systems, stored.relevance, depth=depth, n=n, dataset=stored.dataset)
     selection.to_jsonl(output)
-    show(replace(selection, file=str(output)), None)
+    show(selection, None)
+    tell(f"\n{output} is written: rag-metrics labels review {quote(str(output))} -o judged.jsonl")
 
 
 @command(labels, "review", _REVIEW)
@@ -120,15 +121,13 @@ def run_review(
     keyboard, and export as OUTPUT. If that exists, the page shows what is in it.
     """
     from llama_index_rag_metrics.labels import write_review_page
-    from llama_index_rag_metrics.labels.review.review_page import extent, read_pool
 
     target = output.with_suffix(".html") if page is None else page
     if target.resolve() == output.resolve():
         raise InvalidInput("--page", str(target), "another file than that of --output")
     judgements = output if output.exists() else None
     write_review_page(pool, target, judgements=judgements, output=output.name, rubric=rubric)
-    tell(f"{target}: {extent(read_pool(pool))} to judge. Open it in a browser.")
-    tell(f"Save the page's export as {output}.")
+    tell(f"Open {target} in a browser, and save its export as {output}.")
 
 
 @command(labels, "agree", _AGREE)

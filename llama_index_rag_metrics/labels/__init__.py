@@ -1,10 +1,10 @@
 """Labels, checked and moved to new nodes; what to judge next; questions by an LLM."""
 
+from .agreeing import agreement
 from .checking import LabelFindings, check_labels
 from .moving import MovedLabels, move_labels
 from .pooling import Pool, pool
 from .question_generation import generate_question_context_pairs
-from .review.judgements import agreement, read_judgements
 from .review.review_page import write_review_page
 
 __all__ = [
@@ -16,6 +16,5 @@ __all__ = [
     "generate_question_context_pairs",
     "move_labels",
     "pool",
-    "read_judgements",
     "write_review_page",
 ]

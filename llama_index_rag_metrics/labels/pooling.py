@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.lines import to_json, write_lines
@@ -21,15 +20,10 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_integer
 
 RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
-LabelsLike: TypeAlias = (
-    "RetrievalDataset | Mapping[str, RelevanceLike] | str | os.PathLike[str] | None"
-)
+LabelsLike: TypeAlias = "Mapping[str, RelevanceLike] | str | os.PathLike[str] | None"
+
 _MOST_SHOWN = 5
-_DECISIONS = {
-    "complete": "Every passage within the first {depth:,} of a system is labelled.",
-    "open": "Label {passages}, which to_jsonl() writes.",
-    "written": "Label the {passages} in {file}, then score with --qrels judgements.jsonl.",
-}
+_FIELDS = ("query_id", "id", "best_rank", "spread")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +51,6 @@ class Pool(Reportable):
         depth: how many of each ranking were looked at.
         n_judged: how many of the passages within the depth are labelled.
         n_unjudged: how many aren't.
-        file: where the items were written, for the command that comes next; "" for nowhere.
 
     Examples:
         >>> len(Pool([PoolItem("q1", "d1", best_rank=1, spread=0.5)], 10, n_judged=3, n_unjudged=1))
@@ -68,7 +61,6 @@ class Pool(Reportable):
     depth: int
     n_judged: int
     n_unjudged: int
-    file: str = ""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -89,41 +81,26 @@ class Pool(Reportable):
 
     def report(self, *, full: bool = False) -> m.Report:
         """How many passages have no label, and which to label next."""
+        decision = m.Statement(
+            f"Label {counted(len(self), 'passage', 'passages')}, which to_jsonl() writes.", "open"
+        )
+        if not self.n_unjudged:
+            text = f"Every passage within the first {self.depth:,} of a system is labelled."
+            decision = m.Statement(text, "best")
         remarks = []
         for item in self.items:
             remarks.append((item.query_id, item.query, [f"{item.id}  {item.text}".rstrip()]))
-        counts = [m.Cell(self.n_judged, "count"), m.Cell(self.n_unjudged, "count")]
-        rows = [m.Row("passages", counts)]
-        table = m.Table("", ("labelled", "unlabelled"), [rows], "")
-        columns: dict[str, Sequence[Any]] = {
-            "query_id": [item.query_id for item in self.items],
-            "doc_id": [item.id for item in self.items],
-            "best_rank": [item.best_rank for item in self.items],
-            "spread": [item.spread for item in self.items],
-        }
         return m.Report(
             title=f"Labels for the first {self.depth:,}",
             lead=f"{self.n_judged:,} labelled, {self.n_unjudged:,} unlabelled passages retrieved",
-            decision=[self._decision()],
-            sections=[m.Section("Passages", [table])],
+            decision=[decision],
             listings=[m.Listing.of("To label next", remarks, _MOST_SHOWN)],
-            records=m.Records(columns),
+            records=m.Records.of_fields(self.items, _FIELDS),
         )
-
-    def _decision(self) -> m.Statement:
-        words = {"passages": counted(len(self), "passage", "passages"), "file": self.file}
-        evidence = f"To label next: {len(self):,}"
-        if not self.n_unjudged:
-            return m.Statement(_DECISIONS["complete"].format(depth=self.depth), "best")
-        if not self.file:
-            return m.Statement(_DECISIONS["open"].format(**words), "open", evidence=evidence)
-        command = f"rag-metrics labels review {quote(self.file)} -o judgements.jsonl"
-        text = _DECISIONS["written"].format(**words)
-        return m.Statement(text, "open", evidence=evidence, command=command)
 
 
 def pool(
-    runs: Mapping[str, RunLike] | Iterable[Run],
+    runs: Mapping[str, RunLike],
     judgements: LabelsLike = None,
     *,
     depth: int = 10,
@@ -137,9 +114,9 @@ def pool(
     that doesn't have the passage within the depth.
 
     Args:
-        runs: name to what the system retrieved; or runs with names.
-        judgements: what is labelled: query id to relevance, a dataset, or a file of qrels. Grades
-            below 0 are no labels. None: the labels of `dataset`, if that is given.
+        runs: name to what the system retrieved.
+        judgements: what is labelled: query id to relevance, or a file of qrels. Grades below 0 are
+            no labels. None: the labels of `dataset`, if that is given.
         depth: how many of each ranking count, from 1: the largest cutoff of the metrics.
         n: how many passages, from 1; None for all.
         dataset: where questions and texts come from, beside the runs' own texts.
@@ -161,11 +138,7 @@ def pool(
         check_integer("n", n, 1, "a number of passages, from 1 on, or None for all")
     systems = _systems(runs)
     stored = RetrievalDataset({}) if dataset is None else dataset
-    relevance: Mapping[str, RelevanceLike] = stored.relevance
-    if isinstance(judgements, RetrievalDataset):
-        relevance = judgements.relevance
-    elif judgements is not None:
-        relevance = read_qrels(judgements)
+    relevance = stored.relevance if judgements is None else read_qrels(judgements)
     items: list[PoolItem] = []
     n_judged = 0
     for query_id in dict.fromkeys(query_id for run in systems for query_id in run):
@@ -179,26 +152,16 @@ def pool(
     return Pool(items[:n], depth, n_judged, len(items))
 
 
-def _systems(runs: Any) -> list[Run]:
-    if not isinstance(runs, Mapping):
-        named_runs = list(runs) if isinstance(runs, Iterable) else []
-        if not all(isinstance(run, Run) and run.name for run in named_runs):
-            raise InvalidInput("runs", runs, "name to run, or runs with names")
-        runs = {run.name: run for run in named_runs}
-    if not runs:
-        raise InvalidInput("runs", [], "at least one run")
-    systems = []
+def _systems(runs: Mapping[str, RunLike]) -> list[Run]:
+    """The runs; each repeat of one counts as a system."""
+    if not isinstance(runs, Mapping) or not runs:
+        raise InvalidInput("runs", runs, "at least one run, by its name")
+    systems: list[Run] = []
     for name, source in runs.items():
-        run = source
-        if isinstance(source, EvaluationResults):
-            run = source.run
-        elif not isinstance(source, Run):
-            run = Run(source, name=name)
-        if run.repeats:
-            expected = "one in which each question was asked once"
-            remedy = "To pool them, give each of run.repeats as a run of its own."
-            raise InvalidInput(f"run {name!r}", f"{len(run.repeats)} of each", expected, remedy)
-        systems.append(run)
+        run = source.run if isinstance(source, EvaluationResults) else source
+        if not isinstance(run, Run):
+            run = Run(run, name=name)
+        systems += run.repeats or [run]
     return systems
 
 
@@ -210,12 +173,11 @@ def _union(
     ranks: dict[str, list[int]] = {}
     texts: dict[str, str] = {}
     for run in systems:
-        ranking = run.get(query_id)
-        if ranking is None:
+        if query_id not in run:
             continue
         query = query or run.queries.get(query_id, "")
-        first_ids = list(dict.fromkeys(ranking.ids))[:depth]
-        for rank, item in enumerate(first_ids, 1):
+        ranking = run[query_id]
+        for rank, item in enumerate(list(dict.fromkeys(ranking.ids))[:depth], 1):
             ranks.setdefault(item, []).append(rank)
         for item, text in zip(ranking.ids, ranking.texts or (), strict=False):
             texts[item] = text or texts.get(item, "")

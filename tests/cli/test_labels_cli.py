@@ -137,7 +137,7 @@ class TestPool:
         )  # fmt: skip
 
         assert result.exit_code == 0, result.output
-        assert "Label the 1 passage in pool.jsonl" in " ".join(result.stdout.split())
+        assert "Label 1 passage, which to_jsonl() writes." in result.stdout
         lines = (folder / "pool.jsonl").read_text().splitlines()
         # what the dataset has a label of is judged
         assert [json.loads(line)["text"] for line in lines] == [TEXTS["d2"]]

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from support.command_line import refusal
 from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import read_qrels
@@ -39,8 +38,7 @@ class TestReview:
 
         assert result.exit_code == 0, result.output
         assert result.stdout.splitlines() == [
-            "judgements.html: 3 passages of 1 question to judge. Open it in a browser.",
-            "Save the page's export as judgements.jsonl.",
+            "Open judgements.html in a browser, and save its export as judgements.jsonl."
         ]
         assert (folder / "judgements.html").read_text().startswith("<!DOCTYPE html>")
         assert not (folder / "judgements.jsonl").exists()
@@ -59,13 +57,6 @@ class TestReview:
 
         assert (folder / "j.jsonl").read_bytes() == before
         assert read_qrels("j.jsonl")["q"].grades == {"a": 2}
-
-    def test_grades_by_another_rubric_are_refused(self, folder: Path) -> None:
-        (folder / "other.txt").write_text("3: It is law.\n0: It isn't.")
-        write("j.jsonl", {"query_id": "q", "doc_id": "a", "grade": 3})
-        other = refusal(run("review", "pool.jsonl", "-o", "j.jsonl", "--rubric", "other.txt"))
-        assert other.startswith("--output: expected grades by 'own rubric ")
-        assert not (folder / "j.html").exists()
 
 
 class TestAgree:

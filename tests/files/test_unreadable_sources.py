@@ -17,16 +17,9 @@ from llama_index_rag_metrics import (
     read_traces,
     score_rankings,
 )
-from llama_index_rag_metrics.labels import read_judgements
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
-READERS: list[Callable[[Path], object]] = [
-    RetrievalDataset.load,
-    read_run,
-    read_qrels,
-    read_traces,
-    read_judgements,
-]
+READERS: list[Callable[[Path], object]] = [RetrievalDataset.load, read_run, read_qrels, read_traces]
 
 
 @pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "tsv", "parquet", "trec", "x"])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.reviews import JUDGED, write
 
 from llama_index_rag_metrics.labels import agreement
-from llama_index_rag_metrics.labels.review.judgements import Agreement
+from llama_index_rag_metrics.labels.agreeing import Agreement
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
@@ -20,9 +23,6 @@ def test_by_hand() -> None:
     chance = 1 / 8 + 1 / 16 + 1 / 16
     agreed = agreement(llm, human)
     assert (agreed.kappa, agreed.n) == pytest.approx(((3 / 4 - chance) / (1 - chance), 4))
-    # relevant or not: a, c, d against a, d: agree on 3; by chance 3/4 · 2/4 + 1/4 · 2/4
-    agreed = agreement(llm, human, min_grade=1)
-    assert (agreed.kappa, agreed.n) == pytest.approx((0.5, 4))
     assert agreement(llm, human, weights="linear").kappa > agreement(llm, human).kappa
 
 
@@ -87,10 +87,8 @@ def test_one_query_has_no_interval() -> None:
 
 
 def test_what_can_not_be_compared() -> None:
-    with pytest.raises(InvalidInput, match="human"):
+    with pytest.raises(InvalidInput, match="second"):
         agreement({"q": {"a": 1}}, {"q": {"b": 1}})
-    with pytest.raises(InvalidInput, match="whole grades"):
-        agreement({"q": {"a": 0.5, "b": 1}}, {"q": {"a": 1, "b": 0}})
     with pytest.raises(InvalidInput, match="weights"):
         agreement({"q": {"a": 1}}, {"q": {"a": 1}}, weights="cubic")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="confidence"):
@@ -101,3 +99,15 @@ def test_a_negative_grade_is_no_judgement() -> None:
     judged, human = {"q": {"a": 3, "b": 0, "c": 1}}, {"q": {"a": 3, "b": 0, "c": -1}}
     assert (agreement(judged, human).kappa, agreement(judged, human).n) == (1, 2)
     assert agreement(human, judged).n == 2
+
+
+def test_files_of_two_reviewers_and_a_report_in_every_form(tmp_path: Path) -> None:
+    anna = write(tmp_path / "anna.jsonl", {**JUDGED, "doc_id": "*d*"}, {**JUDGED, "doc_id": "e"})
+    ben = write(tmp_path / "ben.jsonl", {**JUDGED, "doc_id": "*d*", "grade": 1})
+    agreed = agreement(anna, ben)
+    assert "*d*: 2 and 1" in str(agreed)
+    assert "1 of 1 passage graded differently" in str(agreed)
+    assert agreed.to_html(tmp_path / "r.html").exists()
+    assert "&#42;d&#42;" in agreed.to_markdown()
+    (row,) = json.loads(agreed.to_json())
+    assert (row["doc_id"], row["first"], row["second"]) == ("*d*", 2, 1)

@@ -1,0 +1,124 @@
+"""How far two judges agree, and where they don't."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.files.read_runs import read_qrels
+from llama_index_rag_metrics.files.records import format_grade
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.numbers import counted, kappa_in_words, mean_of
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.statistics.intervals import check_confidence
+from llama_index_rag_metrics.statistics.kappa import Kappa, Weights, cohens_kappa
+
+JudgementsLike: TypeAlias = "Mapping[str, RelevanceLike] | str | os.PathLike[str]"
+
+_EXPLAINED = (
+    "Kappa is the agreement beyond chance: 1 if they always agree, 0 if as often as by chance."
+)
+_MOST_SHOWN, _MOST_ON_PAGE = 5, 200
+
+
+class Disagreement(NamedTuple):
+    """A passage that two judges grade differently."""
+
+    query_id: str
+    doc_id: str
+    first: float
+    second: float
+
+    def __str__(self) -> str:
+        return f"{self.doc_id}: {format_grade(self.first)} and {format_grade(self.second)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Agreement(Reportable, Kappa):
+    """How far two judges agree: Cohen's kappa, and the passages on which they don't.
+
+    Attributes:
+        kappa: 1 if they always agree, 0 if as often as by chance; NaN if all grades are the same.
+        low: the lower end of its interval, or None where none can be given.
+        high: the upper end.
+        n: how many passages both judged.
+        disagreements: query_id, doc_id, first and second of the passages that they grade
+            differently.
+    """
+
+    disagreements: Sequence[Disagreement] = ()
+
+    def report(self, *, full: bool = False) -> m.Report:
+        """Kappa with its interval, and the passages on which the two differ."""
+        passages = counted(self.n, "passage", "passages")
+        sentence = f"{kappa_in_words(self).capitalize()} on {passages}."
+        remarks = [(pair.query_id, "", [str(pair)]) for pair in self.disagreements]
+        kappa = m.Cell(None, "score", "quiet")
+        if not math.isnan(self.kappa):
+            kappa = mean_of(m.Cell(self.kappa, "score", low=self.low, high=self.high), self.n)
+        counts = [m.Cell(self.n, "count"), m.Cell.of(len(remarks), "count")]
+        rows = [m.Row("both", [kappa, *counts])]
+        table = m.Table("", ("kappa", "passages", "graded differently"), [rows], "judges")
+        n_listed = _MOST_ON_PAGE if full else _MOST_SHOWN
+        return m.Report(
+            title="Agreement",
+            lead=f"{len(remarks):,} of {passages} graded differently",
+            decision=[m.Statement(sentence, evidence="Agreement")],
+            sections=[m.Section("Agreement", [table], _EXPLAINED)],
+            listings=[m.Listing.of("Graded differently", remarks, n_listed)],
+            records=m.Records.of_fields(self.disagreements, Disagreement._fields),
+        )
+
+
+def agreement(
+    first: JudgementsLike,
+    second: JudgementsLike,
+    *,
+    weights: Weights | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Cohen's kappa of two judges over the passages that both graded, and where they differ.
+
+    Args:
+        first: query id to relevance, such as of `LLMRelevancy.grade`, or a file that the review
+            page exported; negative grades mean unjudged.
+        second: the same by somebody else.
+        weights: "linear": a disagreement counts by its distance in grades; None: all count alike.
+        confidence: of the interval, in which the passages of a question belong together.
+
+    Raises:
+        FileFormatError: a line of a file can't be read; says where and why.
+        InvalidInput: they have no passage in common, or an argument can't be used.
+
+    Examples:
+        >>> agreed = agreement({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1}})
+        >>> [(pair.doc_id, pair.first, pair.second) for pair in agreed.disagreements], agreed.n
+        ([('b', 0.0, 1.0)], 2)
+    """
+    check_confidence(confidence)
+    if weights not in (None, "linear"):
+        raise InvalidInput("weights", weights, "'linear' or None")
+    pairs = []
+    labels = read_qrels(second)
+    for query_id, relevance in read_qrels(first).items():
+        other_grades = labels[query_id].grades if query_id in labels else {}
+        for item, grade in relevance.grades.items():
+            other = other_grades.get(item, -1)
+            if grade >= 0 and other >= 0:
+                pairs.append(Disagreement(query_id, item, grade, other))
+    if not pairs:
+        expected = "grades of some of the questions and passages that the first judged"
+        remedy = "Look whether both use the same ids."
+        raise InvalidInput("second", "none of them", expected, remedy)
+    grades = np.array([(pair.first, pair.second) for pair in pairs], np.float64)
+    query_ids = [pair.query_id for pair in pairs]
+    kappa = cohens_kappa(*grades.T, weights=weights, confidence=confidence, clusters=query_ids)
+    disagreements = tuple(pair for pair in pairs if pair.first != pair.second)
+    return Agreement(kappa.kappa, kappa.low, kappa.high, kappa.n, disagreements)
