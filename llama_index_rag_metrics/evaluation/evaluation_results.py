@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -14,7 +15,7 @@ from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.figure import Draw, Figure, Mark, Series
 from llama_index_rag_metrics.report.model import Report, headline
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -216,10 +217,9 @@ def ranking_metric(name: str) -> RankingMetric | None:
 def curve_figures(
     systems: Sequence[System], query_ids: Iterable[str] | None = None
 ) -> dict[str, Draw]:
-    """Functions that draw the curves of systems with rankings, over these queries, or all."""
-    decisive = headline(metrics_of(systems))
+    """What draws the curves of systems with rankings, over these queries, or all."""
     only = None if query_ids is None else set(query_ids)
-    return {"by_cutoff": lambda metric: _curves(systems, metric or decisive, only)}
+    return {"by_cutoff": partial(_curves, systems, headline(metrics_of(systems)), only)}
 
 
 def _curves(
@@ -243,13 +243,13 @@ def _curves(
             for k, cut in at_k.items():
                 if scores.n(cut.metric_name):
                     curve[k] = scores.means[cut.metric_name]
-        remarks = [f"k = {k}: {score(mean)}" for k, mean in curve.items()]
-        points = (list(curve), list(curve.values()))
-        series.append(Series(system.name, number, *points, remarks=remarks))
-    if not any(curve.x for curve in series):
+        marks = []
+        for k, mean in curve.items():
+            marks.append(Mark(k, mean, f"{system.name}: k = {k}: {score(mean)}"))
+        series.append(Series(system.name, number, marks))
+    if not any(curve.marks for curve in series):
         return None
-    x, y = Axis("k", is_count=True), Axis(f"{metric.partition('@')[0]}@k", from_zero=True)
-    return Figure("lines", x, y, series)
+    return Figure("lines", "k", f"{metric.partition('@')[0]}@k", series)
 
 
 def _at_cutoffs(

@@ -12,21 +12,16 @@ from operator import attrgetter
 from typing import Any
 
 from llama_index_rag_metrics.metrics.base import NamedMetric
-from llama_index_rag_metrics.metrics.metric_names import (
-    is_of_unanswerable,
-    limits_of,
-    lower_is_better,
-)
+from llama_index_rag_metrics.metrics.metric_names import is_of_unanswerable, lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.drawing import short_names
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.numbers import questions, shown
+from llama_index_rag_metrics.report.figure import Draw
+from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
-from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
+from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 from . import rows
 from .first_line import MEANS, first_lines, is_unmeasured, with_runs
@@ -57,7 +52,7 @@ def systems_report(
     names = [system.name for system in systems]
     title = "Retrieval evaluation"
     if names != ["score"]:
-        title = f"Retrieval of {listed([*short_names(names).values()])}"
+        title = f"Retrieval of {listed(names)}"
     metrics = metrics_of(systems)
     primary = metric or m.headline(metrics)
     interval_of = _own_intervals(systems)
@@ -80,12 +75,6 @@ def systems_report(
     if decision is None:
         decision = first_lines(systems, primary, lost)
 
-    def draw_means(name: str | None) -> Figure:
-        return means_figure(systems, [name] if name else metrics, interval_of)
-
-    drawn: dict[str, Draw] = {}
-    if is_valid:
-        drawn = {**(figures or {}), "means": draw_means}
     slices = [rows.slice_table(systems, key, primary) for key in slice_by]
     counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
     runs = with_runs(systems)
@@ -100,38 +89,10 @@ def systems_report(
         notes=unsaid(remarks(systems), decision),
         glossary=glossary(metrics),
         metrics=metrics,
-        figures=drawn,
+        figures=(figures or {}) if is_valid else {},
         queries=partial(queries_of, runs, list(filter(None, [primary])), stages=stages),
         records=_records(systems),
     )
-
-
-def means_figure(
-    systems: Sequence[System],
-    metrics: Sequence[str],
-    interval_of: rows.Intervals,
-    *,
-    compared: bool = False,
-) -> Figure:
-    """The means; beside metrics from 0 to 1 none of another scale, such as counts, is shown."""
-    metrics = [name for name in metrics if limits_of(name) == UNIT_RANGE] or metrics
-    series = []
-    for number, system in enumerate(systems):
-        names, remarks = [], []
-        means, low, high = [], [], []
-        for name in metrics:
-            interval = interval_of(number, name)
-            if interval is None:
-                continue
-            names.append(name)
-            means.append(interval.mean)
-            low.append(interval.low)
-            high.append(interval.high)
-            cell = m.Cell(interval.mean, "score", low=interval.low, high=interval.high)
-            remarks.append(f"{name}: {shown(cell)}")
-        points = Series(system.name, number, means, names, low, high, remarks)
-        series.append(replace(points, is_baseline=compared and not number))
-    return Figure("points", Axis("mean"), Axis(), series)
 
 
 def queries_of(

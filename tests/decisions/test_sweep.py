@@ -206,12 +206,12 @@ def test_without_a_scale_only_the_best_is_recommended() -> None:
 
 def test_the_trade_off_names_what_is_recommended() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
-    figure = swept.report().figures["tradeoff"]("recall@3")
+    figure = swept.report().figures["tradeoff"]()
     assert figure is not None
     (points,) = figure.series
-    assert list(points.x) == [10, 30, 10, 30]
-    assert list(points.y) == [configuration.mean("recall@3") for configuration in swept]
-    assert list(points.labels) == ["", "", "share=9, top_k=1", ""]
+    assert [mark.x for mark in points.marks] == [10, 30, 10, 30]
+    assert [mark.y for mark in points.marks] == [point.mean("recall@3") for point in swept]
+    assert [mark.label for mark in points.marks] == ["", "", "share=9, top_k=1", ""]
 
 
 def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:

@@ -215,13 +215,6 @@ def test_high_percentiles_need_as_many_questions_as_they_divide() -> None:
     ]
 
 
-def test_counts_are_not_drawn_on_the_axis_of_shares() -> None:
-    scores = Scores(["q1", "q2"], {"recall": [1.0, 0.5], "returned": [2.0, 7.0]})
-    figure = systems_report([System.of(scores)]).figures["means"](None)
-    assert figure is not None
-    assert list(figure.series[0].y) == ["recall"]
-
-
 def test_a_page_and_a_sentence_round_an_interval_alike() -> None:
     """Six questions, of which one scores a third: the lower end is far below 0.01."""
     report = systems_report([System.of(Scores([*"abcdef"], {"recall": [0.0] * 5 + [1 / 3]}))])

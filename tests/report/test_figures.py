@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from xml.etree import ElementTree
 
-import pytest
 from support.reported import EVIL, baseline, comparison, other
 
 from llama_index_rag_metrics import Scores, compare
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
-from llama_index_rag_metrics.report.drawing import ticks
 from llama_index_rag_metrics.report.escape import render
-from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.report.figure import Figure, Mark, Series
 from llama_index_rag_metrics.report.html import html_page
-from llama_index_rag_metrics.report.svg import COLOURS, on_page
+from llama_index_rag_metrics.report.svg import COLOURS, _Scale, on_page
 
 
 def drawn(figure: Figure) -> ElementTree.Element:
@@ -30,44 +27,43 @@ def test_differences_are_points_with_intervals_and_a_line_at_0() -> None:
     scores = {"a": Scores(["q1", "q2"], {"mrr": [0.5, 0.25]})}
     scores["b"] = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
     compared = compare(scores, "a")
-    figure = compared.report().figures["differences"](None)
+    figure = compared.report().figures["differences"]()
     assert figure is not None
     (series,) = figure.series
     # (0.5 + 0.25) / 2
-    assert (series.name, list(series.x), list(series.y)) == ("b", [0.375], ["mrr"])
-    assert (series.low, series.high) == ([compared["b", "mrr"].low], [compared["b", "mrr"].high])
-    assert figure.zero_line
+    (mark,) = series.marks
+    assert (series.name, mark.x, mark.y) == ("b", 0.375, "mrr")
+    assert (mark.low, mark.high) == (compared["b", "mrr"].low, compared["b", "mrr"].high)
+    assert figure.has_zero_line
     assert "b" in html_page(compared.report(full=True))
 
 
 def test_a_curve_is_the_metric_by_its_cutoff() -> None:
-    figure = results_report({"one": baseline(), "two": other()}).figures["by_cutoff"]("recall@2")
+    figure = results_report({"one": baseline(), "two": other()}).figures["by_cutoff"]()
     assert figure is not None
     first = figure.series[0]
-    # of q1, q2, q4 and q5: c, d and e come first; a of {a, b} second, b third
-    assert list(first.x) == [1, 2, 3]
-    assert list(first.y) == [0.75, 0.875, 1.0]
+    assert [mark.x for mark in first.marks] == [1, 2, 3]
+    # of q1, q2, q4 and q5: c, d and e come first
+    assert first.marks[0].y == 0.75
+    assert first.marks[2].y == baseline().scores.means["ndcg@3"]
     strokes = [each.get("stroke") for each in drawn(figure).iter() if each.get("stroke-width")]
     assert strokes == [COLOURS[0]] * 2 + [COLOURS[1]] * 2  # from 1 to 2 and from 2 to 3
 
 
-def test_a_scatter_names_its_points_and_leaves_out_what_is_no_number() -> None:
-    series = Series("", 0, [1, 2, math.nan], [0.5, 0.6, 0.7], labels=["small", "large", "lost"])
-    text = words(Figure("marks", Axis("tokens"), Axis("ndcg@10"), [series]))
+def test_a_scatter_names_its_points() -> None:
+    marks = [Mark(1, 0.5, label="small"), Mark(2, 0.6, label="large")]
+    text = words(Figure("marks", "tokens", "ndcg@10", [Series("", 0, marks)]))
     assert "small" in text
     assert "large" in text
-    assert "lost" not in text
 
 
-@pytest.mark.parametrize("kind", ["means", "differences", "by_cutoff"])
-def test_no_name_becomes_markup(kind: str) -> None:
-    report = comparison().report()
-    if kind != "differences":
-        report = results_report([baseline(), other()])
-    figure = report.figures[kind](report.headline)
-    assert figure is not None
-    assert not [each for each in drawn(figure).iter() if "script" in each.tag]
-    assert EVIL[:8] in words(figure) or kind == "differences"
+def test_no_name_becomes_markup() -> None:
+    curves = results_report({"one": baseline(), EVIL: other()}).figures["by_cutoff"]()
+    differences = comparison().report().figures["differences"]()
+    for figure in (curves, differences):
+        assert figure is not None
+        assert not [each for each in drawn(figure).iter() if "script" in each.tag]
+        assert EVIL[:8] in words(figure)
 
 
 def test_no_system_is_red_or_green() -> None:
@@ -78,5 +74,5 @@ def test_no_system_is_red_or_green() -> None:
 
 
 def test_ticks_are_round() -> None:
-    assert ticks(0.0, 1.0) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert ticks(-0.11, 0.07) == [-0.1, -0.05, 0.0, 0.05]
+    assert _Scale([0.05, 0.95], 0.0501).ticks() == [0.2, 0.4, 0.6, 0.8]
+    assert _Scale([-0.1, 0.06], 0.06).ticks() == [-0.1, -0.05, 0.0, 0.05]

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResu
 from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.report.figure import MOST_ABREAST, Figure, Mark, Series
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,
@@ -184,22 +184,21 @@ class Comparison(Reportable):
         place: m.TablePlace = "summary" if metric == self.primary else "detail"
         return m.Table(f"On {metric}", head, [lines], "system", place)
 
-    def _figure(self, metric: str | None) -> Figure:
-        """Return each system's differences from the baseline; hollow where the interval holds 0."""
+    def _figure(self) -> Figure:
+        """Return each system's differences, of few systems on each metric of the same scale."""
+        metrics, scale = [self.primary], limits_of(self.primary)
+        if len(self.systems) <= MOST_ABREAST:
+            metrics = [name for name in self.metric_names if limits_of(name) == scale]
         series = []
         for number, name in enumerate(list(self.systems)[1:], 1):
-            points = [row for row in self if row.system == name and row.n]
-            points = [row for row in points if metric in (None, row.metric)]
-            remarks = []
-            for row in points:
-                interval = between(row.low, row.high)
-                remarks.append(f"{row.metric}: {signed(row.difference)} ({interval})")
-            fields = ("difference", "metric", "low", "high")
-            x, names, low, high = m.Records.of_fields(points, fields).columns.values()
-            hollow = [row.tone == "normal" for row in points]
-            series.append(Series(name, number, x, names, low, high, remarks, hollow))
-        axis = Axis(f"difference from {self.baseline}", from_zero=True)
-        return Figure("points", axis, Axis(), series, zero_line=True)
+            marks = []
+            for row in self:
+                if row.system == name and row.metric in metrics and row.n:
+                    interval = between(row.low, row.high)
+                    title = f"{name}: {row.metric}: {signed(row.difference)} ({interval})"
+                    marks.append(Mark(row.difference, row.metric, title, row.low, row.high))
+            series.append(Series(name, number, marks))
+        return Figure("points", f"difference from {self.baseline}", "", series, has_zero_line=True)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the unrounded numbers as a data frame, with the p of scipy's paired t-test.

@@ -14,7 +14,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import Paired, cluster
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.report.figure import Figure, Mark, Series
 from llama_index_rag_metrics.report.numbers import (
     NO_VALUE,
     count,
@@ -414,20 +414,17 @@ class Sweep(Reportable):
             rows.append(row)
         return m.Records.of(rows, rows[0])
 
-    def _tradeoff(self, metric: str | None = None) -> Figure | None:
+    def _tradeoff(self) -> Figure | None:
         """Every configuration by its tokens and its quality; the recommended one has its name."""
-        name = metric or self.primary
         named = self.recommended or next(iter(self.ranked), None)
-        tokens, means, texts, labels = [], [], [], []
+        marks = []
         for point in self._finished:
-            mean = point.mean(name)
-            if point.tokens is None or mean is None:
-                continue
-            tokens.append(point.tokens)
-            means.append(mean)
-            texts.append(f"{point}; tokens {score(point.tokens)}")
-            labels.append(point.name if point is named else "")
-        if not means:
+            mean = point.mean(self.primary)
+            if point.tokens is not None and mean is not None:
+                title = f"{point}; tokens {count(point.tokens)}"
+                label = point.name if point is named else ""
+                marks.append(Mark(point.tokens, mean, title, label=label))
+        if not marks:
             return None
-        series = Series("configurations", 0, tokens, means, remarks=texts, labels=labels)
-        return Figure("marks", Axis("tokens a question"), Axis(name), [series])
+        series = [Series("configurations", 0, marks)]
+        return Figure("marks", "tokens a question", self.primary, series)

@@ -11,7 +11,6 @@ from pathlib import Path
 from string import Template
 
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.drawing import without_prefix
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import render
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
@@ -25,7 +24,6 @@ from .questions import Context, question
 
 # figures that stand beside the first table; the others are folded below the questions
 _IN_SIGHT = ("differences", "tradeoff")
-_BY_METRIC = ("by_cutoff", "tradeoff")
 # how many characters all questions may take: of few, of each of many, and of as many as there are
 _SMALL_PAGE, _EACH, _LARGE_PAGE = 130_000, 1_800, 3_600_000
 _QUESTIONS = "rag-questions"
@@ -156,18 +154,12 @@ class _Page:
                 yield _fold(CAPTIONS[kind], *self._figures(kind))
 
     def _figures(self, kind: str) -> Iterator[str]:
-        """The figure of a kind: of all metrics where there is room, or of the one that decides."""
         draw = self.report.figures.get(kind)
-        if draw is None:
-            return
-        metric = self.report.headline
-        figure = draw(metric)
-        if kind not in _BY_METRIC and figure is not None and len(figure.series) <= MOST_ABREAST:
-            figure, metric = draw(None), ""
+        figure = draw() if draw else None
         if figure is not None:
-            title = ": ".join(filter(None, (CAPTIONS[kind], metric)))
-            drawing = render(on_page(figure, title))
-            yield f"<figure><figcaption>{escape(title)}</figcaption>{drawing}</figure>"
+            drawing = render(on_page(figure, CAPTIONS[kind]))
+            caption = escape(CAPTIONS[kind])
+            yield f"<figure><figcaption>{caption}</figcaption>{drawing}</figure>"
 
     def _table(self, table: m.Table) -> str:
         """A table; in rows of systems the counts of better and worse questions filter these."""
@@ -184,8 +176,7 @@ class _Page:
         )
 
     def _row(self, row: m.Row, sides: Sequence[str]) -> str:
-        systems = [*without_prefix(self.systems)[1], *self.systems]
-        system = systems.index(row.label) % len(self.systems) if row.label in systems else 0
+        system = self.systems.index(row.label) if row.label in self.systems else 0
         cells = [f"<tr><th scope=row class=l>{escape(row.label)}"]
         for cell, side in zip(row.cells, sides, strict=True):
             text = _cell_text(cell)
