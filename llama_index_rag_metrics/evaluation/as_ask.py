@@ -63,7 +63,6 @@ class Source:
         context: what it is told beside the question.
         depth: how many nodes an index is asked for.
         captures: whether it may retrieve several times, which is captured.
-        most_at_once: how many questions it can be asked at once; None for any number.
     """
 
     ask: Ask
@@ -72,7 +71,6 @@ class Source:
     context: Context | None = None
     depth: int | None = None
     captures: bool = False
-    most_at_once: int | None = None
 
 
 def retrieval_depth(metrics: Iterable[BaseRetrievalMetric]) -> int:
@@ -226,7 +224,7 @@ def _chat_engine(engine: BaseChatEngine) -> Source:
         return Answer(calls=(), notes=chat.notes)
 
     name = type(engine).__name__
-    return Source(ask, name, engine, context="history", captures=True, most_at_once=1)
+    return Source(ask, name, engine, context="history", captures=True)
 
 
 def _workflow(workflow: Workflow) -> Source:

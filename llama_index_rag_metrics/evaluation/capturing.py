@@ -7,6 +7,7 @@ changes the call whose nodes it gets.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,8 +26,7 @@ from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
 from llama_index_rag_metrics.rankings.span import node_span
-from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .question import Retrieval, RetrieverOutput, as_nodes, copied, scores_and_texts
@@ -44,9 +44,6 @@ class CapturedSession:
         self.retrievals: list[Retrieval] = []
         self.key = str(next(_numbers))  # its name in the tags of events
         self._running: dict[str, tuple[Retrieval, float]] = {}
-
-    def __repr__(self) -> str:
-        return f"<Session: {counted(len(self.retrievals), 'retrieval', 'retrievals')}>"
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -271,6 +268,9 @@ def record_retrieval(
     """
     if not isinstance(query, str):
         raise InvalidInput("query", query, "the text that was asked")
+    if latency is not None:
+        expected = "seconds from 0 on, or None"
+        check_amount("latency", latency, expected, lambda seconds: 0 <= seconds < math.inf)
     retrieved = as_nodes(nodes)
     message = None if error is None else describe_error(error)
     span_id = active_span_id.get()

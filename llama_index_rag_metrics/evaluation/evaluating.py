@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -11,6 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from llama_index.core import Settings
+from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import NodeWithScore
@@ -22,7 +22,6 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came
 from llama_index_rag_metrics.rankings.matching.matched import (
     BY_ID,
     BY_TEXT,
-    Expected,
     Matched,
     check_matchable,
     match_run,
@@ -63,8 +62,6 @@ _MOST_QUERIES = 500
 
 async def run_evaluation(source: Source, plan: Plan, *, warns: bool = True) -> EvaluationResults:
     """Ask every question and score what comes back."""
-    if source.most_at_once is not None:
-        plan = replace(plan, workers=min(plan.workers, source.most_at_once))
     with plan.cache:
         evaluation = Evaluation(source, plan, warns=warns)
         answers = await evaluation.answers(pipeline(source, plan))
@@ -76,6 +73,8 @@ class Evaluation:
 
     def __init__(self, source: Source, plan: Plan, *, warns: bool = True) -> None:
         check_matchable(plan.dataset, plan.matcher)
+        if isinstance(source.asked, BaseChatEngine):  # it keeps one conversation
+            plan = replace(plan, workers=1)
         self.source, self.plan = source, plan
         self.reader = AnswerReader(plan, source.context)
         self._metrics: list[BaseRetrievalMetric] = []
@@ -149,7 +148,6 @@ class Evaluation:
         run = Run(rankings, name=plan.name)
         if plan.min_score is not None:
             run = run.at_least(plan.min_score)
-        run.min_score = plan.score_cutoff
         return run
 
     async def _label_note(self, run: Run, matched: Sequence[Matched]) -> str | None:
@@ -179,15 +177,12 @@ class Evaluation:
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
     """Counts relevant passages by the ids that they came under, of the first questions of a run."""
-    query_ids: list[str] = []
-    for query_id in dataset.queries:
-        with suppress(InvalidInput):  # texts that don't go with the ids
-            if run[query_id].texts and Expected.by_text(dataset, query_id).ids:
-                query_ids.append(query_id)
+    query_ids = [query_id for query_id in dataset.queries if run[query_id].texts]
     query_ids = query_ids[:_MOST_QUERIES]
-    if not query_ids:
+    try:
+        matched = match_run(run.select(query_ids), dataset.select(query_ids), BY_TEXT)
+    except InvalidInput:  # there are no texts of labels, or such as don't go with the ids
         return Came()
-    matched = match_run(run.select(query_ids), dataset.select(query_ids), BY_TEXT)
     n_relevant = n_by_id = n_under_others = 0
     texts: set[str] = set()
     for query_id in query_ids:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
+from pydantic import Field
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -30,7 +29,7 @@ from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from .as_ask import Source, SourceLike, SourceRetriever, as_source, retrieval_depth
 from .evaluating import run_evaluation
 from .evaluation_results import EvaluationResults
-from .plan import Plan, check_match_on
+from .plan import Plan
 
 
 async def aevaluate(
@@ -135,15 +134,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         {'mrr': 0.5, 'recall@2': 1.0}
     """
 
-    metrics: Annotated[list[SerializeAsAny[BaseRetrievalMetric]], BeforeValidator(resolve)] = Field(
-        ..., description="metrics"
-    )
-    match_on: Annotated[Any, AfterValidator(check_match_on)] = Field(
-        "node_id", description="which id of a node is compared with the labels"
-    )
-    matcher: Annotated[Any, AfterValidator(as_matcher)] = Field(
-        None, description="how labelled passages are recognised, if not by id"
-    )
+    match_on: Any = Field("node_id", description="which id of a node is compared with the labels")
+    matcher: Any = Field(None, description="how labelled passages are recognised, if not by id")
 
     def __init__(self, *, metrics: Metrics, retriever: SourceLike, **fields: Any) -> None:
         resolved = resolve(metrics)
@@ -155,17 +147,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
         """An evaluator for metrics given by name, with any parameters and cutoff."""
         return cls(metrics=metric_names, **kwargs)
-
-    def evaluate(
-        self,
-        query: str,
-        expected_ids: RelevanceLike,
-        expected_texts: list[str] | None = None,
-        mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
-        **kwargs: Any,
-    ) -> RetrievalEvalResult:
-        """The synchronous twin of `aevaluate`."""
-        return run_sync(self.aevaluate(query, expected_ids, expected_texts, mode, **kwargs))
 
     async def aevaluate(
         self,
@@ -199,6 +180,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 raise InvalidInput("expected_ids", expected_ids, sentence=sentence)
         return results[0]
 
+    def evaluate(self, *arguments: Any, **options: Any) -> RetrievalEvalResult:
+        """The synchronous twin of `aevaluate`."""
+        return run_sync(self.aevaluate(*arguments, **options))
+
     async def aevaluate_dataset(
         self, dataset: Any, workers: int = WORKERS, show_progress: bool = False, **options: Any
     ) -> EvaluationResults:
@@ -213,11 +198,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             self.retriever, dataset, self.metrics, **{**self._options, **named, **options}
         )
 
-    def evaluate_dataset(
-        self, dataset: Any, workers: int = WORKERS, show_progress: bool = False, **options: Any
-    ) -> EvaluationResults:
+    def evaluate_dataset(self, *arguments: Any, **options: Any) -> EvaluationResults:
         """The synchronous twin of `aevaluate_dataset`; works in notebooks, too."""
-        return run_sync(self.aevaluate_dataset(dataset, workers, show_progress, **options))
+        return run_sync(self.aevaluate_dataset(*arguments, **options))
 
     @property
     def _options(self) -> dict[str, Any]:

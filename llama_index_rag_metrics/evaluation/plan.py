@@ -78,7 +78,9 @@ class Plan:
             raise InvalidInput("name", self.name, "a text, what to call the system in reports")
         if not isinstance(self.run, str):
             raise InvalidInput("run", self.run, "a text, which names the run in its journal")
-        check_match_on(self.match_on)
+        if not isinstance(self.match_on, str) and not callable(self.match_on):
+            expected = "'node_id', 'ref_doc_id', a key of metadata, or a function of a node"
+            raise InvalidInput("match_on", self.match_on, expected)
         check_min_score(self.min_score)
         self.scoring  # noqa: B018 - refuses another way to count failures
         if self.timeout is not None:
@@ -107,14 +109,6 @@ class Plan:
         return [type(postprocessor).__qualname__ for postprocessor in self.node_postprocessors]
 
     @property
-    def score_cutoff(self) -> float | None:
-        """The score below which nothing is returned, by `min_score` or the last postprocessor."""
-        cutoffs = [self.min_score]
-        if self.node_postprocessors:
-            cutoffs.append(getattr(self.node_postprocessors[-1], "similarity_cutoff", None))
-        return max((cutoff for cutoff in cutoffs if cutoff is not None), default=None)
-
-    @property
     def computed(self) -> list[BaseRetrievalMetric]:
         """The metrics that are computed question by question: of texts, and of other packages."""
         return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
@@ -126,13 +120,6 @@ class Plan:
 
 def check_count(argument: str, value: object, what: str) -> None:
     check_integer(argument, value, 1, f"a number of {what}, from 1 on")
-
-
-def check_match_on(match_on: MatchOn) -> MatchOn:
-    if not isinstance(match_on, str) and not callable(match_on):
-        expected = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
-        raise InvalidInput("match_on", match_on, expected)
-    return match_on
 
 
 def _listed(postprocessors: object) -> list[BaseNodePostprocessor]:

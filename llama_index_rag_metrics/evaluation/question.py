@@ -103,15 +103,10 @@ def _node(item: Any) -> NodeWithScore:
 
 def scores_and_texts(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
     """The columns of a ranking that nodes have by themselves."""
-    scores, texts = [], []
-    for node in nodes:
-        text: object = node.node.get_content()
-        if not isinstance(text, str):  # metrics and journals need texts
-            expected = f"a text from get_content() of node {node.node.node_id!r}"
-            raise UnusableAnswer("retriever", text, expected, "Decode it, as text.decode().")
-        scores.append(plain_score(node.score))
-        texts.append(text)
-    return {"scores": scores, "texts": texts}
+    return {
+        "scores": [plain_score(node.score) for node in nodes],
+        "texts": [node.node.get_content() for node in nodes],
+    }
 
 
 def copied(node: NodeWithScore) -> NodeWithScore:
