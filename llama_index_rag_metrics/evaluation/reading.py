@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import (
     NODE_ID,
     REF_DOC_ID,
     LabelCheck,
-    item_ids,
+    item_id,
     names_of,
 )
 from llama_index_rag_metrics.rankings.matching.matched import BY_SPAN
@@ -86,7 +86,7 @@ class AnswerReader:
             prompts = [node.node.get_content(MetadataMode.LLM) for node in nodes]
             tokens = self._counter.count(prompts)
         return Ranking(
-            ids=item_ids(nodes, self._match_on),
+            ids=[item_id(node, self._match_on) for node in nodes],
             spans=[self._span(node.node) for node in nodes],
             tokens=tokens,
             **scores_and_texts(nodes),

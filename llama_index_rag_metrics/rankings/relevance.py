@@ -239,8 +239,9 @@ def refuse_pairs(items: Iterable[object]) -> None:
         if not isinstance(item, (list, tuple)) or len(item) != 2:
             continue
         if isinstance(item[0], str) and isinstance(item[1], Real):
-            remedy = f"Write grades as {dict([item])}."
-            raise InvalidInput("expected_ids", item, "ids, {id: grade} or groups of ids", remedy)
+            graded = {item[0]: item[1]}
+            expected = "ids, {id: grade} or groups of ids"
+            raise InvalidInput("expected_ids", item, expected, f"Write grades as {graded}.")
 
 
 def _read_group(group: object) -> tuple[str, ...]:

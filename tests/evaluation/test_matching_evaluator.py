@@ -127,7 +127,7 @@ def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalD
     assert results.matched["mrr"].errors == {"q2": "ConnectionError: the server is gone"}
     assert results.scores.counts.queries == 3
     assert results.scores.counts.empty == 0
-    assert any("fails failed on 1 question," in note for note in results.scores.notes)
+    assert any("fails failed on 1 of " in note for note in results.scores.notes)
     assert "mrr" not in results[1].metric_dict
 
 

@@ -192,7 +192,7 @@ class TestNothingIsLost:
             ["mrr"],
             match_on=lambda hit: item if hit.node.node_id == "d" else hit.node.node_id,
         )
-        assert "what match_on returned: expected an id as a string" in results.scores.failed["q"]
+        assert "of a retrieved node: expected an id, a text" in results.scores.failed["q"]
         assert results.scores.by_query("mrr") == {"q": 0.0, "r": 1.0}
 
     def test_a_retriever_that_never_works_is_a_warning(self) -> None:

@@ -21,13 +21,7 @@ from llama_index_rag_metrics import (
     Run,
     match_run,
 )
-from llama_index_rag_metrics.rankings.matching.likeness import (
-    CONTAINED,
-    letters,
-    likeness,
-    remembered,
-    words,
-)
+from llama_index_rag_metrics.rankings.matching.likeness import CONTAINED, letters, likeness, words
 from llama_index_rag_metrics.rankings.matching.matched import Expected, as_matcher
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -230,21 +224,3 @@ class TestFunction:
 def test_what_is_no_matcher(matcher: Any) -> None:
     with pytest.raises(InvalidInput, match="matcher: expected 'id', 'text', 'span', or a function"):
         as_matcher(matcher)
-
-
-def test_what_was_not_used_for_longest_is_worked_out_again() -> None:
-    asked: list[str] = []
-
-    @remembered(limit=8)
-    def twice(text: str) -> str:
-        asked.append(text)
-        return text[1:] * 2
-
-    for text in ["a1", "b1", "a1", "c", "d", "a1", "b1"]:
-        assert twice(text) == text[1:] * 2
-    assert asked == ["a1", "b1", "c", "d", "b1"]
-    for _ in range(2):  # longer than the limit
-        assert twice("too much") == "oo much" * 2
-    assert asked[5:] == ["too much"] * 2
-    twice("b1")
-    assert len(asked) == 7

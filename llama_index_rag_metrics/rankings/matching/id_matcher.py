@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from unicodedata import normalize
 
@@ -23,51 +23,38 @@ NOT_VALID = "Not a valid score"
 """What a note begins with of labels that name what was retrieved otherwise than by its ids."""
 
 CAME_OTHERWISE = (
-    "Not a valid score: {under_other_ids:,} of {wanted:,} relevant passages came under other ids"
-    "{by_id}. "
+    "Not a valid score: {under_other_ids:,} of {wanted:,} relevant passages came under other ids. "
     "Match by text (matcher='text', --matcher text), or move the labels (rag-metrics labels move)"
 )
 MATCH_OTHERWISE = (
     "Not a valid score: {sentence}; {n:,} match {best}: use match_on={best!r} (--match-on {best})"
 )
-MATCH_NOTHING = "{sentence}{nor}: every score is 0. A label is {label}, a retrieved id {retrieved}"
+MATCH_NOTHING = (
+    "{sentence}, nor anything else that is known of the nodes: every score is 0. A label is "
+    "{label}, a retrieved id {retrieved}"
+)
 
 
 def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
     """The id of a node that labels name; a document without a ref_doc_id has its own."""
-    item = _named(node, match_on)
-    if not item:
+    item: object
+    if callable(match_on):
+        item = match_on(node)
+    elif match_on == NODE_ID:
+        item = node.node.node_id
+    elif match_on == REF_DOC_ID:
+        item = node.node.ref_doc_id or node.node.node_id
+    else:
+        item = node.node.metadata.get(match_on)
+        if item is None:
+            names = [NODE_ID, REF_DOC_ID, *node.node.metadata]
+            expected = f"one of what node {node.node.node_id!r} has: {names}"
+            raise UnusableAnswer("match_on", match_on, expected)
+        item = str(item)
+    if not isinstance(item, str) or not item:
         expected = "an id, a text that isn't empty"
         raise InvalidInput(f"{_described(match_on)} of a retrieved node", item, expected)
     return item
-
-
-def _named(node: NodeWithScore, match_on: MatchOn) -> str:
-    if callable(match_on):
-        key = match_on(node)
-        if not isinstance(key, str):
-            raise InvalidInput("what match_on returned", key, "an id as a string")
-        return key
-    if match_on == NODE_ID:
-        return node.node.node_id
-    if match_on == REF_DOC_ID:
-        return node.node.ref_doc_id or node.node.node_id
-    value = node.node.metadata.get(match_on)
-    if value is None:
-        names = [NODE_ID, REF_DOC_ID, *node.node.metadata]
-        expected = f"one of what node {node.node.node_id!r} has: {names}"
-        raise InvalidInput("match_on", match_on, expected)
-    return str(value)
-
-
-def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
-    if nodes and not callable(match_on) and match_on not in (NODE_ID, REF_DOC_ID):
-        keys = {key for node in nodes for key in node.node.metadata}
-        if match_on not in keys:
-            names = [NODE_ID, REF_DOC_ID, *sorted(keys)]
-            expected = f"one of what the retrieved nodes have: {names}"
-            raise UnusableAnswer("match_on", match_on, expected)
-    return [item_id(node, match_on) for node in nodes]
 
 
 def _described(match_on: MatchOn) -> str:
@@ -97,17 +84,15 @@ class LabelCheck:
         self._n_matched = self._n_retrieved = 0
         self._example = ""
         self._labels_by_kind: defaultdict[str, set[str]] = defaultdict(set)
-        self._saw_all = True
 
-    def see(self, ids: Iterable[str], names: Iterable[tuple[str, str]] | None = None) -> None:
+    def see(self, ids: Iterable[str], names: Iterable[tuple[str, str]] = ()) -> None:
         """Note the ids retrieved for one query, and the nodes' `names_of` where they are known."""
-        self._saw_all &= names is not None
         for item in ids:
             self._n_retrieved += 1
             self._n_matched += item in self._fitting_ids
             self._example = self._example or item
         if not self._n_matched:
-            for kind, value in names or ():
+            for kind, value in names:
                 if value in self._labels:
                     self._labels_by_kind[kind].add(value)
 
@@ -129,16 +114,14 @@ class LabelCheck:
             if matches_nothing and len(labels) > n_fitting:
                 best, n_fitting = kind, len(labels)
         if self.are_strange and came.under_other_ids > came.by_id and came.texts > n_fitting:
-            by_id = f", {came.by_id:,} under their own" if came.by_id else ""
-            return CAME_OTHERWISE.format(**{**came._asdict(), "by_id": by_id})
+            return CAME_OTHERWISE.format(**came._asdict())
         if not matches_nothing:
             return None
         sentence = f"0 of {len(self._labels):,} labels match {self._match_on}"
         if best:
             return MATCH_OTHERWISE.format(sentence=sentence, n=n_fitting, best=best)
-        nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
         label, retrieved = seen_apart(min(self._labels), self._example)
-        return MATCH_NOTHING.format(sentence=sentence, nor=nor, label=label, retrieved=retrieved)
+        return MATCH_NOTHING.format(sentence=sentence, label=label, retrieved=retrieved)
 
 
 def seen_apart(text: str, other: str) -> tuple[str, str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import string
-import threading
 import unicodedata
-from collections import OrderedDict
-from collections.abc import Callable, Sequence, Sized
-from functools import wraps
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -16,7 +14,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 
-Kept = TypeVar("Kept", bound=Sized)
+Value = TypeVar("Value")
 Grams: TypeAlias = npt.NDArray[np.uint64]
 
 CONTAINED = 0.8
@@ -27,6 +25,9 @@ _GRAM = 5
 
 _SHORTEST_PART = 15
 """Letters that a retrieved text needs to count as a part of a longer passage."""
+
+_LONGEST_KEPT = 8_000
+"""Characters of a text whose letters and grams are kept for the next time."""
 
 _LONGEST = 16
 _FACTORS = np.random.default_rng(5).integers(2**63, 2**64, _LONGEST, np.uint64) | np.uint64(1)
@@ -82,38 +83,18 @@ def gram_hashes(text: str, length: int) -> Grams:
     return grams
 
 
-def remembered(limit: int) -> Callable[[Callable[[str], Kept]], Callable[[str], Kept]]:
-    """Have a function of a text remember its last answers, up to a length; threads may share it."""
+def remembered(function: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Have a function of a text remember its last answers, those of long texts apart."""
+    remembering = lru_cache(maxsize=4096)(function)
 
-    def decorate(function: Callable[[str], Kept]) -> Callable[[str], Kept]:
-        answers: OrderedDict[str, Kept] = OrderedDict()
-        lock = threading.Lock()
-        weight = 0
+    @wraps(function)
+    def answer(text: str) -> Value:
+        return remembering(text) if len(text) <= _LONGEST_KEPT else function(text)
 
-        @wraps(function)
-        def answer(text: str) -> Kept:
-            nonlocal weight
-            with lock:
-                if text in answers:
-                    answers.move_to_end(text)
-                    return answers[text]
-            value = function(text)
-            size = len(text) + len(value)
-            with lock:
-                if text not in answers and size <= limit:
-                    answers[text] = value
-                    weight += size
-                while weight > limit:
-                    oldest, dropped = answers.popitem(last=False)
-                    weight -= len(oldest) + len(dropped)
-            return value
-
-        return answer
-
-    return decorate
+    return answer
 
 
-@remembered(limit=2**23)
+@remembered
 def _grams(text: str) -> Grams:
     """(distinct grams,) their hashes, ascending; none in a text shorter than one."""
     ascending = np.sort(gram_hashes(letters(text), _GRAM))  # np.unique takes three times as long
@@ -177,7 +158,7 @@ _LEFT_OUT = _Table(_in_letters)
 _SPACED = _Table(_in_words)
 
 
-@remembered(limit=2**24)
+@remembered
 def letters(text: str) -> str:
     """The text without case, width, ligatures, spaces and punctuation.
 
@@ -191,7 +172,7 @@ def letters(text: str) -> str:
     return normal or "".join(folded.split())
 
 
-@remembered(limit=2**21)
+@remembered
 def words(text: str) -> tuple[str, ...]:
     """The words of a text, in order, without case, width, punctuation and symbols.
 

@@ -160,8 +160,7 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         >>> match_run(run, dataset, "text").stands_for["q"]
         [['n1'], ['expected text 1']]
     """
-    matcher = as_matcher(matcher) or BY_ID
-    if matcher == BY_ID:
+    if as_matcher(matcher) is None:
         raise InvalidInput("matcher", matcher, "a matcher of texts or spans")
     if run.repeats:
         repeats = tuple(match_run(time, dataset, matcher) for time in run.repeats)
@@ -175,23 +174,21 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     could_find = has_found = False
     for query_id in filter(known.__contains__, run):
         ranking, expected = run[query_id], known[query_id]
-        if ranking.error is None:
+        error = ranking.error
+        if error is None:
             try:
                 covers = _compare(matcher, expected, ranking)
-            except Exception as error:  # noqa: BLE001 - any function, any error: recorded by query
-                errors[query_id] = describe_error(error)
+            except Exception as problem:  # noqa: BLE001 - any function, any error: recorded by query
+                error = errors[query_id] = describe_error(problem)
             else:
                 has_found |= bool(covers.any())
                 could_find |= bool(expected.ids and ranking.ids)
                 stands_for[query_id] = _stand_ins(expected.ids, covers, ranking.ids)
-        matched_ranking = _expand(ranking, stands_for.get(query_id))
-        error_of_query = errors.get(query_id, ranking.error)
-        rankings[query_id] = replace(matched_ranking, error=error_of_query)
+        rankings[query_id] = replace(_expand(ranking, stands_for.get(query_id)), error=error)
     if errors:
         query_id, message = next(iter(errors.items()))
-        questions = f"{len(errors):,} questions" if len(errors) > 1 else "1 question"
-        template = "{} failed on {}, where its metrics have no value; {!r}: {}"
-        notes.append(template.format(name, questions, query_id, message))
+        template = "{} failed on {:,} of {:,} questions, where its metrics have no value; {!r}: {}"
+        notes.append(template.format(name, len(errors), len(known), query_id, message))
     matched_run = run.replaced(rankings)
     matched_run.notes = (*run.notes, *notes, f"passages are recognised by {name}, not by ids")
     label_note = None
@@ -242,9 +239,7 @@ def _check_passages(expected: Iterable[Expected], matcher: MatcherLike) -> list[
 
 def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> BoolArray:
     """(retrieved, expected) whether a retrieved item covers an expected one."""
-    column = "texts"
-    if matcher == BY_SPAN:
-        column = "spans"
+    column = "spans" if matcher == BY_SPAN else "texts"
     retrieved: Sequence[Any] | None = getattr(ranking, column)
     if retrieved is None and ranking.ids:
         raise InvalidInput(column, None, f"{column} of what was retrieved")
@@ -275,18 +270,13 @@ def _stand_ins(
     expected_ids: Sequence[str], covers: BoolArray, retrieved_ids: Sequence[str]
 ) -> list[list[str]]:
     """The ids that each retrieved item covers, or its own, made unlike any expected one."""
-    expected = set(expected_ids)
     stands_for: list[list[str]] = []
     for row, item in zip(covers, retrieved_ids, strict=True):
         covered = [expected_ids[position] for position in np.flatnonzero(row).tolist()]
-        if not covered:
-            name = item
-            if item in expected:
-                name = f"retrieved {item}"
-            while name in expected:
-                name += "'"
-            covered = [name]
-        stands_for.append(covered)
+        name = f"retrieved {item}" if item in expected_ids else item
+        while name in expected_ids:
+            name += "'"
+        stands_for.append(covered or [name])
     return stands_for
 
 
@@ -295,23 +285,21 @@ def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
     bare = replace(ranking, ids=[], scores=None, tokens=None, texts=None, spans=None)
     if stands_for is None:
         return bare
-    scores, tokens, calls = ranking.scores, ranking.tokens, ranking.calls
-    if scores is not None:
+    columns: dict[str, Any] = {"ids": [*chain.from_iterable(stands_for)]}
+    if ranking.scores is not None:
         lengths = list(map(len, stands_for))
-        scores = [*chain.from_iterable(map(repeat, scores, lengths))]
-    if tokens is not None:
-        tokens = carry_costs(stands_for, ranking.ids, tokens)
-    if calls is not None:
+        columns["scores"] = [*chain.from_iterable(map(repeat, ranking.scores, lengths))]
+    if ranking.tokens is not None:
+        columns["tokens"] = carry_costs(stands_for, ranking.ids, ranking.tokens)
+    if ranking.calls is not None:
         names_of = dict(zip(ranking.ids, stands_for, strict=True))
-        calls = tuple(_expand_call(call, names_of) for call in calls)
-    ids = [*chain.from_iterable(stands_for)]
-    return replace(bare, ids=ids, scores=scores, tokens=tokens, calls=calls)
+        columns["calls"] = tuple(_expand_call(call, names_of) for call in ranking.calls)
+    return replace(bare, **columns)
 
 
 def _expand_call(call: Call, names_of: Mapping[str, Iterable[str]]) -> Call:
     ids = [*chain.from_iterable(names_of.get(item, ()) for item in call.ids)]
-    bare = replace(call, ids=[], scores=None, tokens=None, texts=None, spans=None, latency=None)
-    return replace(bare, ids=ids)
+    return Call(ids, error=call.error, query=call.query, asked_by=call.asked_by)
 
 
 def carry_costs(
@@ -326,17 +314,15 @@ def carry_costs(
     """
     costs: list[int] = []
     credited: set[str] = set()
-    paid: set[str] = set()
+    cost_of = dict(zip(reversed(retrieved_ids), reversed(tokens), strict=True))
     due = 0
-    for stand_in, item, cost in zip(stands_for, retrieved_ids, tokens, strict=True):
-        if item not in paid:
-            due += cost
-        paid.add(item)
+    for stand_in, item in zip(stands_for, retrieved_ids, strict=True):
+        due += cost_of.pop(item, 0)  # a copy costs nothing
         for name in stand_in:
             if name in credited:
                 costs.append(0)
-            else:
-                costs.append(due)
-                due = 0
+                continue
             credited.add(name)
+            costs.append(due)
+            due = 0
     return costs
