@@ -45,7 +45,7 @@ TITLES = {
 
 PARTS = {
     "EvaluationResults": ("HardQuestions",),
-    "Scores": ("Counts", "MetricInterval"),
+    "Scores": ("Counts",),
     "labels.LabelFindings": ("Finding",),
     "labels.MovedLabels": ("Move",),
     "Comparison": ("Difference", "MeanInterval"),

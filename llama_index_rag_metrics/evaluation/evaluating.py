@@ -31,7 +31,6 @@ from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, warn_caller
 from llama_index_rag_metrics.runtime.masking import mask, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread
-from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import (
     Asked,
     Stock,
@@ -40,6 +39,7 @@ from llama_index_rag_metrics.scores.label_fit import (
     text_match_note,
 )
 from llama_index_rag_metrics.scores.notes import graders_of_metrics
+from llama_index_rag_metrics.scores.repeats import of_repeats
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
@@ -113,7 +113,7 @@ class Evaluation:
         scores, computed = scored[0]
         if plan.repeats > 1:
             names = [metric.metric_name for metric in plan.metrics]
-            scores = Scores.of_repeats([of_time for of_time, _ in scored], names)
+            scores = of_repeats([of_time for of_time, _ in scored], names)
         note = await self._label_note(runs[0], of_each)
         self._warn(note, runs)
         absent, fit = frozenset[str](), []

@@ -230,7 +230,7 @@ def check_same_questions(
             raise InvalidInput(argument, name, sentence=_OTHERS.format(**fields), remedy=remedy)
 
 
-def _unequal(ours: Mapping[str, str], theirs: Mapping[str, str]) -> set[str]:
+def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[str]:
     """The questions of which both sides know something else."""
     shared = (query_id for query_id in ours if ours[query_id] and theirs.get(query_id))
     return {query_id for query_id in shared if ours[query_id] != theirs[query_id]}

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 from .scores import Scores
@@ -28,9 +27,16 @@ def runs_of(repeats: Iterable[Scores], metric: str) -> Runs:
 
 
 def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) -> Scores:
+    """The scores of questions that were asked several times, from those of each run.
+
+    A question's score is the mean of its runs, so that whatever follows takes the question as its
+    unit. What failed or is empty did so in every run; `counts` counts questions of which any did.
+
+    Args:
+        repeats: the scores of the runs, two or more; a question may have fewer runs than others.
+        metrics: which to give, in this order; None for those of the runs.
+    """
     parts = tuple(repeats)
-    if len(parts) < 2:
-        raise InvalidInput("repeats", list(parts), "the scores of two runs or more")
     if metrics is None:
         metrics = list(_all(parts, "metric_names"))
     query_ids = list(_all(parts, "query_ids"))
@@ -105,8 +111,8 @@ def _notes(parts: Sequence[Scores], n_asked: Mapping[str, int]) -> Iterator[str]
             f"{n_fewer:,} of {questions(len(n_asked))} {have} fewer than {len(parts)} runs, and "
             "the mean of those: a run that isn't there doesn't count as 0"
         )
-    digests = [part.rankings for part in parts]
-    if digests[0] and all(of_run == digests[0] for of_run in digests):
+    rankings = [part.rankings for part in parts]
+    if len(parts) > 1 and rankings[0] and all(of_run == rankings[0] for of_run in rankings):
         yield (
             f"all {len(parts)} runs returned the same: they show no spread. If that is a surprise, "
             "an LLM's answers are cached, or its temperature is 0"

@@ -12,8 +12,6 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 
-from .mappings import label_digest, of_queries, ranking_digest
-
 # the text of a passage, by its id or its place in a document; None where it isn't known
 TextOf: TypeAlias = Callable[[str | Span], str | None]
 
@@ -45,23 +43,11 @@ class Retrieval:
         pairs = self.given.items()
         return {key: as_relevance(labels) for key, labels in pairs if labels is not None}
 
-    def ranking_digests(self) -> dict[str, str]:
-        """Query id to the digest of its ranking, which may be empty; nothing without a run."""
-        if not self.run:
-            return {}
-        rankings = {query_id: ranking.ids for query_id, ranking in self.run.items()}
-        return {
-            question_id: ranking_digest(rankings.get(question_id, ()))
-            for question_id in {**self.given, **rankings}
-        }
-
-    def label_digests(self) -> dict[str, str]:
-        return {query_id: label_digest(labels) for query_id, labels in self.relevance.items()}
-
     def select(self, query_ids: Collection[str]) -> Retrieval:
         """The same of some of the questions."""
         run = self.run.select(filter(query_ids.__contains__, self.run))
-        return replace(self, run=run, given=of_queries(query_ids, self.given))
+        given = {key: labels for key, labels in self.given.items() if key in query_ids}
+        return replace(self, run=run, given=given)
 
     def to_plain(self) -> dict[str, Any]:
         """All of it as JSON holds it, with the beginnings of texts."""

@@ -34,6 +34,7 @@ from .batches import (
 )
 from .label_fit import NO_STOCK, Asked, Stock
 from .notes import graders_of_labels, label_notes, order_notes, other_notes, questions_apart
+from .repeats import of_repeats
 from .retrieval import Retrieval
 from .scores import Reason, Scores
 
@@ -63,8 +64,8 @@ def score_rankings(
         retrieved: the rankings, in the same shape: ranked ids, best first, or a `Run`. A judged
             query without a ranking counts as an empty one; a ranking without relevance as unjudged.
             Both may be ranx's, `Qrels` and `Run`. Of a `Run` with repeats, a query's score is the
-            mean of its runs; see `Scores.of_repeats`. By the rankings of a `Run`, which don't
-            change, the gate detects an unchanged system; other mappings aren't kept.
+            mean of its runs. By the rankings of a `Run`, which don't change, the gate detects an
+            unchanged system; other mappings aren't kept.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
@@ -115,7 +116,7 @@ def score_rankings(
     if run.is_log and expected.keys() & run.keys():
         labels = {query_id: expected[query_id] for query_id in expected if query_id in run}
     if run.repeats:
-        scores = Scores.of_repeats(score(*part) for part in _each_run(labels, run, options))
+        scores = of_repeats(score(*part) for part in _each_run(labels, run, options))
     else:
         scores = score(labels, retrieved, options)
     if len(labels) < len(expected):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -22,15 +20,15 @@ from llama_index_rag_metrics.metrics.metric_names import (
     lower_is_better,
 )
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.numbers import estimate, questions, score
-from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
+from llama_index_rag_metrics.report.numbers import questions, score
+from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error, without_secrets
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
-from .mappings import ByMetric, name_among, of_queries, ranking_digest, rows_by
+from .mappings import name_among, slice_of, unknown_key
 from .retrieval import Retrieval
 
 if TYPE_CHECKING:
@@ -93,21 +91,6 @@ class Counts:
         return [f"no ranking metric has a value: {listed}"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class MetricInterval(Sentence, MeanInterval):
-    """The mean of a metric with its interval."""
-
-    metric: str = ""
-    confidence: float = 0.95
-
-    def __str__(self) -> str:
-        if not self.n:
-            return f"{self.metric} has no value: {self.note}"
-        ends = (self.low, self.high)
-        sentence = estimate(self.metric, self.mean, *ends, self.n, self.confidence)
-        return f"{sentence}; {self.note}" if self.note else sentence
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores(Reportable):
     """The score of every query by every metric. Scores never change; `replace` makes new ones.
@@ -127,7 +110,8 @@ class Scores(Reportable):
         label_notes: those of the notes that say that labels don't fit: first lines repeat them.
         retrieval: what was retrieved and wanted, by which stories are told; None where it isn't
             known.
-        repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
+        repeats: the scores of each run, if questions were asked several times; each question's
+            score is then the mean of its runs.
         min_score: the score below which passages were left out; None for none.
 
     Examples:
@@ -157,7 +141,9 @@ class Scores(Reportable):
     def __post_init__(self) -> None:
         if len(set(self.query_ids)) < len(self.query_ids):
             again, _ = Counter(self.query_ids).most_common(1)[0]
-            remedy = "Runs of one question are Scores each: Scores.of_repeats([first, second])."
+            remedy = (
+                "Runs of one question are scored as score_rankings(labels, Run(repeats=runs), …)."
+            )
             raise InvalidInput("query_ids", again, "every question once", remedy)
         for query_id, reason in self.excluded.items():
             if reason not in get_args(Reason):
@@ -165,17 +151,15 @@ class Scores(Reportable):
                 raise InvalidInput(f"excluded[{query_id!r}]", reason, expected)
         values: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
         for part in _BY_QUERY:
-            values[part] = MappingProxyType(dict(getattr(self, part)))
-        failed = {query_id: describe_error(error) for query_id, error in self.failed.items()}
-        metadata = {}
-        for query_id, row in self.metadata.items():
-            metadata[query_id] = MappingProxyType(dict(without_secrets(row)))
-        values["failed"], values["metadata"] = MappingProxyType(failed), MappingProxyType(metadata)
-        values["columns"] = MappingProxyType(self._read_columns())
+            values[part] = dict(getattr(self, part))
+        failed, metadata = values["failed"].items(), values["metadata"].items()
+        values["failed"] = {query_id: describe_error(error) for query_id, error in failed}
+        values["metadata"] = {query_id: dict(without_secrets(row)) for query_id, row in metadata}
+        values["columns"] = self._read_columns()
         vars(self).update(values)  # past the __setattr__ of what can't be changed
 
-    def _read_columns(self) -> ByMetric[FloatArray]:
-        columns: ByMetric[FloatArray] = ByMetric()
+    def _read_columns(self) -> dict[str, FloatArray]:
+        columns: dict[str, FloatArray] = {}
         for metric, scores in self.columns.items():
             if np.shape(scores) != (len(self.query_ids),):
                 expected = f"{len(self.query_ids)} numbers"
@@ -186,35 +170,6 @@ class Scores(Reportable):
             column.flags.writeable = False
             columns[metric] = column
         return columns
-
-    @classmethod
-    def of_repeats(cls, repeats: Iterable[Scores], metrics: Sequence[str] | None = None) -> Scores:
-        """The scores of questions that were asked several times, from those of each run.
-
-        A question's score is the mean of its runs, so that whatever follows takes the question as
-        its unit. What failed or is empty did so in every run; `counts` counts questions of which
-        any run did.
-
-        Args:
-            repeats: the scores of the runs, two or more; a question may have fewer runs than
-                others.
-            metrics: which to give, in this order; None for those of the runs.
-
-        Raises:
-            InvalidInput: there are fewer than two runs.
-            UnknownMetric: none of the runs has a metric.
-
-        Examples:
-            >>> runs = [Scores(["q1", "q2"], {"hit_rate": hits}) for hits in ([1, 1], [0, 1])]
-            >>> Scores.of_repeats(runs).means["hit_rate"]
-            0.75
-        """
-        from .repeats import of_repeats
-
-        return of_repeats(repeats, metrics)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Scores, **_as_dicts(self._parts())), ()
 
     def replace(self, **parts: Any) -> Scores:
         """Scores with some parts changed, by the names of the constructor's arguments.
@@ -270,32 +225,33 @@ class Scores(Reportable):
         return any(query_id not in self.failed for query_id in self.query_ids)
 
     @cached_property
-    def rankings(self) -> Mapping[str, str]:
-        """Query id to the digest of its ranking, if known: the gate detects an unchanged system."""
-        digests = [run.rankings for run in self.repeats]
-        if digests:
-            joined = {}
-            for query_id in dict.fromkeys(chain.from_iterable(digests)):
-                joined[query_id] = ranking_digest([run.get(query_id, "") for run in digests])
-            return joined
-        if self.retrieval is None:
-            return {}
-        return self.retrieval.ranking_digests()
+    def rankings(self) -> Mapping[str, Sequence[object]]:
+        """Query id to its ranking in each run, if known: the gate detects an unchanged system."""
+        rankings: dict[str, list[object]] = {}
+        for scores in self.repeats or [self]:
+            if scores.retrieval is not None and scores.retrieval.run:
+                for query_id in {**scores.retrieval.given, **scores.retrieval.run}:
+                    ranking = scores.retrieval.run.get(query_id)
+                    ids = () if ranking is None else tuple(map(str, ranking.ids))
+                    rankings.setdefault(query_id, []).append(ids)
+        return rankings
 
     @cached_property
-    def labels(self) -> Mapping[str, str]:
-        """Query id to the digest of its labels, if known: other ones aren't compared."""
-        digests: dict[str, str] = {}
+    def labels(self) -> Mapping[str, object]:
+        """Query id to what its labels say, in any order, if known: other ones aren't compared."""
+        labels: dict[str, object] = {}
         for scores in self.repeats or [self]:
             if scores.retrieval is not None:
-                digests = {**scores.retrieval.label_digests(), **digests}
-        return digests
+                for query_id, judged in scores.retrieval.relevance.items():
+                    groups = sorted(sorted(map(str, group)) for group in judged.alternatives or ())
+                    grades = {str(item): float(grade) for item, grade in judged.grades.items()}
+                    labels[query_id] = grades, groups
+        return labels
 
     @cached_property
     def means(self) -> Mapping[str, float]:
         """Metric name to the mean over the queries that have a value; NaN for none."""
-        means = ByMetric((metric, exact_mean(self[metric])) for metric in self.columns)
-        return MappingProxyType(means)
+        return {metric: exact_mean(self[metric]) for metric in self.columns}
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
@@ -325,40 +281,19 @@ class Scores(Reportable):
     @property
     def per_query(self) -> dict[str, dict[str, float]]:
         """Query id to metric name to score."""
-        rows: dict[str, dict[str, float]] = {query_id: ByMetric() for query_id in self.query_ids}
+        rows: dict[str, dict[str, float]] = {query_id: {} for query_id in self.query_ids}
         for metric in self.columns:
             for query_id, value in self.by_query(metric).items():
                 rows[query_id][metric] = value
         return rows
 
-    def intervals(
-        self,
-        *,
-        confidence: float = 0.95,
-        limits: Sequence[tuple[float, float]] | None = None,
-        clusters: Sequence[Hashable] | None = None,
-    ) -> dict[str, MetricInterval]:
-        """Metric name to its mean with a confidence interval.
-
-        Args:
-            confidence: such as 0.95, between 0 and 1.
-            limits: the lowest and the highest score of each metric; None for those it declares.
-            clusters: what each query belongs to, such as its document; None for its conversation,
-                where queries have one.
-        """
-        clusters = self.conversations if clusters is None else clusters
+    def intervals(self, *, confidence: float = 0.95) -> dict[str, MeanInterval]:
+        """Metric name to its mean with an interval of this confidence; conversations are units."""
         columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
-        limits = limits or [limits_of(metric) for metric in self.columns]
+        limits = [limits_of(metric) for metric in self.columns]
+        clusters = conversations_of(self.query_ids, self.metadata)
         intervals = mean_intervals(columns, confidence=confidence, limits=limits, clusters=clusters)
-        return {
-            metric: MetricInterval(**asdict(interval), metric=metric, confidence=confidence)
-            for metric, interval in zip(self.columns, intervals, strict=True)
-        }
-
-    @property
-    def conversations(self) -> list[Hashable] | None:
-        """What each query belongs to: its conversation, or itself; None where no two share one."""
-        return conversations_of(self.query_ids, self.metadata)
+        return dict(zip(self.columns, intervals, strict=True))
 
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
@@ -374,14 +309,17 @@ class Scores(Reportable):
         """The scores of some of the queries only, with their own counts."""
         chosen_ids = set(query_ids)
         positions = [n for n, query_id in enumerate(self.query_ids) if query_id in chosen_ids]
+        parts: dict[str, Any] = {}
+        for part in _BY_QUERY:
+            pairs = getattr(self, part).items()
+            parts[part] = {query_id: value for query_id, value in pairs if query_id in chosen_ids}
+        for part in ("query_ids", "empty", "no_relevant"):
+            parts[part] = [query_id for query_id in getattr(self, part) if query_id in chosen_ids]
         return self.replace(
-            query_ids=[self.query_ids[position] for position in positions],
             columns={metric: column[positions] for metric, column in self.columns.items()},
-            empty=[query_id for query_id in self.empty if query_id in chosen_ids],
-            no_relevant=[query_id for query_id in self.no_relevant if query_id in chosen_ids],
             retrieval=self.retrieval and self.retrieval.select(chosen_ids),
             repeats=[run.select(chosen_ids) for run in self.repeats],
-            **{part: of_queries(chosen_ids, getattr(self, part)) for part in _BY_QUERY},
+            **parts,
         )
 
     def join(self, columns: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> Scores:
@@ -412,11 +350,13 @@ class Scores(Reportable):
         Raises:
             InvalidInput: no query has that key.
         """
-        query_ids = (*self.query_ids, *self.excluded)
-        slices = {}
-        for value, rows in rows_by(key, query_ids, self.metadata, "key").items():
-            slices[value] = self.select(query_ids[row] for row in rows)
-        return slices
+        query_ids: dict[str | None, list[str]] = {}
+        for query_id in (*self.query_ids, *self.excluded):
+            value = slice_of(self.metadata.get(query_id, {}).get(key))
+            query_ids.setdefault(value, []).append(query_id)
+        if set(query_ids) <= {None}:
+            raise unknown_key("key", key, self.metadata)
+        return {value: self.select(members) for value, members in query_ids.items()}
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row per query."""
@@ -495,13 +435,6 @@ class Scores(Reportable):
 
 _BY_QUERY = ("excluded", "failed", "queries", "metadata")
 _SEQUENCES = ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repeats")
-
-
-def _as_dicts(value: Any) -> Any:
-    """Nested mappings as dicts, for pickling."""
-    if isinstance(value, Mapping):
-        return {key: _as_dicts(part) for key, part in value.items()}
-    return value
 
 
 def listed_means(means: Mapping[str, float]) -> str:

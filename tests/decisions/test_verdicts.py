@@ -250,10 +250,6 @@ class TestVerdicts:
         report = check_rules(now, ["failed <= 0", "failed <= 1", "queries >= 3"])
         assert [verdict.outcome for verdict in report] == ["fail", "pass", "pass"]
 
-    def test_other_tools_spellings(self) -> None:
-        (verdict,) = check_rules(scores([0.5], "precision@5"), "P_5 >= 0.4")
-        assert (verdict.metric, verdict.outcome) == ("precision@5", "pass")
-
     def test_the_order_of_the_queries_changes_nothing(self) -> None:
         rng = np.random.default_rng(3)
         now, before = rng.uniform(size=80), rng.uniform(size=80)

@@ -47,7 +47,6 @@ def results() -> dict[str, Any]:
         "a difference": compared[BAD.scores.name, "mrr"],
         "a gate": gate,
         "a verdict": gate.verdicts[0],
-        "an interval": GOOD.scores.intervals()["mrr"],
         "findings": check_labels(labels, NODES),
         "a finding": check_labels(labels, NODES).findings[0],
         "labels moved": moved,

@@ -86,7 +86,7 @@ def test_conversations_are_clusters(tmp_path: Path, ending: str) -> None:
 def test_a_caller_s_metadata_come_first(tmp_path: Path) -> None:
     labels = read_qrels(labels_in(tmp_path, ".jsonl"))
     scores = score_rankings(labels, RUN, "hit_rate", metadata={"q00": {"conversation": "own"}})
-    assert scores.conversations is None
+    assert dict(scores.metadata) == {"q00": {"conversation": "own"}}
 
 
 def test_labels_without_conversations_say_nothing() -> None:

@@ -11,7 +11,7 @@ import pytest
 from llama_index_rag_metrics import Run, Scores, assert_retrieval, compare, read_run, score_rankings
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.terminal import print_report
-from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput
+from llama_index_rag_metrics.runtime.errors import GateFailed
 
 N, R = 30, 5
 JUDGED = {f"q{n}": ["a"] for n in range(N)}
@@ -133,10 +133,6 @@ class TestScores:
         metadata = {query_id: {"even": int(query_id[1:]) % 2 == 0} for query_id in JUDGED}
         parts = scores.replace(metadata=metadata).slices("even")
         assert all(len(part.repeats) == R for part in parts.values())
-
-    def test_one_run_is_none_of_several(self) -> None:
-        with pytest.raises(InvalidInput, match="two runs or more"):
-            Scores.of_repeats([Scores(["q1"], {"mrr": [1.0]})])
 
 
 class TestReport:

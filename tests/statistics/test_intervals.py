@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -220,7 +219,7 @@ def test_columns_dont_disturb_each_other() -> None:
     assert mean_intervals(columns)[1:] == [alone, alone]
     scores = Scores([str(number) for number in range(300)], {"a": MANY_ZEROS, "mrr": SKEWED})
     named = scores.intervals()["mrr"]
-    assert astuple(named) == (*astuple(alone), "mrr", 0.95)
+    assert named == alone
     assert alone.mean == scores.means["mrr"]
 
 
