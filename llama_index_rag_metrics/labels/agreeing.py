@@ -108,11 +108,11 @@ def agreement(
     pairs = []
     labels = read_qrels(second)
     for query_id, relevance in read_qrels(first).items():
-        other_grades = labels[query_id].grades if query_id in labels else {}
+        second_grades = labels[query_id].grades if query_id in labels else {}
         for item, grade in relevance.grades.items():
-            other = other_grades.get(item, -1)
-            if grade >= 0 and other >= 0:
-                pairs.append(Disagreement(query_id, item, grade, other))
+            second_grade = second_grades.get(item, -1)
+            if grade >= 0 and second_grade >= 0:
+                pairs.append(Disagreement(query_id, item, grade, second_grade))
     if not pairs:
         expected = "grades of some of the questions and passages that the first judged"
         remedy = "Look whether both use the same ids."

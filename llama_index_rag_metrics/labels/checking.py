@@ -256,15 +256,15 @@ def follow(
     for (query_id, _), label in labels.items():
         query_ids[label].append(query_id)
     for label, ids in query_ids.items():
-        found = finder.find(label)
-        template = KINDS[found.fate].sentence
-        if found.fate == "lost" and not label.text:
+        outcome = finder.find(label)
+        template = KINDS[outcome.fate].sentence
+        if outcome.fate == "lost" and not label.text:
             template = _UNKNOWN
-        where, percent = join_first([*map(repr, found.ids)]), whole_percent(found.score)
-        sentence = template.format(id=label.id, where=where, percent=percent)
-        new_text = "".join(finder.passages.texts[key] for key in found.ids[:1])
-        outcome = found.new_ids, found.score, found.by, label.text, new_text
-        yield label, Finding(found.fate, label.id, tuple(ids), sentence, *outcome)
+        words = {"where": join_first([*map(repr, outcome.ids)]), "id": label.id}
+        sentence = template.format(percent=whole_percent(outcome.score), **words)
+        new_text = "".join(finder.passages.texts[key] for key in outcome.ids[:1])
+        details = outcome.new_ids, outcome.score, outcome.by, label.text, new_text
+        yield label, Finding(outcome.fate, label.id, tuple(ids), sentence, *details)
 
 
 def _needs_no_id(label: Label, finding: Finding) -> bool:

@@ -155,7 +155,9 @@ class Finder:
 
     @cached_property
     def _lookup(self) -> Lookup:
-        texts = [text for label in self._labels for text in (label.part, *label.texts)]
+        texts: list[str] = []
+        for label in self._labels:
+            texts += [label.part, *label.texts]
         return Lookup(texts, self.passages.texts)
 
     def _find(self, label: Label) -> Found:
@@ -188,14 +190,14 @@ class Finder:
         covers = {}
         for passage_id in self._lookup.sharing(text):
             covers[passage_id] = covered(text, self.passages.texts[passage_id])
-        best = max(map(share, covers.values()), default=0.0)
-        holders = {key: cover for key, cover in covers.items() if share(cover) >= min(WHOLE, best)}
+        least = min(WHOLE, max(map(share, covers.values()), default=0.0))
+        holders = {key: cover for key, cover in covers.items() if share(cover) >= least}
         distances = self._distances(label, holders)
         if distances:
             farthest = min(distances.values()) + len(text)
             distances = self._distances(label, covers)
             return {key: covers[key] for key in distances if distances[key] <= farthest}
-        return holders if best >= WHOLE else covers
+        return holders if least == WHOLE else covers
 
     def _distances(self, label: Label, ids: Iterable[str]) -> dict[str, int]:
         """How far the passages of a label's document are from its place."""
@@ -279,14 +281,16 @@ class Lookup:
 
     def __init__(self, texts: Sequence[str], passages: Mapping[str, str]) -> None:
         self._passages, self._ids = passages, [*passages]
-        wanted = np.unique(np.concatenate([_fingerprints(block)[1] for block in _blocks(texts)]))
-        wanted = np.append(wanted, _NO_RUN)
+        vocabulary = np.unique(
+            np.concatenate([_fingerprints(block)[1] for block in _blocks(texts)])
+        )
+        vocabulary = np.append(vocabulary, _NO_RUN)
         owners, prints = [], []
         for number, block in enumerate(_blocks([*passages.values()])):
             owner, hashes = _fingerprints(block)
-            is_wanted = wanted[np.searchsorted(wanted, hashes)] == hashes
-            owners.append(owner[is_wanted] + number * _BLOCK)
-            prints.append(hashes[is_wanted])
+            is_shared = vocabulary[np.searchsorted(vocabulary, hashes)] == hashes
+            owners.append(owner[is_shared] + number * _BLOCK)
+            prints.append(hashes[is_shared])
         all_prints = np.concatenate(prints)
         order = np.argsort(all_prints, kind="stable")
         self._prints, self._owner = all_prints[order], np.concatenate(owners)[order]
@@ -297,18 +301,18 @@ class Lookup:
         if len(normal) < _GRAM:
             return [key for key, passage in self._passages.items() if normal in letters(passage)]
         prints = np.unique(_fingerprints([text])[1])
-        first = np.searchsorted(self._prints, prints, "left")
-        spread = np.searchsorted(self._prints, prints, "right") - first
+        begin = np.searchsorted(self._prints, prints, "left")
+        spread = np.searchsorted(self._prints, prints, "right") - begin
         is_rare = (spread > 0) & (spread <= max(_COMMON, spread.min()))
-        first, spread = first[is_rare], spread[is_rare]
+        begin, spread = begin[is_rare], spread[is_rare]
         postings = [self._owner[:0]]
-        for start, length in zip(first, spread, strict=True):
+        for start, length in zip(begin, spread, strict=True):
             postings.append(self._owner[start : start + length])
         numbers, voters = np.unique(np.concatenate(postings), return_inverse=True)
         votes = np.bincount(voters, np.repeat(1 / spread, spread), len(numbers))
-        best = np.argsort(-votes, kind="stable")[:_MOST_COMPARED]
-        best = best[votes[best] >= _LEAST_SHARED * len(spread)]
-        return [self._ids[number] for number in numbers[best].tolist()]
+        order = np.argsort(-votes, kind="stable")[:_MOST_COMPARED]
+        order = order[votes[order] >= _LEAST_SHARED * len(spread)]
+        return [self._ids[number] for number in numbers[order].tolist()]
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -141,7 +141,10 @@ def _relabelled(old: Relevance, new_ids: Mapping[str, tuple[str, ...]]) -> Relev
             grades[new_id] = max(grade, grades.get(new_id, grade))
     groups: list[list[str]] = []
     for need in old.alternatives or [(item,) for item in old]:
-        groups.append(list(dict.fromkeys(new_id for item in need for new_id in new_ids[item])))
+        group: dict[str, None] = {}
+        for item in need:
+            group.update(dict.fromkeys(new_ids[item]))
+        groups.append(list(group))
     if old.facet_names is not None:
         facets = dict(zip(old.facet_names, groups, strict=True))
         weights = dict(zip(old.facet_names, old.weights or (), strict=True))
@@ -155,12 +158,12 @@ def _relabelled(old: Relevance, new_ids: Mapping[str, tuple[str, ...]]) -> Relev
 
 def _notes(findings: list[Finding]) -> list[str]:
     labels = counted(len(findings), "label", "labels")
-    lost = [finding for finding in findings if finding.kind == "lost"]
+    lost_ids = [finding.query_ids for finding in findings if finding.kind == "lost"]
     n_changed = sum(finding.kind == "changed" for finding in findings)
     notes = []
-    if lost:
-        n_questions = len({query_id for finding in lost for query_id in finding.query_ids})
-        notes.append(f"{len(lost):,} of {labels} lost, of {questions(n_questions)}")
+    if lost_ids:
+        n_questions = len(set().union(*lost_ids))
+        notes.append(f"{len(lost_ids):,} of {labels} lost, of {questions(n_questions)}")
     if n_changed:
         notes.append(f"{n_changed:,} of {labels} moved to a text that was edited since")
     return notes

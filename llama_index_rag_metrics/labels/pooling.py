@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -141,7 +142,7 @@ def pool(
     relevance = stored.relevance if judgements is None else read_qrels(judgements)
     items: list[PoolItem] = []
     n_judged = 0
-    for query_id in dict.fromkeys(query_id for run in systems for query_id in run):
+    for query_id in dict.fromkeys(chain.from_iterable(systems)):
         grades = as_relevance(relevance.get(query_id, ())).grades
         for item in _union(query_id, systems, depth, stored):
             if grades.get(item.id, -1) >= 0:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
@@ -17,8 +15,8 @@ from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed, check_integer
-from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
-from llama_index_rag_metrics.runtime.models import model_of_settings, without_reasoning
+from llama_index_rag_metrics.runtime.masking import describe_error, join_first
+from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, without_reasoning
 from llama_index_rag_metrics.runtime.progress import progress
 from llama_index_rag_metrics.runtime.retries import (
     FORBIDDEN,
@@ -27,7 +25,7 @@ from llama_index_rag_metrics.runtime.retries import (
     attempts,
     http_status,
 )
-from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous, within
+from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -53,15 +51,14 @@ _FIRST_PAUSE = 0.25  # seconds before the second attempt on a node, doubled for 
 _NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
 _SENTENCE_BEFORE = re.compile(r"[^\W\d_]{5}[.!]\s|[。！]")  # "I'm sorry, I can't. Another one?"
 _NOTES = {
-    "fewer": "{fewer:,} of {asked:,} nodes gave fewer than {wanted} questions",
-    "refused": "{refused:,} lines weren't questions: {lines}",
-    "empty": "{empty:,} of {nodes:,} nodes have no text, so nothing was asked about them",
-    "failed": "{failed:,} of {asked:,} nodes failed: {failures}",
+    "fewer": "{count:,} of {asked:,} nodes gave fewer than {wanted} questions",
+    "refused": "{count:,} lines weren't questions: {examples}",
+    "empty": "{count:,} of {nodes:,} nodes have no text, so nothing was asked about them",
+    "failed": "{count:,} of {asked:,} nodes failed: {examples}",
 }
-_NO_TEXT = "none of the nodes has any text. Pass nodes with text."
 _NO_QUESTION = (
-    "no line of the answers for {n} nodes ends in a question mark: {lines}. Ask for that in "
-    "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+    "no questions about {n} nodes with text: {notes}. A question is a line that ends in a question "
+    "mark: ask for that in qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
 )
 
 
@@ -92,8 +89,7 @@ async def agenerate_question_context_pairs(
 
     Returns:
         A dataset with stable query ids; a question about several nodes has all of them as relevant.
-        The notes count nodes without text, that failed or gave fewer questions, and refused lines;
-        the log has all refused lines at level INFO.
+        The notes count nodes without text, that failed or gave fewer questions, and refused lines.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -115,7 +111,6 @@ async def agenerate_question_context_pairs(
     check_integer("workers", workers)
     if llm is None:
         llm = model_of_settings("llm", "generate_question_context_pairs")
-    register_secrets_of(llm)
     corpus = _corpus(nodes)
     prompts: dict[str, str] = {}
     for node_id, text in corpus.items():
@@ -129,23 +124,20 @@ async def agenerate_question_context_pairs(
     with store, progress("generating questions", len(prompts), 0, show_progress) as advance:
 
         async def attempt(node_id: str) -> None:
-            complete = partial(_complete, llm, prompts[node_id])
+            prompt = prompts[node_id]
 
             async def ask(_: list[int]) -> list[str]:
-                return [await retried(refusal.ask, complete)]
+                request = partial(in_thread, ask_llm, llm, prompt)
+                return [await retried(refusal.ask, request)]
 
             try:
-                key = cache_key("questions", model, text=prompts[node_id])
+                key = cache_key("questions", model, text=prompt)
                 answers[node_id] = (await store.fetch([key], ask))[0]
             except Exception as error:  # noqa: BLE001 - recorded by node
                 failures[node_id] = describe_error(error)
             advance(failed=node_id in failures)
 
         await each(list(prompts), attempt, min(workers, len(prompts)))
-    if failures and not answers:
-        node_id, error = next(iter(failures.items()))
-        reason = f"all {len(failures)} nodes failed; the first is {node_id!r}: {error}"
-        raise ScorerFailed("generating questions failed", reason)
     in_order = {node_id: answers[node_id] for node_id in prompts if node_id in answers}
     return _dataset(corpus, in_order, failures, num_questions_per_chunk)
 
@@ -155,16 +147,6 @@ generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 def _may_pass(error: BaseException) -> bool:
     return http_status(error) not in (UNAUTHORIZED, FORBIDDEN)
-
-
-async def _complete(llm: LLM, prompt: str) -> str:
-    from llama_index.core.llms import CustomLLM
-
-    # LlamaIndex's default blocks; its instrumentation wraps the method anew at every access
-    if inspect.unwrap(type(llm).acomplete) is not inspect.unwrap(CustomLLM.acomplete):
-        with suppress(NotImplementedError):
-            return (await within(None, llm.acomplete(prompt))).text
-    return (await in_thread(llm.complete, prompt)).text
 
 
 def parse(answer: str) -> tuple[list[str], list[str]]:
@@ -200,34 +182,31 @@ def _dataset(
     queries: dict[str, str] = {}
     labels: dict[str, list[str]] = {}
     id_of: dict[str, str] = {}
-    refused: list[str] = []
-    n_fewer = 0
+    lacking: dict[str, list[str]] = {name: [] for name in _NOTES}
+    lacking["empty"] = [node_id for node_id, text in corpus.items() if not text.strip()]
+    lacking["failed"] = [f"{node_id!r} ({error})" for node_id, error in failures.items()]
     for node_id, answer in answers.items():
         questions, refusals = parse(answer)
         if len(questions) < n_wanted:
-            n_fewer += 1
-            refused += [f"{node_id!r}: {line!r}" for line in refusals]
+            lacking["fewer"].append(node_id)
+            lacking["refused"] += [f"{node_id!r}: {line!r}" for line in refusals]
         for question in questions[:n_wanted]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(_normal_form(question), new_id)
             queries.setdefault(query_id, question)
             labels.setdefault(query_id, []).append(node_id)
-    for line in refused:
-        logger.info("generate_question_context_pairs: not a question, from node %s", line)
     n_asked = len(answers) + len(failures)
-    lines = join_first(refused)
-    if not queries:
-        reason = _NO_QUESTION.format(n=n_asked, lines=lines or "they are empty")
-        raise ScorerFailed("generate_question_context_pairs", reason if n_asked else _NO_TEXT)
-    n_empty = len(corpus) - n_asked
-    counts = {"fewer": n_fewer, "refused": len(refused), "empty": n_empty, "failed": len(failures)}
-    failed = join_first([f"{node_id!r} ({error})" for node_id, error in failures.items()])
-    words = {"asked": n_asked, "nodes": len(corpus), "wanted": n_wanted, "lines": lines}
+    totals = {"asked": n_asked, "nodes": len(corpus), "wanted": n_wanted}
     notes = []
-    for name, count in counts.items():
-        if count:
-            notes.append(_NOTES[name].format(**counts, **words, failures=failed))
-            logger.warning("generate_question_context_pairs: %s", notes[-1])
+    for name, parts in lacking.items():
+        if parts:
+            examples = join_first(parts)
+            notes.append(_NOTES[name].format(count=len(parts), examples=examples, **totals))
+    if not queries:
+        reason = _NO_QUESTION.format(n=n_asked, notes="; ".join(notes))
+        raise ScorerFailed("generate_question_context_pairs", reason)
+    for note in notes:
+        logger.warning("generate_question_context_pairs: %s", note)
     return RetrievalDataset(queries, labels, corpus, notes=notes)
 
 
@@ -244,11 +223,11 @@ def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:
 
 
 def _prompt(template: str | BasePromptTemplate, number: int, text: str) -> str:
+    expected = "a prompt with {context_str}, and no other braces but {num_questions_per_chunk}"
     try:
         prompt = template.format(context_str=text, num_questions_per_chunk=number)
-    except (KeyError, IndexError, ValueError) as error:
-        expected = "a prompt with no braces but {context_str} and {num_questions_per_chunk}"
-        raise InvalidInput("qa_generate_prompt_tmpl", template, expected) from error
+    except (KeyError, IndexError, ValueError):
+        prompt = ""
     if text not in prompt:
-        raise InvalidInput("qa_generate_prompt_tmpl", template, "a prompt with {context_str} in it")
+        raise InvalidInput("qa_generate_prompt_tmpl", template, expected)
     return prompt

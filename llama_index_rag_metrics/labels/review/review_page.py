@@ -142,13 +142,13 @@ def write_review_page(
         if isinstance(source, (str, os.PathLike)) and Path(source).absolute() == target.absolute():
             raise InvalidInput("path", str(path), "another file than the pool and the judgements")
     scale = read_rubric(rubric)
-    given = [] if judgements is None else read_passages(_lines_of(judgements), Judgement).values()
+    earlier = [] if judgements is None else read_passages(_lines_of(judgements), Judgement).values()
     content = {
         "pool": short_hash(to_json([scale, *map(msgspec.to_builtins, items)]), 32),
         "output": output,
         "queries": {item.query_id: item.query or item.query_id for item in items},
         "items": [[item.query_id, item.doc_id, item.text] for item in items],
-        "judgements": [*map(msgspec.to_builtins, given)],
+        "judgements": [*map(msgspec.to_builtins, earlier)],
         **scale,
     }
     script = asset("carried.js") + asset("review.js", __package__)
