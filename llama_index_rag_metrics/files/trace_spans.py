@@ -21,16 +21,11 @@ from .sources import Row, frame_records, is_frame, kind_of, parquet_records
 
 Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "agent", "tool", "other"]
 
-UNDERSTOOD = (
+_UNDERSTOOD = (
     "OTLP/JSON, one object with resourceSpans per line or file, or what ConsoleSpanExporter writes",
-    "MLflow traces: what mlflow.search_traces returns, or their JSON, one per line or a list",
-    "spans of Phoenix: the data frame of its client's get_spans_dataframe, also in Parquet, or "
-    "records in JSON",
+    "what mlflow.search_traces returns, or its traces as JSON, one per line or a list",
+    "the frame of Phoenix's get_spans_dataframe, also in Parquet, or its spans in JSON",
 )
-_RESOURCES = ("resourceSpans", "resource_spans")
-"""By the specification, and as some libraries of protocol buffers write it."""
-
-_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 _IDS = (
     ("traceId", "trace_id", "context.trace_id"),
     ("spanId", "span_id", "context.span_id"),
@@ -44,8 +39,8 @@ _TIMES = (
 
 _FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+_A_SPAN = "a span with its ids, times and attributes"
 _CUT = "JSON as {what} ({error}; was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?)"
-_FILLED = re.compile(r"\S")
 _HEAD = 4096
 
 
@@ -81,7 +76,7 @@ class TraceSpan:
     error: str | None
     location: Location
     dropped: int = 0
-    kind: Kind | None = None
+    kind: Kind = "other"
     question: str | None = None
     documents: list[Document] | None = None
     tool: str = ""
@@ -95,12 +90,6 @@ class TraceSpan:
         return self.begin or 0.0
 
     @property
-    def seconds(self) -> float | None:
-        if self.begin is None or self.end is None:
-            return None
-        return max(0.0, self.end - self.begin)
-
-    @property
     def is_answered(self) -> bool:
         """Whether it is known what the caller got: documents, or an error."""
         return self.retrieved is not None or self.error is not None
@@ -111,7 +100,7 @@ class TraceSpan:
 
 
 def parsed(value: Any, what: str, location: Location) -> Any:
-    """The value of a JSON text; anything else stays."""
+    """The JSON of a text; other values as they are."""
     if not isinstance(value, str):
         return value
     try:
@@ -122,8 +111,8 @@ def parsed(value: Any, what: str, location: Location) -> Any:
 
 def json_or_none(value: Any) -> Any:
     try:
-        return parsed(value, "", Location(""))
-    except FileFormatError:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
         return None
 
 
@@ -133,14 +122,13 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 @contextmanager
 def reading(location: Location) -> Iterator[None]:
-    """Say where a span is that can't be read."""
+    """Name the place of what isn't a span in any form."""
     try:
         yield
     except FileFormatError:
         raise
     except _MALFORMED as error:
-        expected = "a span with its ids, times and attributes"
-        raise location.wrong(expected, f"{type(error).__name__}: {error}") from error
+        raise location.wrong(_A_SPAN, f"{type(error).__name__}: {error}") from error
 
 
 def is_trace_file(path: Path) -> bool:
@@ -153,28 +141,28 @@ def is_trace_file(path: Path) -> bool:
     except (OSError, EOFError):  # whoever reads it says what is wrong
         return False
     has_trace_id = b'"trace_id"' in head and (b'"info"' in head or b'"context"' in head)
-    return has_trace_id or any(f'"{name}"'.encode() in head for name in _RESOURCES)
+    return has_trace_id or b'"resourceSpans"' in head
 
 
 def spans_in(source: Any) -> Iterator[TraceSpan]:
     """The spans of a file, of a data frame, or of objects in memory."""
     location = Location(f"this {type(source).__name__}")
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
+        path, location = Path(source), Location(str(source))
         if path.is_dir():
-            raise unknown_format(str(path), "it is a folder", UNDERSTOOD, "traces")
+            raise unknown_format(str(path), "it is a folder", _UNDERSTOOD, "traces")
         if kind_of(path) == "parquet":
-            yield from _of_rows(parquet_records(path), str(path))
+            yield from _of_rows(parquet_records(path), location)
             return
         items = _values(path)
     elif is_frame(source):
         location = Location("the data frame")
-        yield from _of_rows(frame_records(source, location), location.path)
+        yield from _of_rows(frame_records(source, location), location)
         return
     elif isinstance(source, Iterable):
         items = location.numbered([source] if isinstance(source, Mapping) else source)
     else:
-        raise unknown_format(location.path, "it is none of these", UNDERSTOOD, "traces")
+        raise unknown_format(location.path, "it is none of these", _UNDERSTOOD, "traces")
     for place, value in items:
         yield from _of_value(value, place)
 
@@ -183,7 +171,7 @@ def _values(path: Path) -> Iterator[tuple[Location, Any]]:
     """JSON values one after another, each over as many lines as it takes."""
     text, decoder = read_text(path), json.JSONDecoder()
     line, end = 1, 0
-    while (match := _FILLED.search(text, end)) is not None:
+    while (match := re.compile(r"\S").search(text, end)) is not None:
         begin = match.start()
         line += text.count("\n", end, begin)
         try:
@@ -195,7 +183,7 @@ def _values(path: Path) -> Iterator[tuple[Location, Any]]:
         line += n_more
 
 
-def _of_rows(rows: Iterable[Row], name: str) -> Iterator[TraceSpan]:
+def _of_rows(rows: Iterable[Row], source: Location) -> Iterator[TraceSpan]:
     for location, row in rows:
         if "context.trace_id" in row and "context.span_id" in row:
             yield _span(row, location)
@@ -203,49 +191,39 @@ def _of_rows(rows: Iterable[Row], name: str) -> Iterator[TraceSpan]:
             yield from _of_value(row["trace"], location)
         else:
             why = f"it has {list(row)[:8]}, and context.trace_id and context.span_id aren't there"
-            raise unknown_format(name, why, UNDERSTOOD, "traces")
+            raise unknown_format(source.path, why, _UNDERSTOOD, "traces")
 
 
 def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:
-    if isinstance(data, str) and data[:1] == "{":  # MLflow's frames hold traces as JSON
-        data = parsed(data, "a trace", location)
     if hasattr(data, "to_dict") and hasattr(data, "info"):
-        data = data.to_dict()
+        data = data.to_dict()  # MLflow's; its frames hold traces as JSON
+    data = parsed(data, "a trace", location)
     record = mapping(data)
     if isinstance(data, list):
         for place, item in location.numbered(data):
             yield from _of_value(item, place)
-    elif any(name in record for name in _RESOURCES):
-        yield from _of_request(record, location)
+    elif "resourceSpans" in record:
+        for place, raw in location.numbered(_of_request(record, location)):
+            yield _span(raw, location if location.line else place)
     elif "info" in record and "spans" in mapping(record.get("data")):
         yield from _of_mlflow(record["info"], record["data"]["spans"], location)
     elif "trace_id" in mapping(record.get("context")):
         yield _span({**record["context"], **record}, location)
     else:
-        raise location.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data)
+        raise location.wrong(f"one of: {'; '.join(_UNDERSTOOD)}", data)
 
 
-def _of_request(data: Mapping[str, Any], location: Location) -> Iterator[TraceSpan]:
+def _of_request(request: Mapping[str, Any], location: Location) -> list[Any]:
     """The spans of a request of OTLP/JSON."""
-    number = 0
-    for resource in _list(data, _RESOURCES, location):
-        for scope in _list(resource, _SCOPES, location):
-            for span in _list(scope, ("spans",), location):
-                number += 1
-                place = Location(f"{location.path}, record {number}")
-                yield _span(span, location if location.line else place)
-
-
-def _list(data: Any, names: tuple[str, ...], location: Location) -> list[Any]:
-    expected = f"a list under {names[0]!r}"
-    location.check(isinstance(data, Mapping), expected, data)
-    items: Any = _first(data, names)
-    location.check(isinstance(items, (list, type(None))), expected, data)
-    return items or []
+    spans: list[Any] = []
+    with reading(location):
+        for resource in request["resourceSpans"]:
+            for scope in resource.get("scopeSpans") or ():
+                spans += scope.get("spans") or ()
+    return spans
 
 
 def _of_mlflow(info: Any, spans: Any, location: Location) -> Iterator[TraceSpan]:
-    location.check(isinstance(spans, list), "a list of spans", spans)
     with reading(location):
         ids = {key: info[key] for key in ("trace_id", "client_request_id") if info.get(key)}
         of_trace = {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
@@ -289,19 +267,15 @@ def _first(record: Any, names: Sequence[str]) -> Any:
 
 
 def _attributes(attributes: Any) -> dict[str, Any]:
+    """Attributes by name, also where they are a list of pairs, as in OTLP/JSON."""
     if isinstance(attributes, Mapping):
         return dict(attributes)
-    pairs = {}
-    for attribute in attributes or ():
-        if not isinstance(attribute["key"], str):
-            raise TypeError(f"key {attribute['key']!r}")
-        pairs[attribute["key"]] = _plain(attribute.get("value"))
-    return pairs
+    return {str(pair["key"]): _plain(pair.get("value")) for pair in attributes or ()}
 
 
 def _plain(value: Any) -> Any:
     """A value of OTLP/JSON, such as {"stringValue": "x"}, as Python has it."""
-    if value is None or value == {}:
+    if not value:
         return None
     ((kind, content),) = value.items()
     if kind == "arrayValue":
