@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.failures import errors_in_words
 from llama_index_rag_metrics.report.model import Statement
@@ -19,39 +18,36 @@ from llama_index_rag_metrics.report.numbers import (
 )
 from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.repeats import runs_of
-from llama_index_rag_metrics.scores.scores import Counts, Scores
+from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics import intervals
 
-from .label_view import LabelView, System, metrics_of
-from .whereabouts import BELOW, NEVER, Losses, losses
+from .label_view import LabelView, System
+from .whereabouts import BELOW, Losses
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
 _WIDEST, _NARROW = 0.3, 0.25
-NOTHING = "Nothing was measured"  # what such a sentence begins with
 MEANS = "Means with 95 % intervals"  # the heading of the section that the sentences rest on
+_NOTHING = "Nothing was measured on {questions}{why}."
+_FAILED = "{n:,} of {queries:,} failed ({error}), {fate}"
+_WITHOUT_FAILED = "without them {metric} is {mean}"
+_EMPTY = "nothing was returned for {n:,} of {queries:,}"
+_WITHOUT_PASSAGE = "{n:,} of {questions} got no relevant passage{depth}; {losses}"
 _TOO_FEW = (
-    "{asked} are too few: the interval is {width} wide; with about {enough} it would be {narrow}."
+    "{questions} are too few: the interval is {width} wide; with about {enough} it would be "
+    "{narrow}."
 )
-_REPEATS = (
-    "Asked {times} times each, {differing} of {all} {score} differently from run to run "
-    "on {metric}."
-)
+_REPEATS = "Asked {times} times, {n:,} of {questions} score differently from run to run on "
 
 
 def first_lines(
-    systems: Sequence[System], metric: str, lost: Sequence[Losses] | None = None
+    systems: Sequence[System], metric: str, losses: Sequence[Losses] = ()
 ) -> list[Statement]:
-    """What a report begins with, `lost` being on the metric; of several systems, what failed."""
-    measured = None
-    for name in filter(None, [metric, *metrics_of(systems)]):
-        if any(system.mean(name) is not None for system in systems):
-            measured = name
-            break
-    if len(systems) > 1:
-        return failing(systems, measured)
-    if lost is None or measured != metric:
-        lost = losses(systems, measured) if measured else []
-    return [*_of_one(systems[0], measured, lost), *_repeats(systems[0], metric)]
+    """What a report begins with: the mean of one system, and what it lost; of several, faults."""
+    system = systems[0]
+    if len(systems) > 1 or is_unmeasured(system.scores) or system.invalid(metric):
+        return failing(systems, metric)
+    measured = next(name for name in [metric, *system.scores] if system.mean(name) is not None)
+    return list(_of_one(system, measured, losses))
 
 
 def with_failures(
@@ -63,57 +59,43 @@ def with_failures(
     return [*alarms, *verdicts, *failed[len(alarms) :]]
 
 
-def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
-    """What failed of each of several systems; first those without a valid score."""
-    invalid, incomplete = [], []
-    unmeasured: dict[str, list[str]] = {}
-    of_labels: dict[str, list[str]] = {}
+def failing(systems: Sequence[System], metric: str) -> list[Statement]:
+    """What is wrong with the scores of systems, the worst first; once where it holds for all."""
+    holders: dict[Statement, list[str]] = {}
     for system in systems:
-        why = ""
-        if metric:
-            why = system.invalid(metric)
-        if why:
-            invalid.append(Statement(f"{system.name}: {why}.", "alarm"))
-        for note in system.scores.label_notes:
-            if note != why:
-                of_labels.setdefault(note, []).append(system.name)
-        if is_unmeasured(system.scores):
-            unmeasured.setdefault(_nothing(system.scores), []).append(system.name)
-            continue
-        text = "; ".join(_unanswered(system.scores, metric or ""))
-        if text:
-            incomplete.append(Statement(f"{system.name}: {text}.", "open", evidence="questions"))
-    nothing = []
-    for text, names in unmeasured.items():
-        of_whom = text.replace(NOTHING, f"{NOTHING} of {', '.join(names)}", 1)
-        nothing.append(Statement(of_whom, "alarm", evidence="questions"))
-    misfits = []
-    for note, names in of_labels.items():
-        text = f"{note}."
+        for statement in _faults(system, metric):
+            holders.setdefault(statement, []).append(system.name)
+    lines = []
+    for statement, names in holders.items():
+        text = statement.text
         if len(names) < len(systems):
             text = f"{', '.join(names)}: {text}"
-        misfits.append(Statement(text, "alarm"))
-    return [*invalid, *nothing, *misfits, *incomplete]
+        lines.append(statement._replace(text=text))
+    return sorted(lines, key=lambda statement: statement.tone != "alarm")
 
 
-def nothing_measured(counts: Counts, errors: Sequence[str]) -> str:
+def _faults(system: System, metric: str) -> Iterator[Statement]:
+    scores = system.scores
+    if is_unmeasured(scores):
+        yield Statement(nothing_measured(scores), "alarm", evidence="questions")
+        return
+    for note in dict.fromkeys([system.invalid(metric), *scores.label_notes]):
+        if note:
+            yield Statement(f"{note}.", "alarm")
+    unanswered = [*_unanswered(scores, metric)]
+    if unanswered:
+        yield Statement(f"{'; '.join(unanswered)}.", "open", evidence="questions")
+
+
+def nothing_measured(scores: Scores) -> str:
     """Why nothing was measured, of what has no mean."""
-    n, failed = counts.queries, counts.failed
-    if not n:
-        return f"{NOTHING}: there are no questions."
-    why = ""
-    if errors:
-        why = f" ({errors_in_words(errors)})"
-    if failed >= n > 1:
-        return f"{NOTHING}: all {questions(n)} failed{why}."
-    if failed >= n:
-        return f"{NOTHING}: {questions(n)} failed{why}."
-    reasons = [*counts.left_out]
-    if failed:
-        reasons.insert(0, f"{failed:,} failed{why}")
-    if not reasons:
-        return f"{NOTHING} on {questions(n)}."
-    return f"{NOTHING} on {questions(n)}: {', '.join(reasons)}."
+    counts, reasons = scores.counts, []
+    if scores.failed:
+        error = errors_in_words([*scores.failed.values()])
+        reasons.append(f"{len(scores.failed):,} failed ({error})")
+    reasons += counts.left_out
+    why = f": {', '.join(reasons)}" if reasons else ""
+    return _NOTHING.format(questions=questions(counts.queries), why=why)
 
 
 def is_unmeasured(scores: Scores) -> bool:
@@ -121,163 +103,70 @@ def is_unmeasured(scores: Scores) -> bool:
     return not scores.is_measured or not any(scores.n(metric) for metric in scores)
 
 
-def with_runs(systems: Sequence[System]) -> Sequence[System]:
-    """The means of one system without rankings, and its runs beside them; several as they are."""
-    if len(systems) > 1 or not systems[0].scores.repeats or not systems[0].run:
-        return systems
-    [system] = systems
-    means = system.scores.replace(retrieval=None, repeats=())
-    return [System.of(means, system.name), *system.repeats]
-
-
-def in_first_run(systems: Sequence[System], text: str) -> str:
-    """A sentence of what is counted in rankings, where these are of the first of several runs."""
-    if not text or not any(system.scores.repeats for system in systems):
-        return text
-    return f"In the first run: {text[0].lower()}{text[1:]}"
-
-
-def _repeats(system: System, metric: str) -> list[Statement]:
-    """How many questions differ between their runs."""
-    repeats = system.scores.repeats
-    if not repeats or metric not in repeats[0]:
-        return []
-    runs = runs_of(repeats, metric)
-    if not runs:
-        return []
-    differing = sum(len({*scores}) > 1 for scores in runs.values())
-    times = f"{len(repeats)}"
-    if any(len(scores) < len(repeats) for scores in runs.values()):
-        times = f"up to {times}"
-    text = _REPEATS.format(
-        times=times,
-        differing=f"{differing:,}" if differing else "none",
-        all=questions(len(runs)),
-        score="score" if differing > 1 else "scores",
-        metric=metric,
-    )
-    return [Statement(text)]
-
-
-def _of_one(system: System, metric: str | None, lost: Sequence[Losses]) -> Iterator[Statement]:
-    scores = system.scores
-    if metric is None:
-        yield Statement(_nothing(scores), "alarm", evidence="questions")
-        return
-    failed = [*_unanswered(scores, metric)]
-    invalid = system.invalid(metric)
-    if invalid:
-        yield Statement(f"{invalid}.", "alarm", evidence="questions")
-        if failed:
-            yield Statement(f"{'; '.join(failed)}.", "open", evidence="questions")
-        return
+def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[Statement]:
+    scores, mean = system.scores, system.scores.intervals()[metric]
     graders = [note for note in scores.label_notes if note.startswith(GRADED)]
     misfits = [note for note in scores.label_notes if note not in graders]
     yield from (Statement(f"{note}.", "alarm") for note in graders)
-    mean = scores.replace(columns={metric: scores.column(metric)}).intervals()[metric]
+    unanswered = [*_unanswered(scores, metric)]
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
-    measured = f"{value} on {questions(mean.n)}"
-    if mean.n == 1:
-        measured += ", too few for an interval"
-    sentence = "; ".join([measured, *failed])
-    yield Statement(f"{sentence}.", "open" if failed else "normal", evidence=MEANS)
+    sentence = "; ".join([f"{value} on {questions(mean.n)}", *unanswered])
+    yield Statement(f"{sentence}.", "open" if unanswered else "normal", evidence=MEANS)
     yield from (Statement(f"{note}.", "alarm") for note in misfits)
-    if not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE:
-        for of_system in lost:
-            if not of_system.n_wanted:
-                continue
-            text = in_first_run(
-                [system], _lost(system, metric, of_system, has_misfits=bool(misfits))
-            )
-            yield Statement(f"{text}.", evidence="questions")
-    conversations = conversations_of([*scores.by_query(metric)], scores.metadata)
-    for remark in _uncertain(mean, limits_of(metric), len({*(conversations or ())})):
-        yield Statement(remark, "quiet", evidence=MEANS)
+    is_of_hits = not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE
+    for of_system in losses:
+        if is_of_hits and of_system.n_wanted:
+            yield Statement(_lost(of_system, metric), evidence="questions")
+    if mean.n > 1 and (mean.low is None or mean.high is None or mean.note.endswith(intervals.SAME)):
+        yield Statement(f"{mean.note[:1].upper()}{mean.note[1:]}.", "quiet", evidence=MEANS)
+    elif is_of_hits and mean.low is not None and mean.high is not None:
+        width = mean.high - mean.low
+        if width > _WIDEST:
+            n_enough = two_digits_up(mean.n * (width / _NARROW) ** 2)
+            sizes = {"width": score(width, digits=2), "narrow": score(_NARROW, digits=2)}
+            sentence = _TOO_FEW.format(questions=questions(mean.n), enough=n_enough, **sizes)
+            yield Statement(sentence, "quiet", evidence=MEANS)
+    runs = runs_of(scores.repeats, metric)
+    if runs:
+        n = sum(len({*values}) > 1 for values in runs.values())
+        sizes = {"times": str(len(scores.repeats)), "questions": questions(len(runs))}
+        yield Statement(f"{_REPEATS.format(n=n, **sizes)}{metric}.")
 
 
-def _lost(system: System, metric: str, lost: Losses, *, has_misfits: bool) -> str:
+def _lost(losses: Losses, metric: str) -> str:
     """How many questions got no relevant passage, where it was lost, and what could find it."""
     cutoff = LabelView.of(metric).cutoff
-    depth = ""
-    if cutoff is not None:
-        depth = f" in the first {cutoff.at:,}"
-    if cutoff is not None and cutoff.unit == "tokens":
-        depth += " tokens"
-    text = str(lost)
-    if lost.n_without:
-        get = "gets" if lost.n_without == 1 else "get"
-        count = f"{lost.n_without:,} of {questions(lost.n_questions)}"
-        text = f"{count} {get} no relevant passage{depth or ' at all'}; {text}"
-    elif lost.by_loss and lost.n_questions == system.scores.n(metric) > 1:
-        text = f"every question gets a relevant passage{depth}; {text}"
-    text = text[0].upper() + text[1:]
-    below = lost.by_loss.get(BELOW)
-    if below:
-        return f"{text}. A reranker could lift {below:,} of them"
-    # what isn't there can't be retrieved; with a least score, what lies deeper would be left out
-    if has_misfits or lost.min_score is not None or NEVER not in lost.by_loss:
-        return text
-    deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
-    if cutoff is not None and 0 < deepest <= cutoff.at:
-        text += f". Retrieve more than {deepest:,} to see whether a reranker could lift them"
-    return text
-
-
-def _uncertain(
-    mean: intervals.MeanInterval, limits: tuple[float, float], conversations: int
-) -> Iterator[str]:
-    """Why the interval says little: all scores are the same, or it is wide, or there is none."""
-    is_open = mean.low is None or mean.high is None
-    if mean.n > 1 and (is_open or mean.note.endswith(intervals.SAME)):
-        yield f"{mean.note[:1].upper()}{mean.note[1:]}."
-    if mean.low is None or mean.high is None or limits != intervals.UNIT_RANGE:
-        return
-    width = mean.high - mean.low
-    if width <= _WIDEST:
-        return
-    sample = questions(mean.n)
-    needed = two_digits_up((conversations or mean.n) * (width / _NARROW) ** 2)
-    if conversations:
-        sample, needed = f"{sample} of {conversations:,} conversations", f"{needed} conversations"
-    yield _TOO_FEW.format(
-        asked=sample, width=score(width, digits=2), enough=needed, narrow=score(_NARROW, digits=2)
-    )
-
-
-def _nothing(scores: Scores) -> str:
-    return nothing_measured(scores.counts, [*scores.failed.values()])
+    text = str(losses)
+    if losses.n_without:
+        depth = ""
+        if cutoff is not None:
+            depth = f" in the first {cutoff.at:,}" + " tokens" * (cutoff.unit == "tokens")
+        of_questions = questions(losses.n_questions)
+        text = _WITHOUT_PASSAGE.format(
+            n=losses.n_without, questions=of_questions, depth=depth, losses=text
+        )
+    if losses.by_loss[BELOW]:
+        text += f". A reranker could lift {losses.by_loss[BELOW]:,} of them"
+    if losses.is_of_run:
+        return f"In the first run: {text}."
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
     """How many failed and why, the mean of the others where they count, and how many are empty."""
+    n_queries = scores.counts.queries
     if scores.failed:
-        yield from _failed(scores, metric)
+        values = scores.by_query(metric) if metric in scores else {}
+        counting = [values[query_id] for query_id in scores.failed if query_id in values]
+        fate = "counted as empty rankings" if any(counting) else "counted as 0"
+        if not counting:
+            fate = "left out"
+        error = errors_in_words([*scores.failed.values()])
+        yield _FAILED.format(n=len(scores.failed), queries=n_queries, error=error, fate=fate)
+        answered = [value for query_id, value in values.items() if query_id not in scores.failed]
+        if counting and answered:
+            mean = carried(intervals.exact_mean(np.array(answered)), len(answered))
+            yield _WITHOUT_FAILED.format(metric=metric, mean=mean)
     n_empty = len({*scores.empty} - {*scores.unanswerable})
     if n_empty:
-        text = f"nothing was returned for {n_empty:,} of "
-        text += f"{scores.counts.queries - len(scores.unanswerable):,}"
-        if scores.repeats:
-            text += " in any run"
-        yield text
-
-
-def _failed(scores: Scores, metric: str) -> Iterator[str]:
-    by_query: Mapping[str, float] = {}
-    if metric in scores:
-        by_query = scores.by_query(metric)
-    counting = [by_query[query_id] for query_id in scores.failed if query_id in by_query]
-    n = len(scores.failed)
-    why = errors_in_words([*scores.failed.values()])
-    start = f"{n:,} of {scores.counts.queries:,} failed ({why})"
-    if not counting:
-        yield f"{start} and {'is' if n == 1 else 'are'} left out"
-        return
-    count = "counts" if len(counting) == 1 else "count"
-    if len(counting) < n:
-        count = f"{len(counting):,} of them {count}"
-    counted_as = "empty rankings" if any(counting) else "0"
-    yield f"{start} and {count} as {counted_as}"
-    answered = [value for query_id, value in by_query.items() if query_id not in scores.failed]
-    if answered:
-        mean = intervals.exact_mean(np.array(answered))
-        yield f"without them {metric} is {carried(mean, len(answered))}"
+        yield _EMPTY.format(n=n_empty, queries=n_queries - len(scores.unanswerable))

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from inspect import cleandoc
 from operator import attrgetter
 from typing import Any
 
 from llama_index_rag_metrics.metrics.base import NamedMetric
-from llama_index_rag_metrics.metrics.metric_names import is_of_unanswerable, lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
-from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 from . import rows
-from .first_line import MEANS, first_lines, is_unmeasured, with_runs
+from .first_line import MEANS, first_lines, is_unmeasured
 from .label_view import System, metrics_of
 from .story import query_answers
 from .whereabouts import Losses, losses, losses_sentence
@@ -55,44 +54,58 @@ def systems_report(
         title = f"Retrieval of {listed(names)}"
     metrics = metrics_of(systems)
     primary = metric or m.headline(metrics)
-    interval_of = _own_intervals(systems)
-    is_valid = not all(system.invalid(primary) for system in systems)
-    if not is_valid:
-        worst = min(worst, 1)
-    lost: list[Losses] = []
+    intervals = [_valid_intervals(system) for system in systems]
+    counted_losses: list[Losses] = []
     listings = []
-    if primary:
-        lost = losses(systems, primary, stages=stages)
-        stories = hardest(systems, primary, worst, stages=stages)
-        lead = remark = ""
-        if stories and is_valid:
-            lead = losses_sentence(lost)
-        if len(systems) > 1:
-            remark = "on average"
-        stories = [*stories]
-        title_of = listing_title(primary)
-        listings = [m.Listing(title_of, stories, remark, on_request=True, lead=lead)]
+    if primary and not stages:
+        counted_losses = losses(systems, primary)
+        stories, remark = hardest(systems, primary, worst), "on average" * (len(systems) > 1)
+        lead = losses_sentence(counted_losses) if stories else ""
+        order = listing_title(primary)
+        listings = [m.Listing(order, stories, remark, on_request=True, lead=lead)]
     if decision is None:
-        decision = first_lines(systems, primary, lost)
-
-    slices = [rows.slice_table(systems, key, primary) for key in slice_by]
+        decision = first_lines(systems, primary, counted_losses)
+    drawn = dict(figures or {})
+    if all(system.invalid(primary) for system in systems):
+        drawn = {}  # no number is shown that somebody could take for a score
     counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
+    means = [rows.means_table(systems, metrics, intervals), *rows.counts_tables(systems)]
+    notes = []
+    for system, of_system in zip(systems, intervals, strict=True):
+        notes += [(mean.note, f"{name} of {system.name}") for name, mean in of_system.items()]
+    slices = [rows.slice_table(systems, key, primary) for key in slice_by]
     runs = with_runs(systems)
     return m.Report(
         title=title,
         lead="; ".join([f"{questions(counts.scored)} scored", *counts.left_out]),
         decision=decision,
         about=about(systems),
-        sections=[_summary(systems, metrics, interval_of), m.Section(SLICES, slices)],
+        sections=[m.Section(MEANS, means, notes=gathered(notes)), m.Section(SLICES, slices)],
         listings=listings,
         failures=failures(systems),
         notes=unsaid(remarks(systems), decision),
         glossary=glossary(metrics),
         metrics=metrics,
-        figures=(figures or {}) if is_valid else {},
+        figures=drawn,
         queries=partial(queries_of, runs, list(filter(None, [primary])), stages=stages),
         records=_records(systems),
     )
+
+
+def _valid_intervals(system: System) -> dict[str, MeanInterval]:
+    """Metric to its mean, where it has a valid one."""
+    metrics = [name for name in system.scores if system.valid_mean(name) is not None]
+    intervals = system.scores.intervals() if metrics else {}
+    return {name: intervals[name] for name in metrics}
+
+
+def with_runs(systems: Sequence[System]) -> Sequence[System]:
+    """The means of one system without rankings, and its runs beside them; several as they are."""
+    if len(systems) > 1 or not systems[0].scores.repeats or not systems[0].run:
+        return systems
+    [system] = systems
+    means = system.scores.replace(retrieval=None, repeats=())
+    return [System.of(means, system.name), *system.repeats]
 
 
 def queries_of(
@@ -119,45 +132,9 @@ def queries_of(
     return m.Queries(metric, names, stories, compared, is_lower_better)
 
 
-def _summary(
-    systems: Sequence[System], metrics: Sequence[str], interval_of: rows.Intervals
-) -> m.Section:
-    """Means with their intervals, a row a system; then how many questions there are, and costs."""
-    of_unanswerable = [metric for metric in metrics if is_of_unanswerable(metric)]
-    of_answerable = [metric for metric in metrics if metric not in of_unanswerable]
-    tables = [rows.means_table(systems, of_answerable or metrics, interval_of)]
-    if of_unanswerable and of_answerable:
-        n = max(len(system.scores.unanswerable) for system in systems)
-        table = rows.means_table(systems, of_unanswerable, interval_of)
-        tables.append(replace(table, title=f"Without an answer: {questions(n)}"))
-    notes = []
-    for number, system in enumerate(systems):
-        for metric in metrics:
-            interval = interval_of(number, metric)
-            if interval is not None:
-                notes.append((interval.note, f"{metric} of {system.name}"))
-    return m.Section(MEANS, [*tables, *rows.counts_tables(systems)], notes=gathered(notes))
-
-
-def _own_intervals(systems: Sequence[System]) -> rows.Intervals:
-    """The intervals of the systems' own means, computed when asked for."""
-
-    @cache
-    def intervals(number: int) -> Mapping[str, MeanInterval]:
-        return systems[number].scores.intervals()
-
-    def interval_of(number: int, metric: str) -> MeanInterval | None:
-        if systems[number].valid_mean(metric) is None:
-            return None
-        return intervals(number)[metric]
-
-    return interval_of
-
-
 def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
     """Each note once, after the names that it holds for."""
-    pairs = [(terminal(note), holder) for note, holder in notes if note]
-    return _with_holders(pairs, math.inf, listed)
+    return _with_holders([(terminal(note), holder) for note, holder in notes if note], math.inf)
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
@@ -178,7 +155,7 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
             values[label].append((value, system.name))
     lines = []
     for label, pairs in values.items():
-        lines.append((label, "; ".join(_with_holders(pairs, len(systems), listed))))
+        lines.append((label, "; ".join(_with_holders(pairs, len(systems)))))
     return lines
 
 
@@ -195,31 +172,35 @@ def remarks(systems: Sequence[System]) -> list[str]:
     """The notes of all systems, each once, with the systems that it holds for."""
     pairs = []
     for system in systems:
-        scores = system.scores
-        repeated = scores.counts.notes if is_unmeasured(scores) else ()
-        notes = [note for note in scores.notes if note not in repeated]
-        pairs += [(terminal(note), system.name) for note in (*notes, *_own_denominators(scores))]
-    return _with_holders(pairs, len(systems), ", ".join)
+        scores, scored = system.scores, system.scores.counts.scored
+        notes = list(scores.notes)
+        if is_unmeasured(scores):
+            notes = [note for note in notes if note not in scores.counts.notes]
+        for metric in scores:
+            n = scores.n(metric)
+            if n != scored:
+                notes.append(f"{metric} has a value for {questions(n)}, not {scored:,}")
+        pairs += [(terminal(note), system.name) for note in notes]
+    return _with_holders(pairs, len(systems))
 
 
 def unsaid(notes: Sequence[str], decision: Sequence[m.Statement]) -> list[str]:
     """The notes that no statement of the decision has."""
-    said = "\n".join(statement.text for statement in decision)
-    return [note for note in notes if note not in said]
+    text = "\n".join(statement.text for statement in decision)
+    return [note for note in notes if note not in text]
 
 
 def glossary(metrics: Iterable[str]) -> list[m.Term]:
     """The meaning of each metric that the package knows, in the metric's own words."""
-    terms = []
+    terms = [m.Term("Signs", _SIGNS)]
     for name in metrics:
-        try:
+        with suppress(RagMetricsError, ImportError):
             metric = resolve(name)
-        except (RagMetricsError, ImportError):
-            continue
-        if isinstance(metric, NamedMetric):
-            terms.append(m.Term(name, " ".join(_meaning(metric))))
-    if terms:
-        terms.append(m.Term("Signs", _SIGNS))
+            if isinstance(metric, NamedMetric):
+                low, high = metric.bounds
+                meaning = cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+                limits = f"{low:g} to {high:g}".replace("inf", "∞").replace("-", "−")
+                terms.append(m.Term(name, f"{meaning} Range {limits}."))
     return terms
 
 
@@ -232,41 +213,12 @@ def _records(systems: Sequence[System]) -> m.Records:
     return m.Records({"query_id": scores.query_ids, **columns}, index="query_id")
 
 
-def _with_holders(
-    pairs: Iterable[tuple[str, str]], n: float, join: Callable[[Sequence[str]], str]
-) -> list[str]:
+def _with_holders(pairs: Iterable[tuple[str, str]], n: float) -> list[str]:
     """Each text once, after the names that it holds for unless these are all n."""
     holders: dict[str, list[str]] = defaultdict(list)
     for text, holder in pairs:
         holders[text].append(holder)
     lines = []
     for text, names in holders.items():
-        if len(names) == n:
-            lines.append(text)
-        else:
-            lines.append(f"{join(names)}: {text}")
+        lines.append(text if len(names) == n else f"{listed(names)}: {text}")
     return lines
-
-
-def _own_denominators(scores: Scores) -> Iterator[str]:
-    for metric in scores:
-        n, scored = scores.n(metric), scores.counts.scored
-        if is_of_unanswerable(metric):
-            continue  # its table says of how many questions it is
-        if n > scored:
-            yield f"{metric} needs no labels: it has a value for {questions(n)}, not {scored:,}"
-        elif n < scored:
-            yield f"{metric} has a value for {n:,} of {scored:,} scored questions"
-
-
-def _meaning(metric: NamedMetric) -> Iterator[str]:
-    yield cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-    cutoff = getattr(metric, "k", None)
-    if cutoff is not None:
-        yield f"Only the first {cutoff} passages count."
-    for name in sorted(metric.model_fields_set - {"k"}):
-        field = type(metric).model_fields[name]
-        if field.description:
-            yield f"{name} = {getattr(metric, name)}: {field.description}."
-    low, high = metric.bounds
-    yield f"Range {low:g} to {high:g}.".replace("inf", "∞").replace("-", "−")

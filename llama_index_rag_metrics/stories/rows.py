@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Cell, Row, Table, Tone
 from llama_index_rag_metrics.report.numbers import mean_of
+from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 from .label_view import System
 
-# (position of a system, metric) to its `MeanInterval`; None where there is no mean
-Intervals: TypeAlias = Callable[[int, str], Any]
 _COUNTS = {
     "questions": "queries",
     "scored": "scored",
@@ -24,16 +22,20 @@ _COUNTS = {
     "nothing retrieved": "empty",
     "failed": "failed",
 }
-_FEWEST_TIMED = {"p50": 1, "p95": 20, "p99": 100}
+_FEWEST_TIMED = {"p50": 1, "p95": 20}
 
 
-def means_table(systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals) -> Table:
+def means_table(
+    systems: Sequence[System],
+    metrics: Sequence[str],
+    intervals: Sequence[Mapping[str, MeanInterval]],
+) -> Table:
     """The mean of each metric with its interval, in the digits that its questions carry."""
     rows = []
-    for number, system in enumerate(systems):
+    for system, of_system in zip(systems, intervals, strict=True):
         cells = []
         for metric in metrics:
-            interval = interval_of(number, metric)
+            interval = of_system.get(metric)
             cell = Cell.of(None, "score")
             if system.invalid(metric):
                 cell = Cell("not valid", tone="quiet")
@@ -77,57 +79,31 @@ def ordered(slices: Iterable[str | None]) -> list[str | None]:
 
 def counts_tables(systems: Sequence[System]) -> list[Table]:
     """How many questions count, and what they cost, without what is 0; none if all count."""
-    counts = [*_counts(systems)]
-    numbers = {cell.value for cell in chain.from_iterable(row.cells for row in counts)}
-    if len(numbers) == 1:
-        counts = []
-    columns = [*counts, *_tokens(systems), *latency_rows(systems)]
-    if not columns:
-        return []
-    rows = []
-    for number, system in enumerate(systems):
-        rows.append(Row(system.name, [column.cells[number] for column in columns]))
-    heads = [column.label for column in columns]
-    remark = _workers(systems)
-    title = "Questions and latency"
-    return [Table(title, heads, [rows], first="system", place="detail", remark=remark)]
-
-
-def _counts(systems: Sequence[System]) -> Iterator[Row]:
-    of_runs = any(system.scores.repeats for system in systems)
+    columns: dict[str, list[Cell]] = {}
     for heading, name in _COUNTS.items():
-        label = heading
-        is_of_answers = name in ("empty", "failed")
-        tone: Tone = "alarm" if is_of_answers else "normal"
         numbers = [getattr(system.scores.counts, name) for system in systems]
-        if not any(numbers):
-            continue
-        if of_runs and is_of_answers:
-            label += " in some run"
-        yield Row(label, [Cell.of(number, "count", tone) for number in numbers])
-
-
-def _tokens(systems: Sequence[System]) -> Iterator[Row]:
-    """Tokens a question, where they are known."""
+        tone: Tone = "alarm" if name in ("empty", "failed") else "normal"
+        if any(numbers):
+            columns[heading] = [Cell.of(number, "count", tone) for number in numbers]
+    if len({cell.value for cell in chain(*columns.values())}) == 1:
+        columns = {}
     tokens = [Cell.of(system.run.mean_tokens, "count") for system in systems]
     if any(cell.value is not None for cell in tokens):
-        yield Row("tokens a question", tokens)
-
-
-def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
-    """Percentiles of latency, as far as enough questions were timed."""
+        columns["tokens a question"] = tokens
     latencies = [system.run.latency for system in systems]
-    timed = max((latency.n for latency in latencies if latency), default=0)
+    n_timed = max((latency.n for latency in latencies if latency), default=0)
     for percentile, fewest in _FEWEST_TIMED.items():
-        if timed >= fewest:
+        if n_timed >= fewest:
             seconds = [getattr(latency, percentile, None) for latency in latencies]
-            yield Row(f"latency {percentile}", [Cell.of(value, "seconds") for value in seconds])
-
-
-def _workers(systems: Sequence[System]) -> str:
-    """How many questions were asked at once, where all systems were asked alike."""
-    latencies = [system.run.latency for system in systems]
-    workers = {latency.concurrency for latency in latencies if latency is not None}
-    if len(workers) != 1 or None in workers:
-        return ""
-    return f"({max(filter(None, workers)):,} at once)"
+            columns[f"latency {percentile}"] = [Cell.of(value, "seconds") for value in seconds]
+    if not columns:
+        return []
+    workers = {latency.concurrency for latency in latencies if latency}
+    remark = ""
+    if len(workers) == 1 and None not in workers:
+        remark = f"({workers.pop()} at once)"
+    rows = []
+    for number, system in enumerate(systems):
+        rows.append(Row(system.name, [cells[number] for cells in columns.values()]))
+    title, heads = "Questions and latency", list(columns)
+    return [Table(title, heads, [rows], first="system", place="detail", remark=remark)]

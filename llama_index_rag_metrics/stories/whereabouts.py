@@ -219,16 +219,16 @@ class Question:
 
     def _through_stages(self, need: Sequence[Item]) -> Iterator[Whereabouts | None]:
         """Where each stage has a need, or which one lost it: the one after the last that had it."""
-        best: Whereabouts | None = None  # of the last stage that had it
+        source: Whereabouts | None = None  # of the last stage that had it
         stage = ""
         for answer in self.answers:
             stage = stage or answer.system.name
             place = answer.whereabouts(need)
             has_failed = answer.error is not None
             if place is not None and place.is_ranked:
-                best, stage = place, ""
-            elif best is not None and (has_failed or place is not None):
-                place = best._replace(loss=DROPPED, stage=stage)
+                source, stage = place, ""
+            elif source is not None and (has_failed or place is not None):
+                place = source._replace(loss=DROPPED, stage=stage)
             elif has_failed and need[0].grade:
                 place = Whereabouts(NEVER, stage=RETRIEVER)
             yield place

@@ -47,7 +47,7 @@ def test_questions_are_asked_several_times(folder: Path) -> None:
     assert len(kept["repeats"]) == 4
     # found the first and the third time
     assert kept["means"] == {"hit_rate@3": pytest.approx(0.5)}
-    assert "Asked 4 times each, " in " ".join(shown.stdout.split())
+    assert "Asked 4 times, " in " ".join(shown.stdout.split())
     assert len(read_run("run.parquet").repeats) == 4
     asked = Path("asked.txt").read_text(encoding="utf-8")
     again = evaluate(*command, "--repeats", "4")

@@ -213,7 +213,7 @@ def test_where_all_failed_it_says_so() -> None:
     for rule in (KEPT, UNDECIDED):
         result = check_rules(now, rule, baseline=scores([1.0, 0.5]))
         assert result.outcome == "fail"
-        assert result.causes == ("Nothing was measured: all 2 questions failed (timeout).",)
+        assert result.causes == ("Nothing was measured on 2 questions: 2 failed (timeout).",)
         assert result.causes[0] in to_text(result.report(), width=120)
 
 

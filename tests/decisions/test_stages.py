@@ -294,5 +294,5 @@ def test_a_last_stage_that_always_fails_hides_no_verdict() -> None:
     keep, broken = (Postprocessor(function=each) for each in (lambda nodes: nodes, fail))
     stages = evaluate_stages(retriever(), {"keep": keep, "broken": broken}, DATASET, ["recall@3"])
     failed, lost = (statement.text for statement in stages.report().decision)
-    assert failed.startswith("Nothing was measured of broken: all 3 questions failed")
+    assert failed.startswith("broken: Nothing was measured on 3 questions: 3 failed")
     assert lost == "4 of 4 relevant passages lost: 4 dropped by broken."

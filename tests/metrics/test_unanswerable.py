@@ -118,13 +118,9 @@ def test_compute_takes_only_a_question_without_an_answer() -> None:
         Returned().compute(expected_ids=["a"], retrieved_ids=["a"])
 
 
-def test_reports_show_them_apart() -> None:
-    report = str(score_rankings(EXPECTED, RETRIEVED, METRICS))
-    above, below = report.split("Without an answer: 4 questions")
-    assert "recall@1" in above
-    assert "abstained" not in above
-    assert "abstained" in below
-    assert "has a value for" not in report
+def test_reports_say_of_how_many_questions_they_are() -> None:
+    report = " ".join(str(score_rankings(EXPECTED, RETRIEVED, METRICS)).split())
+    assert "abstained has a value for 4 questions, not" in report
 
 
 def test_a_question_that_was_spared_is_no_alarm() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pytest
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, Scores, compare, evaluate, score_rankings
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
@@ -64,7 +62,7 @@ def test_labels_under_other_ids_come_first_and_in_alarm() -> None:
     assert [cell.value for cell in recall.cells] == ["not valid"]
     assert not report.figures
     (hardest,) = report.listings
-    assert (len(hardest.queries), hardest.lead) == (1, "")
+    assert hardest.lead == "8 of 8 relevant passages are under another id."
     assert hardest.queries[0].answers[0].score.value is None
     queries = again(0).report(full=True).queries
     assert queries is not None
@@ -103,14 +101,8 @@ def test_what_was_lost_and_what_could_find_it() -> None:
     }
     deep = evaluate(ranked.__getitem__, dataset, ["recall@2"])
     assert sentences(deep)[1] == (
-        "2 of 4 questions get no relevant passage in the first 2; 1 of 4 relevant passages was "
+        "2 of 4 questions got no relevant passage in the first 2; 1 of 4 relevant passages was "
         "never retrieved, 1 is below the cutoff. A reranker could lift 1 of them."
-    )
-    # of 2 items each, nobody knows what a third would be
-    cut = evaluate(lambda query: ranked[query][:2], dataset, ["recall@2"])
-    assert sentences(cut)[1].endswith(
-        "2 of 4 relevant passages were never retrieved. Retrieve more than 2 to see whether a "
-        "reranker could lift them."
     )
 
 
@@ -120,14 +112,6 @@ def test_few_questions_are_too_few() -> None:
     scores = score_rankings({query_id: ["a"] for query_id in retrieved}, retrieved, "mrr")
     assert sentences(scores)[-1] == (
         "6 questions are too few: the interval is 0.62 wide; with about 38 it would be 0.25."
-    )
-    # 2 of each of 3 conversations score alike, so that these count: with their t(2) = 4.30 the
-    # interval is 0.04 to 0.96, and 3 · (0.93 / 0.25)² = 41.5
-    metadata = {query_id: {"conversation": int(query_id[1:]) % 3} for query_id in retrieved}
-    talks = scores.replace(columns={"mrr": [1, 0, 0.5] * 2}, metadata=metadata)
-    assert sentences(talks)[-1] == (
-        "6 questions of 3 conversations are too few: the interval is 0.93 wide; with about 42 "
-        "conversations it would be 0.25."
     )
     many = Scores([f"q{n}" for n in range(100)], {"mrr": [1.0, 0.5] * 50})
     assert len(sentences(many)) == 1
@@ -170,18 +154,3 @@ def test_many_names_are_counted() -> None:
     assert compared.decision.endswith("keep openai-large-k1.")
     title = "openai-large-k2, openai-large-k3 and 2 more against openai-large-k1"
     assert compared.report().title == title
-
-
-def test_every_question_is_said_only_of_all_that_the_mean_has() -> None:
-    # q0 finds its passage, q1 one of two, and q2, which failed, nothing
-    dataset = RetrievalDataset(
-        {f"q{n}": str(n) for n in range(3)}, {"q0": ["a"], "q1": ["a", "b"], "q2": ["a"]}
-    )
-    ranked: dict[str, Any] = {"0": ["a"], "1": ["a"], "2": RuntimeError("boom")}
-    failing = evaluate(Scripted(ranked), dataset, ["recall@5"])
-    assert failing.scores.by_query("recall@5") == {"q0": 1.0, "q1": 0.5, "q2": 0.0}
-    said = " ".join(sentences(failing))
-    assert "very question" not in said
-    assert "1 of 3 relevant passages was never retrieved" in said
-    answered = evaluate(Scripted(ranked), dataset.select(["q0", "q1"]), ["recall@5"])
-    assert sentences(answered)[1].startswith("Every question gets a relevant passage")

@@ -125,10 +125,6 @@ def test_what_a_threshold_leaves_out_may_have_been_retrieved() -> None:
     printed = " ".join(str(evaluate(retrieve, dataset, "recall@5", min_score=0.5)).split())
     said = "1 of 2 relevant passages was never retrieved with a score of 0.5 or more."
     assert said in printed
-    assert "Retrieve more" not in printed
-    scores["q1"].pop("b")
-    printed = " ".join(str(evaluate(retrieve, dataset, "recall@5")).split())
-    assert "1 of 2 relevant passages was never retrieved. Retrieve more than 1 to see" in printed
 
 
 def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Path) -> None:

@@ -149,16 +149,13 @@ class TestReport:
         )
         flat = " ".join(text.split())
         assert (
-            f"Asked 5 times each, {differing} of {N} questions score differently from run to run "
-            "on mrr."
+            f"Asked 5 times, {differing} of {N} questions score differently from run to run on mrr."
         ) in flat
         assert "Asked 5 times: the ranking is the first one, the score the mean." in flat
 
     def test_runs_that_are_missing_are_told(self) -> None:
         fewer = [*runs()[:-1], Run({"q29": ["a"]})]
         scores = score_rankings(JUDGED, Run(repeats=fewer), ["hit_rate"])
-        first = " ".join(each.text for each in scores.report().decision)
-        assert "Asked up to 5 times each" in first
         assert (
             f"{N - 1} of {N} questions have fewer than 5 runs, and the mean of those: a run that "
             "isn't there doesn't count as 0"
@@ -171,7 +168,7 @@ class TestReport:
         assert "nothing retrieved" in several
         assert "nothing was returned" not in several
         never = score_rankings(labels, Run(repeats=[Run({"q1": ["a"], "q2": []})] * 2), "mrr")
-        assert "nothing was returned for 1 of 2 in any run" in " ".join(str(never).split())
+        assert "nothing was returned for 1 of 2" in " ".join(str(never).split())
         once = " ".join(str(score_rankings(labels, asked[0], "mrr")).split())
         assert "nothing retrieved" in once
         assert "failed" not in once

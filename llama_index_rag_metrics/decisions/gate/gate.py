@@ -160,7 +160,7 @@ least baseline (2 questions).
         verdicts.append(replace(verdict, worst=worst))
     causes = [f"{note}." for note in scores.label_notes]
     if scores.failed and not scores.is_measured:
-        causes.insert(0, nothing_measured(scores.counts, [*scores.failed.values()]))
+        causes.insert(0, nothing_measured(scores))
     return GateReport(tuple(verdicts), scores.name, tuple(causes), scores.notes, failures([system]))
 
 
