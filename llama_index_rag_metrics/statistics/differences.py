@@ -50,21 +50,9 @@ class Student:
 
 
 def student(units: Units) -> Student:
-    """Plain paired t; with clusters its robust form, with the degrees of freedom of `n_even`.
-
-    Where every unit changed by the same amount there is no spread to go by: two more are taken to
-    have changed by it, one of them the other way, so that two equal changes aren't certainty.
-    """
-    means, count, steady = units.means, units.n_units, unvaried(units)
-    change = np.where(np.abs(means) <= NOISE, 0.0, means)
-    share = count / (count + 2)
-    mirrored = np.abs(change) * np.sqrt((1 - np.square(share)) / (count + 1))
-    return Student(
-        means,
-        np.where(steady, share * change, means),
-        np.where(steady, mirrored, units.standard_errors),
-        np.where(count < 2, 0.0, np.where(steady, count + 1, units.n_even - 1)),
-    )
+    """Plain paired t; with clusters its robust form, with the degrees of freedom of `n_even`."""
+    df = np.where(units.n_units < 2, 0.0, units.n_even - 1)
+    return Student(units.means, units.means, units.standard_errors, df)
 
 
 def unvaried(units: Units) -> BoolArray:
@@ -106,7 +94,7 @@ def effective_changes(changes: FloatArray, widest: FloatArray) -> FloatArray:
 def pseudo_queries(
     units: Units,
     widest: FloatArray | float = math.inf,
-    limit: FloatArray | float | None = None,
+    limit: FloatArray | float = math.inf,
     *,
     counted: int = 1,
 ) -> Student:
@@ -130,7 +118,7 @@ def pseudo_queries(
     variance = (residuals + 2 * pseudo + 2 * np.square(centre)) / total
     df = np.where(count < 2, 0.0, units.n_even + 1)
     error = np.sqrt(variance / (total - 1))
-    return Student(units.means, centre, error, df, widest if limit is None else limit)
+    return Student(units.means, centre, error, df, limit)
 
 
 def difference_intervals(
@@ -148,18 +136,16 @@ def difference_intervals(
     lowest, highest = np.negative(widest), widest
     if possible is not None:
         lowest, highest = possible.T
-    low, high = pseudo_queries(units, widest, math.inf).bounds((1 + np.asarray(confidence)) / 2)
+    low, high = pseudo_queries(units, widest).bounds((1 + np.asarray(confidence)) / 2)
     columns = [column[~np.isnan(column)] for column in units.values.T]
     means = np.array([exact_mean(values) for values in columns])
     low = np.clip(np.minimum(low, means), lowest, highest)
     high = np.clip(np.maximum(high, means), lowest, highest)
-    method = "cluster-robust t" if units.clustered else "t"
     intervals = []
     for position, values in enumerate(columns):
-        mean, n = float(means[position]), len(values)
-        interval = MeanInterval(mean, None, None, n, note=reason_no_interval(units, position))
-        if not interval.note:
+        mean, reason = float(means[position]), reason_no_interval(units, position)
+        ends: tuple[float | None, float | None] = None, None
+        if not reason:
             ends = float(low[position]), float(high[position])
-            interval = MeanInterval(mean, *ends, n, f"{method} with pseudo-queries")
-        intervals.append(interval)
+        intervals.append(MeanInterval(mean, *ends, len(values), reason))
     return intervals

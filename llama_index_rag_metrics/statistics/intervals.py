@@ -26,7 +26,6 @@ from .resampling import NOISE, Units
 
 SAME = "all questions have the same score"
 UNIT_RANGE = (0.0, 1.0)
-_ROUGH = 5  # with fewer hits (or misses), Wilson's interval is given, with a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,6 @@ class MeanInterval:
     low: float | None
     high: float | None
     n: int
-    method: str = ""
     note: str = ""
 
 
@@ -68,7 +66,7 @@ def mean_interval(
     another could be. A cluster is what a query belongs to, such as its document.
 
     >>> mean_interval([1, 1, 0, 0, 1] * 2 + [0])
-    MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, method='Wilson', note='')
+    MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, note='')
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
     return mean_intervals(column, confidence=confidence, limits=[limits], clusters=clusters)[0]
@@ -94,47 +92,25 @@ def mean_intervals(
         effective = _effective_queries(units, extremes, np.where(are_hits, np.nan, imagined))
         wilsons = wilson_ends(units.means, extremes, effective, units.n_even, confidence)
         ends.append(wilsons[position])
-    method = "cluster-robust Wilson, t" if units.clustered else "Wilson, effective n"
     intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
+        low, high = (float(side[position]) for side in ends)
         is_bounded = bool(np.isfinite(bounds[position]).all())
-        interval = MeanInterval(
-            exact_mean(values),
-            float(ends[0][position]),
-            float(ends[1][position]),
-            len(values),
-            method,
-        )
         if are_hits[position] and not units.clustered and len(values):
-            interval = _of_hits(interval, int(values.sum()), confidence)
+            low, high = wilson(int(values.sum()), len(values), confidence)
             is_bounded = True
-        intervals.append(_checked(interval, units, position, is_bounded))
+        mean, note, reason = exact_mean(values), "", reason_no_interval(units, position)
+        if len(values) and np.ptp(values) <= NOISE:
+            note = f"interval approximate: {SAME}"
+            if not is_bounded:
+                reason = reason or f"no interval: {SAME}"
+        if reason:
+            intervals.append(MeanInterval(mean, None, None, len(values), reason))
+            continue
+        # a mean at a limit stands at the end of its interval, which may be a rounding off
+        intervals.append(MeanInterval(mean, min(low, mean), max(high, mean), len(values), note))
     return intervals
-
-
-def _of_hits(interval: MeanInterval, hits: int, confidence: float) -> MeanInterval:
-    n, rare = interval.n, min(hits, interval.n - hits)
-    method = "modified Wilson" if 0 < rare <= _few_hits(n) else "Wilson"
-    note = ""
-    if 0 < rare < _ROUGH:
-        note = f"only {rare} of {n} questions differ: a rough interval"
-    return MeanInterval(interval.mean, *wilson(hits, n, confidence), n, method, note)
-
-
-def _checked(interval: MeanInterval, units: Units, position: int, is_bounded: bool) -> MeanInterval:
-    """The interval, or a note why there is none; its ends don't exclude the mean."""
-    mean, n, note = interval.mean, interval.n, interval.note
-    reason = reason_no_interval(units, position)
-    if units.informative[position] == 0:
-        note = f"interval approximate: {SAME}"
-        if not is_bounded:
-            reason = reason or f"no interval: {SAME}"
-    if reason or interval.low is None or interval.high is None:
-        return MeanInterval(mean, None, None, n, note=reason)
-    # a mean at a limit stands at the end of its interval, which may be a rounding off
-    ends = min(interval.low, mean), max(interval.high, mean)
-    return MeanInterval(mean, *ends, n, interval.method, note)
 
 
 def reason_no_interval(units: Units, position: int) -> str:
@@ -226,16 +202,12 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
 
     share, size, z = (np.float64(number) for number in (hits / n, n, ndtri((1 + confidence) / 2)))
     low, high = (float(end) for end in _score_interval(share, size, z))
-    few = _few_hits(n)
+    few = 2 if n <= 50 else 3
     if 0 < hits <= few:
         low = min(low, float(gammaincinv(hits, 1 - confidence)) / n)
     if 0 < n - hits <= few:
         high = max(high, 1 - float(gammaincinv(n - hits, 1 - confidence)) / n)
     return low, high
-
-
-def _few_hits(n: int) -> int:
-    return 2 if n <= 50 else 3
 
 
 def without_noise(differences: FloatArray) -> FloatArray:

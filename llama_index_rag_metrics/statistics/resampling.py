@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -45,15 +44,6 @@ class Units:
     @property
     def clustered(self) -> bool:
         return self.clusters is not None
-
-    @cached_property
-    def informative(self) -> IntArray:
-        """(columns,) how many units hold a value that isn't the column's commonest."""
-        usual = [commonest(column[~np.isnan(column)]) for column in self.values.T]
-        differs = (np.abs(self.values - np.array(usual)) > NOISE).astype(np.float64)
-        if self.clusters is not None:
-            differs = _by_cluster(differs, self.clusters)
-        return np.asarray(np.count_nonzero(differs, axis=0), np.int64)
 
     def __len__(self) -> int:
         return len(self.sums)
@@ -109,16 +99,6 @@ def _by_cluster(values: FloatArray, clusters: IntArray) -> FloatArray:
     n = int(clusters.max(initial=-1)) + 1
     sums = [np.bincount(clusters, weights=column, minlength=n) for column in values.T]
     return np.stack(sums, axis=1) if sums else np.zeros((n, 0))
-
-
-def commonest(values: FloatArray) -> float:
-    """The commonest value, rounding noise aside; the lowest among equally common ones."""
-    if not len(values):
-        return math.nan
-    ordered = np.sort(values)
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > NOISE]))
-    lengths = np.diff(np.append(starts, len(ordered)))
-    return float(ordered[starts[np.argmax(lengths)]])
 
 
 def flipped_sums(sums: FloatArray) -> Iterator[FloatArray]:

@@ -58,13 +58,13 @@ def shortfalls(
     flipped = np.concatenate([*flipped_sums(centred)])
     highest = int(scores.mean(axis=0).argmax())
     # no level is lower than this one: whom it excludes, any excludes
-    leads = leads_over(scores, highest, np.arange(systems), span, worst, clusters)[1]
+    leads = leads_over(scores, highest, np.arange(systems), span, worst, clusters)
     excluded = leads.bounds(1 - alpha / (systems - 1))[0] > 0
     for best in np.flatnonzero(~excluded).tolist():
         rivals = np.delete(np.arange(systems), best)
         norms = np.sqrt(np.square(centred[:, [best]] - centred[:, rivals]).sum(axis=0))
         largest = ratio(flipped[:, [best]] - flipped[:, rivals], norms).max(axis=1)
-        leads = leads_over(scores, best, rivals, span, worst, clusters)[1]
+        leads = leads_over(scores, best, rivals, span, worst, clusters)
         level = level_of_largest(largest, n, alpha, len(rivals), sides=1)
         below = leads.bounds(1 - level)[1]
         if (below < 0).any():
@@ -99,7 +99,7 @@ def beats_all(
     Arguments are those of `shortfalls`.
     """
     rivals = np.delete(np.arange(scores.shape[1]), best)
-    lowest, _ = leads_over(scores, best, rivals, span, worst, clusters)[1].bounds(1 - alpha / 2)
+    lowest, _ = leads_over(scores, best, rivals, span, worst, clusters).bounds(1 - alpha / 2)
     return bool((lowest > 0).all())
 
 
@@ -110,10 +110,10 @@ def leads_over(
     span: float,
     worst: float | None,
     clusters: IntArray | None,
-) -> tuple[Units, Student]:
-    """How much more one system scores than the others; and the same with pseudo-queries."""
+) -> Student:
+    """How much more one system scores than the others, with pseudo-queries."""
     highest, lowest = scores.max(axis=0), scores.min(axis=0)
     ends = np.minimum(lowest[best], lowest[rivals]), np.maximum(highest[best], highest[rivals])
     widest = widest_apart(*ends, span, worst)
     leads = Units.of(without_noise(scores[:, [best]] - scores[:, rivals]), clusters)
-    return leads, pseudo_queries(leads, widest, span)
+    return pseudo_queries(leads, widest, span)

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.statistics.intervals import (
     mean_intervals,
     wilson,
 )
-from llama_index_rag_metrics.statistics.resampling import Units, commonest, flipped_sums
+from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 
 RNG = np.random.default_rng(11)
 SKEWED = RNG.beta(0.5, 3, 300)
@@ -37,15 +37,8 @@ def test_a_column_of_zeros_and_ones_has_wilsons_interval(
 ) -> None:
     ours = mean_interval([1.0] * hits + [0.0] * (n - hits), confidence=confidence)
     theirs = stats.binomtest(hits, n).proportion_ci(confidence, method="wilson")
-    assert (ours.method, ours.n, ours.mean) == ("Wilson", n, hits / n)
+    assert (ours.n, ours.mean) == (n, hits / n)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
-
-
-def test_wilsons_interval_of_few_misses_is_rough() -> None:
-    assert mean_interval([1.0] * 96 + [0.0] * 4).note == (
-        "only 4 of 100 questions differ: a rough interval"
-    )
-    assert mean_interval([1.0] * 95 + [0.0] * 5).note == ""
 
 
 @pytest.mark.parametrize("n", [20, 50, 51, 200])
@@ -60,8 +53,6 @@ def test_wilsons_interval_is_modified_where_hits_or_misses_are_few(hits: int, n:
     assert low <= plain.low
     assert wilson(hits, n) == pytest.approx((low, plain.high), abs=1e-12)
     assert wilson(n - hits, n) == pytest.approx((1 - plain.high, 1 - low), abs=1e-12)
-    interval = mean_interval([1.0] * hits + [0.0] * (n - hits))
-    assert interval.method == ("modified Wilson" if modified else "Wilson")
 
 
 def wilson_of(share: float, n: float, z: float) -> tuple[float, float]:
@@ -83,7 +74,6 @@ def test_other_scores_have_wilsons_interval_of_the_effective_number(confidence: 
         roots.append(wilson_of(mean, effective, quantile)[end])
     ours = mean_interval(MANY_ZEROS, confidence=confidence)
     assert (ours.low, ours.high) == pytest.approx(roots, abs=1e-12)
-    assert ours.method == "Wilson, effective n"
 
 
 @given(
@@ -168,7 +158,7 @@ def test_ones_without_a_limit_are_counts_and_hits_where_no_limit_is_known() -> N
     # one call for each of 50 questions
     assert mean_interval([1.0] * 50, limits=(0.0, math.inf)).low is None
     # zeros and ones of a metric whose limits nobody knows may well be hits
-    assert mean_interval([1.0] * 50, limits=(-math.inf, math.inf)).method == "Wilson"
+    assert mean_interval([1.0] * 50, limits=(-math.inf, math.inf)).low is not None
 
 
 @pytest.mark.parametrize("clusters", [None, [query // 2 for query in range(40)]])
@@ -193,8 +183,6 @@ def test_rounding_noise_is_no_difference() -> None:
     # 0.1 in several spellings, 17 digits apart
     note = mean_interval([0.3 - 0.2, 0.1, 0.2 - 0.1] * 100).note
     assert note == "interval approximate: all questions have the same score"
-    assert commonest(np.array([1.0, 0.3 - 0.2, 0.1])) == pytest.approx(0.1)
-    assert math.isnan(commonest(np.array([])))
 
 
 def test_missing_values_have_no_part() -> None:
@@ -230,7 +218,6 @@ class TestClusters:
         copies = np.repeat(SKEWED[:60], 5)
         single = mean_interval(SKEWED[:60])
         clustered = mean_interval(copies, clusters=self.CLUSTERS)
-        assert clustered.method == "cluster-robust Wilson, t"
         assert (clustered.low, clustered.high) == pytest.approx((single.low, single.high), abs=1e-9)
 
     def test_clusters_of_unequal_size_weigh_by_their_queries(self) -> None:

@@ -9,7 +9,6 @@ so each fails with confidence 1 - (1 - c) / m, step by step (Holm 1979).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -78,7 +77,7 @@ class Measured:
             return interval.low, interval.high
         if self._units.n_units[0] < 2:
             return None, None
-        bounded = pseudo_queries(self._units, self._widest, math.inf, counted=CAUTIOUS)
+        bounded = pseudo_queries(self._units, self._widest, counted=CAUTIOUS)
         if not is_passing and not unvaried(self._units)[0]:
             bounded = student(self._units)
         low, high = bounded.bounds(confidence)
