@@ -19,7 +19,7 @@ from llama_index_rag_metrics.evaluation.as_ask import (
     retrieval_depth,
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.question import Answer, Context, Question
+from llama_index_rag_metrics.evaluation.question import Answer, Question
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.runtime.errors import (
@@ -100,7 +100,7 @@ async def aevaluate(
 
 evaluate = synchronous(aevaluate)
 
-_Built: TypeAlias = tuple[str, Context | None]
+_Built: TypeAlias = tuple[str, str]
 """The name of what a worker built, and what that is told beside the question."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +16,12 @@ from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
 
-from .question import Context, Question
+from .question import Question
 
 _RESUMED = "{kept:,} of {all:,} answers come from {path}, of {day}; {new}"
+CONTEXT = "told"
+"""The aspect of the header that names what the source is told beside the question."""
+
 _FORMAT = "llama-index-rag-metrics journal, version 1"
 
 
@@ -35,7 +37,6 @@ class Row(NamedTuple):
 
     attempt: Attempt
     question: str
-    context: Context | None
     ranking: Ranking
 
 
@@ -44,38 +45,32 @@ class Journal(JsonLinesJournal[Row]):
 
     def __init__(self, path: str | Path, header: Mapping[str, str]) -> None:
         super().__init__(path, {"format": _FORMAT, **header}, _read)
+        self._context = header.get(CONTEXT, "")
 
-    def record(
-        self, attempt: Attempt, question: Question, context: Context | None, ranking: Ranking
-    ) -> None:
+    def record(self, attempt: Attempt, question: Question, ranking: Ranking) -> None:
         row = ranking_record(*attempt, ranking)
         row["concurrency"] = ranking.concurrency
-        row["question"] = _digest(question.query_str, question.metadata, context)
-        if context is not None:
-            row["told"] = context
+        row["question"] = _digest(question.query_str, question.metadata, self._context)
         self.write(row)
 
     def resumed(self, n_kept: int, n_asked: int) -> str:
         """The sentence on how many answers came from the file, and from when they are."""
-        written = self.written
-        day = f"{written.day} {written:%B}"
-        if written.year != date.today().year:
-            day = f"{day} {written.year}"
         new = {0: "none was asked", 1: "1 was asked"}.get(n_asked, f"{n_asked:,} were asked")
-        n_all = n_kept + n_asked
+        day, n_all = f"{self.written.day} {self.written:%B %Y}", n_kept + n_asked
         return _RESUMED.format(kept=n_kept, all=n_all, path=self.path, day=day, new=new)
 
 
-def answers_to(dataset: RetrievalDataset, rows: Sequence[Row]) -> dict[Attempt, Ranking]:
+def answers_to(
+    dataset: RetrievalDataset, header: Mapping[str, str], rows: Sequence[Row]
+) -> dict[Attempt, Ranking]:
     """The rankings of those questions that are still what was asked."""
+    context = header.get(CONTEXT, "")
     rankings = {}
-    for row in rows:
-        query_id = row.attempt.query_id
-        if query_id not in dataset.queries:
-            continue
-        metadata = dataset.metadata.get(query_id, {})
-        if row.question == _digest(dataset.queries[query_id], metadata, row.context):
-            rankings[row.attempt] = row.ranking
+    for attempt, question, ranking in rows:
+        text = dataset.queries.get(attempt.query_id)
+        metadata = dataset.metadata.get(attempt.query_id, {})
+        if text is not None and question == _digest(text, metadata, context):
+            rankings[attempt] = ranking
     return rankings
 
 
@@ -84,7 +79,7 @@ def read_answers(path: Path) -> tuple[dict[str, str], list[Row]]:
     return read_journal(path, _read)
 
 
-def _digest(text: str, metadata: Mapping[str, Any], context: Context | None) -> str:
+def _digest(text: str, metadata: Mapping[str, Any], context: str) -> str:
     """Digest what was asked: the text, and what else was said, where the source takes it."""
     parts: list[Any] = [text]
     if context == "metadata":
@@ -96,10 +91,8 @@ def _digest(text: str, metadata: Mapping[str, Any], context: Context | None) -> 
 
 def _read(row: Mapping[str, Any]) -> Row:
     location = Location("journal")
-    query_id, question, context = row["query_id"], row["question"], row.get("told")
+    query_id, question = row["query_id"], row["question"]
     if type(query_id) is not str or type(question) is not str:
         raise ValueError(row)
-    if context not in (None, "history", "metadata"):
-        raise ValueError(row)
     ranking = replace(read_ranking(row, location), concurrency=row["concurrency"])
-    return Row(Attempt(query_id, read_repeat(row, location)), question, context, ranking)
+    return Row(Attempt(query_id, read_repeat(row, location)), question, ranking)

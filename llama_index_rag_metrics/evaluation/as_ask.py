@@ -27,7 +27,7 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
 
 from .capturing import capture
-from .question import Answer, Ask, Context, Question, RetrieverOutput, as_nodes
+from .question import Answer, Ask, Question, RetrieverOutput, as_nodes
 
 SourceLike: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
@@ -45,7 +45,7 @@ _LEAST_DEPTH = 10  # nodes for a metric without a cutoff, at least
 _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
 """Names of the question in workflows, in the order in which their start events are searched."""
 
-_CONTEXTS: Mapping[str, Context] = {"metadata": "metadata", "chat_history": "history"}
+_CONTEXTS: Mapping[str, str] = {"metadata": "metadata", "chat_history": "history"}
 """Names of what else the start event of a workflow may take."""
 
 _CANT_WAIT = re.compile(r"sync|await|event loop|different loop|not initiali[sz]ed", re.IGNORECASE)
@@ -60,7 +60,8 @@ class Source:
         ask: asks a question.
         name: the class, or the name of a function.
         asked: the object that is asked.
-        context: what it is told beside the question.
+        context: what it is told beside the question: "history" (what was said before), "metadata"
+            (all of them), or "".
         depth: how many nodes an index is asked for.
         captures: whether it may retrieve several times, which is captured.
     """
@@ -68,7 +69,7 @@ class Source:
     ask: Ask
     name: str = ""
     asked: object = None
-    context: Context | None = None
+    context: str = ""
     depth: int | None = None
     captures: bool = False
 
@@ -229,7 +230,7 @@ def _chat_engine(engine: BaseChatEngine) -> Source:
 
 def _workflow(workflow: Workflow) -> Source:
     names, extras = _arguments(workflow)
-    context = next((_CONTEXTS[name] for name in _CONTEXTS if name in extras), None)
+    context = next((_CONTEXTS[name] for name in _CONTEXTS if name in extras), "")
 
     async def ask(question: Question) -> Answer:
         arguments: dict[str, Any] = dict.fromkeys(names, question.query_str)
@@ -288,7 +289,7 @@ def _function(function: Callable[..., Any]) -> Source:
 
     inner = getattr(function, "func", function)  # of a partial
     name = getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "function")
-    context: Context | None = "metadata" if takes_metadata else None
+    context = "metadata" if takes_metadata else ""
     return Source(ask, name, function, context, captures=is_async)
 
 

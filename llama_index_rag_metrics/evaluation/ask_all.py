@@ -119,7 +119,7 @@ class _Asking:
         ranking = self.reader.filled(ranking)
         ranking = replace(ranking, latency=seconds, concurrency=self.at_once)
         if self.journal is not None:
-            self.journal.record(attempt, question, self.reader.context, ranking)
+            self.journal.record(attempt, question, ranking)
         return ranking
 
     def failure(self, question: Question, error: Exception, seconds: float) -> Ranking:

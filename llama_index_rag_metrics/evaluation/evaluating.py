@@ -43,7 +43,7 @@ from llama_index_rag_metrics.scores.repeats import of_repeats
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
-from .answers_kept import Attempt, Journal, answers_to
+from .answers_kept import CONTEXT, Attempt, Journal, answers_to
 from .as_ask import Source
 from .ask_all import Answers, ask_all, pipeline
 from .evaluation_results import EvaluationResults, core_results
@@ -91,8 +91,9 @@ class Evaluation:
         register_secrets_of(Settings, self.source.asked, *plan.node_postprocessors, *self._metrics)
         if plan.journal is None:
             return await ask_all(ask, plan, self.reader)
-        with Journal(plan.journal, journal_header(plan, self.source.depth)) as journal:
-            stored = answers_to(plan.dataset, journal.rows)
+        header = journal_header(plan, self.source)
+        with Journal(plan.journal, header) as journal:
+            stored = answers_to(plan.dataset, header, journal.rows)
             return await ask_all(ask, plan, self.reader, kept=stored, journal=journal)
 
     async def results(self, answers: Answers, stage: str = "") -> EvaluationResults:
@@ -229,14 +230,15 @@ def indexed_ids(source: Any, match_on: MatchOn) -> Collection[str]:
         return ()
 
 
-def journal_header(plan: Plan, depth: int | None) -> dict[str, str]:
+def journal_header(plan: Plan, source: Source) -> dict[str, str]:
     """What a journal's first line says of a run: what can be known exactly, without any code."""
     match_on = plan.match_on
     if not isinstance(match_on, str):
         match_on = str(getattr(match_on, "__qualname__", type(match_on).__qualname__))
     header = {
         "run": mask(plan.run),
-        "depth": str(depth or ""),
+        "depth": str(source.depth or ""),
+        CONTEXT: source.context,
         "match_on": match_on,
         "postprocessors": ", ".join(plan.postprocessor_kinds),
         "tokenizer": "" if plan.counter is None else plan.counter.name,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
@@ -15,9 +15,6 @@ from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.records import plain_score
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.runtime.errors import UnusableAnswer
-
-Context: TypeAlias = Literal["history", "metadata"]
-"""What a source is told beside the question: what was said before, or all of its metadata."""
 
 RetrieverOutput: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 

@@ -25,7 +25,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .capturing import as_call
 from .plan import Plan
-from .question import Answer, Context, as_nodes, scores_and_texts
+from .question import Answer, as_nodes, scores_and_texts
 
 _WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "
@@ -41,21 +41,19 @@ class AnswerReader:
     """Makes rankings of answers, and watches whether they have what the labels name.
 
     Attributes:
-        context: what the source is told beside the question.
         notes: what a reader of the results should know of the answers.
         labels: whether the ids that came are of the kind that the labels name.
     """
 
-    def __init__(self, plan: Plan, context: Context | None) -> None:
+    def __init__(self, plan: Plan, context: str) -> None:
         self._match_on, self._dataset, self._counter = plan.match_on, plan.dataset, plan.counter
-        self.context = context
         names: set[str] = set()
         if plan.compares_ids:
             names.update(*plan.dataset.relevance.values())
         self.labels = LabelCheck(names, plan.match_on, plan.dataset.corpus)
         self.notes: dict[str, None] = {}
         has_history = any(row.get(HISTORY) for row in plan.dataset.metadata.values())
-        if context is None and has_history:
+        if has_history and not context:
             self.notes[_WITHOUT_HISTORY] = None
         needs = needs_of(plan.metrics)
         self._needs_tokens = "tokens" in needs

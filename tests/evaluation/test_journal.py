@@ -145,7 +145,7 @@ def test_what_came_from_the_journal_is_said(dataset: RetrievalDataset, path: Pat
     assert "".join(expected.split()) in "".join(str(again).split())  # however it is wrapped
     today = date.today()
     whole = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
-    expected = f"3 of 3 answers come from {path}, of {today.day} {today:%B}; none was asked"
+    expected = f"3 of 3 answers come from {path}, of {today.day} {today:%B %Y}; none was asked"
     assert whole.scores.notes[0] == expected
 
 
@@ -212,10 +212,10 @@ def test_any_text_survives(path: Path) -> None:
     )
     asking, query = Attempt("q\u2029"), Question("half \ud83d")
     with Journal(path, {"a": "b"}) as journal:
-        journal.record(asking, query, None, ranking)
+        journal.record(asking, query, ranking)
     questions = RetrievalDataset({asking.query_id: query.query_str})
     with Journal(path, {"a": "b"}) as journal:
-        assert answers_to(questions, journal.rows) == {asking: ranking}
+        assert answers_to(questions, {}, journal.rows) == {asking: ranking}
 
 
 PROGRAM = r"""
@@ -262,7 +262,7 @@ def test_a_call_whose_error_is_masked_anew_is_kept(
 ) -> None:
     call = Call(["x"], query="?", error="no entry for zz-secret-zz")
     with Journal(path, {"a": "b"}) as journal:
-        journal.record(Attempt("q1"), Question("?"), None, Ranking(["x"], calls=[call]))
+        journal.record(Attempt("q1"), Question("?"), Ranking(["x"], calls=[call]))
     monkeypatch.setenv("SOME_API_KEY", "zz-secret-zz")
     with Journal(path, {"a": "b"}) as journal:
         (kept,) = journal.rows[0].ranking.calls or ()

@@ -15,7 +15,12 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
-from llama_index_rag_metrics.evaluation.answers_kept import Attempt, answers_to, read_answers
+from llama_index_rag_metrics.evaluation.answers_kept import (
+    CONTEXT,
+    Attempt,
+    answers_to,
+    read_answers,
+)
 from llama_index_rag_metrics.evaluation.as_ask import Source, retrieval_depth
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.plan import Plan
@@ -162,7 +167,7 @@ async def _built(build: Build, params: dict[str, Any]) -> Any:
 def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any]) -> Source | None:
     """Stands for a source whose journal has the answer to every question; None where it hasn't."""
     header, answers = read_answers(options["journal"])
-    known = answers_to(questions, answers)
+    known = answers_to(questions, header, answers)
     for query_id in questions.queries:
         for repeat in range(1, options.get("repeats", 1) + 1):
             if Attempt(query_id, repeat) not in known:
@@ -171,7 +176,7 @@ def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any
     async def fail(question: Question) -> Answer:
         raise AssertionError("the journal has every answer")
 
-    source = Source(fail, context=answers[0].context if answers else None)
+    source = Source(fail, context=header.get(CONTEXT, ""))
     if "depth" in header:
         source.depth = depth
     return source
