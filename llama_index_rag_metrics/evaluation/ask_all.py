@@ -1,35 +1,54 @@
-"""Asking all questions, several at once: failures are data, and a journal keeps the answers."""
+"""Asking all questions, several at once: answers are read as rankings, failures are data."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.records import plain_score
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
+from llama_index_rag_metrics.rankings.matching.id_matcher import (
+    NODE_ID,
+    REF_DOC_ID,
+    LabelCheck,
+    item_id,
+    names_of,
+)
+from llama_index_rag_metrics.rankings.matching.matched import BY_SPAN
+from llama_index_rag_metrics.rankings.run import Ranking, combine_calls
+from llama_index_rag_metrics.rankings.span import Span, node_span
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.errors import RetrievalFailed, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed, UnusableAnswer
 from llama_index_rag_metrics.runtime.masking import describe_error, mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.sync import as_exception, within
 
 from .answers_kept import Attempt, Journal
 from .as_ask import Source, ask_captured, postprocessor_call
-from .capturing import listening
+from .capturing import as_call, listening
 from .plan import Plan
-from .question import Answer, Ask, Question, as_nodes
-from .reading import AnswerReader
+from .question import Answer, Ask, Question, as_nodes, scores_and_texts
 
 _GRACE = 0.3  # seconds that cancelled code may take to end
 
 _WITHOUT = (
     "{} answered without a retrieval that could be seen, and scored as empty: record_retrieval() "
     "records those of clients that send no event"
+)
+_WITHOUT_HISTORY = (
+    "questions have a history, which this retriever takes no account of: chat engines, agents and "
+    "functions with a parameter metadata do"
+)
+_NAN = (
+    "scores of some passages are NaN, which counts as none: what was sorted by them may be in any "
+    "order"
 )
 
 
@@ -99,21 +118,16 @@ class _Asking:
     async def attempt(self, attempt: Attempt) -> Ranking:
         question = self.plan.question(attempt.query_id)
         begin = time.perf_counter()
-        seconds: float | None = None
         try:
             answer = await self.ask(question)
-            seconds = answer.seconds
-            if seconds is None:
-                seconds = time.perf_counter() - begin
+            seconds = time.perf_counter() - begin if answer.seconds is None else answer.seconds
             ranking = self.reader.read(answer)
         except BaseException as error:  # whatever other people's code raises
             is_main = threading.current_thread() is threading.main_thread()
             is_ctrl_c = is_main and isinstance(error, KeyboardInterrupt)
             if is_ctrl_c or (self.is_stopping and isinstance(error, asyncio.CancelledError)):
                 raise
-            if seconds is None:
-                seconds = time.perf_counter() - begin
-            return self.failure(question, as_exception(error), seconds)
+            return self.failure(question, as_exception(error), time.perf_counter() - begin)
         self.has_answered |= bool(ranking.ids)
         self.n_without += answer.calls is not None and not answer.calls
         ranking = self.reader.filled(ranking)
@@ -175,3 +189,110 @@ async def ask_all(
             await asyncio.wait(tasks, timeout=_GRACE)
     rankings = {attempt: asking.rankings[attempt] for attempt in asking.attempts}
     return Answers(rankings, asking.notes)
+
+
+class AnswerReader:
+    """Makes rankings of answers, and watches whether they have what the labels name.
+
+    Attributes:
+        notes: what a reader of the results should know of the answers.
+        labels: whether the ids that came are of the kind that the labels name.
+    """
+
+    def __init__(self, plan: Plan, context: str) -> None:
+        self._match_on, self._dataset, self._counter = plan.match_on, plan.dataset, plan.counter
+        names: set[str] = set()
+        if plan.compares_ids:
+            names.update(*plan.dataset.relevance.values())
+        self.labels = LabelCheck(names, plan.match_on, plan.dataset.corpus)
+        self.notes: dict[str, None] = {}
+        has_history = any(row.get(HISTORY) for row in plan.dataset.metadata.values())
+        if has_history and not context:
+            self.notes[_WITHOUT_HISTORY] = None
+        needs = needs_of(plan.metrics)
+        self._needs_tokens = "tokens" in needs
+        self._searches_spans = plan.matcher == BY_SPAN or SPANS in needs
+
+    def read(self, answer: Answer) -> Ranking:
+        """The ranking of an answer; what it tells of labels and notes is remembered."""
+        self.notes.update(dict.fromkeys(answer.notes))
+        is_by_id = answer.calls is None and self._match_on in (NODE_ID, REF_DOC_ID)
+        if is_by_id and set(map(type, answer.items)) == {str}:
+            ids = [str(item) for item in answer.items]
+            self.labels.see(ids, [(NODE_ID, item) for item in ids])
+            return self._ranking_of_ids(ids)
+        nodes = answer.nodes()
+        if answer.calls is None:
+            ranking = self.ranking(nodes)
+        else:
+            calls = [as_call(retrieval, self.ranking) for retrieval in answer.calls]
+            ranking = combine_calls(calls)
+        if any(plain_score(node.score) != node.score for node in nodes):
+            self.notes[_NAN] = None
+        self.labels.see(ranking.ids, names_of(nodes))
+        return ranking
+
+    def ranking(self, nodes: Sequence[NodeWithScore]) -> Ranking:
+        """The ranking of nodes."""
+        tokens, corpus = None, self._dataset.corpus if self._searches_spans else {}
+        if self._counter is not None:
+            prompts = [node.node.get_content(MetadataMode.LLM) for node in nodes]
+            tokens = self._counter.count(prompts)
+        return Ranking(
+            ids=[item_id(node, self._match_on) for node in nodes],
+            spans=[searched_span(node.node, corpus) for node in nodes],
+            tokens=tokens,
+            **scores_and_texts(nodes),
+        )
+
+    def filled(self, ranking: Ranking) -> Ranking:
+        """The ranking with the texts of the corpus for items that have none of their own."""
+        corpus, counter = self._dataset.corpus, self._counter
+        is_filled = [bool(text) for text in ranking.texts or ()]
+        if all(is_filled) or (counter is None and not corpus):
+            return ranking
+        texts = list(ranking.texts or ())
+        for position, item in enumerate(ranking.ids):
+            if not texts[position] and item in corpus:
+                texts[position] = self._dataset.indexed_text(item)
+        if counter is None:
+            return replace(ranking, texts=texts)
+        if "" in texts:
+            if self._needs_tokens:
+                item = ranking.ids[texts.index("")]
+                expected = "a text, whose tokens can be counted"
+                remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
+                raise InvalidInput(f"retrieved {item!r}", "", expected, remedy)
+            return replace(ranking, texts=texts, tokens=None)
+        tokens = list(ranking.tokens or counter.count(texts))
+        for position, text in enumerate(texts):
+            if not is_filled[position]:
+                [tokens[position]] = counter.count([text])
+        return replace(ranking, texts=texts, tokens=tokens)
+
+    def _ranking_of_ids(self, ids: Sequence[str]) -> Ranking:
+        if self._searches_spans or self._counter is not None:
+            return self.ranking(as_nodes(ids))
+        n = len(ids)
+        return Ranking(ids, [None] * n, [""] * n, spans=[None] * n)
+
+
+def searched_span(node: BaseNode, corpus: Mapping[str, str]) -> Span | None:
+    """Which characters of which document a node holds: by its offsets, or by its text."""
+    span, document = node_span(node), node.ref_doc_id or node.node_id
+    text, full_text = node.get_content(), corpus.get(document)
+    is_part = node.ref_doc_id is not None
+    if not full_text:
+        return span
+    if is_part and span is not None and full_text[span.start : span.end] == text:
+        return span
+    if full_text.strip() in text or not (text or is_part):
+        return Span(document, 0, len(full_text))
+    text = text.strip()
+    start = full_text.find(text) if text else -1
+    if start >= 0:
+        return Span(document, start, start + len(text))
+    if not is_part or span is None or span.start >= len(full_text):
+        return None
+    # a node of a document with a title exceeds it by a line
+    return span._replace(end=min(span.end, len(full_text)))

@@ -45,11 +45,10 @@ from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import CONTEXT, Attempt, Journal, answers_to
 from .as_ask import Source
-from .ask_all import Answers, ask_all, pipeline
+from .ask_all import AnswerReader, Answers, ask_all, pipeline
 from .evaluation_results import EvaluationResults, core_results
 from .plan import Plan
 from .question import Ask
-from .reading import AnswerReader
 from .scoring import every_query_failed, score_run
 
 _TEXTS_ALONE = (
