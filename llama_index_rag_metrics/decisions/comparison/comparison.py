@@ -262,7 +262,7 @@ def compare(
     if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
     paired = pair(scores, baseline, metrics=metrics, clusters=clusters)
-    notes = list(paired.notes)
+    notes = []
     if paired.clusters is not None:
         words = clusters_in_words(clusters, paired.clusters)
         notes.append(f"{words}: these count as a whole, and t is cluster-robust")

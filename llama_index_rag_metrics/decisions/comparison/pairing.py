@@ -11,12 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.files.conversations import conversations_of
+from llama_index_rag_metrics.files.conversations import CONVERSATION
 from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
 from llama_index_rag_metrics.scores.mappings import name_among, slice_of, unknown_key
@@ -44,7 +43,6 @@ class Paired:
     query_ids: tuple[str, ...]
     columns: Mapping[str, FloatArray]
     clusters: IntArray | None = None
-    notes: tuple[str, ...] = ()
 
     def values(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
         """Return (queries,) scores, or differences from the baseline; NaN where there is none."""
@@ -69,10 +67,8 @@ class Paired:
         """Return R, how far two scores of these systems can be apart, by those seen."""
         scores = np.concatenate([self.values(system, metric), self.values(baseline, metric)])
         scores = scores[~np.isnan(scores)]
-        if not len(scores):
-            scores = np.zeros(1)
-        span, worst = self._span(metric), worst_score(metric)
-        return float(widest_apart(scores.min(), scores.max(), span, worst))
+        low, high = (scores.min(), scores.max()) if len(scores) else (0.0, 0.0)
+        return float(widest_apart(low, high, self._span(metric), worst_score(metric)))
 
     def possible(self, keys: Sequence[Key], confidence: float) -> FloatArray:
         """Return (keys, 2) the lowest and the highest true difference that there can be.
@@ -81,21 +77,19 @@ class Paired:
         mean is known within its interval. Infinite where a metric has no limits, or scores lie
         beyond them, such as those in per cent.
         """
-        baselines = []
-        for key in keys:
-            is_missing = np.isnan(self.values(*key))
-            baselines.append(np.where(is_missing, np.nan, self.values(key[2], key[1])))
-        limits = [limits_of(metric) for _, metric, _ in keys]
+        baselines, limits = [], []
+        for system, metric, baseline in keys:
+            is_missing = np.isnan(self.values(system, metric, baseline))
+            baselines.append(np.where(is_missing, np.nan, self.values(baseline, metric)))
+            limits.append(limits_of(metric))
+        columns = np.stack(baselines, axis=1)
         means = mean_intervals(
-            np.stack(baselines, axis=1),
-            limits=limits,
-            confidence=confidence,
-            clusters=self.clusters,
+            columns, limits=limits, confidence=confidence, clusters=self.clusters
         )
         possible = np.tile([-math.inf, math.inf], (len(keys), 1))
-        for row, ((_, metric, _), mean) in enumerate(zip(keys, means, strict=True)):
+        for row, mean in enumerate(means):
             lowest, highest = limits[row]
-            is_limited = self._span(metric) <= highest - lowest < math.inf
+            is_limited = self._span(keys[row][1]) <= highest - lowest < math.inf
             if is_limited and mean.low is not None and mean.high is not None:
                 possible[row] = lowest - mean.high, highest - mean.low
         return possible
@@ -127,21 +121,19 @@ def pair(
 ) -> Paired:
     """Return the scores of several systems, paired by question; refuse those that can't be."""
     check_same_questions({baseline: systems[baseline], **systems}, "systems")
-    names, uncommon = _metrics_of(systems, baseline, metrics)
-    notes = []
-    if uncommon:
-        notes.append(f"not compared, since not every system has them: {', '.join(uncommon)}")
     query_ids = sorted(set(chain.from_iterable(s.query_ids for s in systems.values())), key=str)
     metadata: dict[str, dict[str, Any]] = {}
     for scores in reversed([*systems.values()]):  # where systems differ, the first one counts
         for query_id, row in scores.metadata.items():
             metadata[query_id] = {**metadata.get(query_id, {}), **row}
+    columns = {}
+    for metric in _metrics_of(systems, baseline, metrics):
+        columns[metric] = _columns(systems.values(), metric, query_ids)
     return Paired(
         systems=tuple(systems),
         query_ids=tuple(query_ids),
-        columns={metric: _columns(systems.values(), metric, query_ids) for metric in names},
+        columns=columns,
         clusters=clusters_of(clusters, query_ids, metadata),
-        notes=tuple(notes),
     )
 
 
@@ -152,21 +144,17 @@ def clusters_in_words(key: str | None, numbers: IntArray) -> str:
 
 def _metrics_of(
     systems: Mapping[str, Scores], baseline: str, metrics: Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """Return the metrics to compare; without any, those of all systems, and then the others."""
-    all_metrics = list(dict.fromkeys(chain(systems[baseline], *systems.values())))
-    names = metrics
+) -> list[str]:
+    names = list(metrics or ())
     if metrics is None:
-        names = [
-            name for name in all_metrics if all(name in s.metric_names for s in systems.values())
-        ]
+        common = set.intersection(*(set(scores) for scores in systems.values()))
+        names = [name for name in systems[baseline] if name in common]
     if not names:
         parts = [f"{name} has {', '.join(scores) or 'none'}" for name, scores in systems.items()]
         raise InvalidInput("metrics", "; ".join(parts), "a metric that every system has")
     for scores in systems.values():
         names = [name_among(name, scores.metric_names) for name in names]
-    uncommon = [] if metrics else [name for name in all_metrics if name not in names]
-    return list(dict.fromkeys(names)), uncommon
+    return list(dict.fromkeys(names))
 
 
 def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -> FloatArray:
@@ -184,15 +172,16 @@ def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -
 def clusters_of(
     key: str | None, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
 ) -> IntArray | None:
-    """Return (queries,) the number of each question's cluster; without a key, its conversation."""
+    """Return (queries,) the number of each question's cluster; without a key, its conversation.
+
+    A question without one is by itself; None where all are, of conversations.
+    """
+    clusters = []
+    for query_id in query_ids:
+        name = slice_of(metadata.get(query_id, {}).get(key or CONVERSATION))
+        clusters.append((query_id, None) if name is None else (None, name))
     if key is None:
-        conversations = conversations_of(query_ids, metadata)
-        return None if conversations is None else number_clusters(conversations)
-    names = {query_id: slice_of(row[key]) for query_id, row in metadata.items() if key in row}
-    if not names:
+        return number_clusters(clusters) if len(set(clusters)) < len(clusters) else None
+    if all(name is None for _, name in clusters):
         raise unknown_key("clusters", key, metadata)
-    missing = sorted(str(query_id) for query_id in query_ids if query_id not in names)
-    if missing:
-        expected = f"one for each of {len(query_ids)} questions"
-        raise InvalidInput("clusters", f"none for {join_first(missing)}", expected)
-    return number_clusters([names[query_id] for query_id in query_ids])
+    return number_clusters(clusters)

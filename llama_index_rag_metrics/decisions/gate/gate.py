@@ -30,9 +30,8 @@ from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import failures, unsaid
 from llama_index_rag_metrics.stories.story import query_answers
 
-from .measuring import Measured, decide, measure
 from .rules import Rule, RuleLike, parse_rules
-from .verdict import Outcome, Verdict
+from .verdict import Outcome, Verdict, decide, measure
 
 BaselineLike: TypeAlias = "Results | str | Path"
 """The results of before, or the file that their `to_json()` wrote."""
@@ -114,11 +113,7 @@ class GateReport(Reportable):
 
 
 def check_rules(
-    results: Results,
-    rules: RuleLike,
-    *,
-    baseline: BaselineLike | None = None,
-    clusters: str | None = None,
+    results: Results, rules: RuleLike, *, baseline: BaselineLike | None = None
 ) -> GateReport:
     """Check results against rules.
 
@@ -130,7 +125,6 @@ def check_rules(
     Args:
         rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
         baseline: the results of before, or the file that their `to_json()` wrote.
-        clusters: as for `compare`.
 
     Raises:
         InvalidInput: a rule can't be used, there are no scores by its metric, or there is no
@@ -152,12 +146,9 @@ least baseline (2 questions).
             raise InvalidInput("baseline", None, expected, _ACCEPT)
         sides = {"the baseline": previous, "these scores": scores}
         check_same_questions(sides, "baseline", _ACCEPT)
-    measured = [measure(rule, scores, previous, clusters) for rule in parsed]
-    system = system_of(results, scores.name or "now")
-    verdicts = []
-    for verdict, numbers in zip(decide(measured), measured, strict=True):
-        worst = () if verdict.outcome == "pass" else tuple(_worst(numbers, system))
-        verdicts.append(replace(verdict, worst=worst))
+    system, verdicts = system_of(results, scores.name or "now"), []
+    for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
+        verdicts.append(replace(verdict, worst=tuple(_worst(verdict, system))))
     causes = [f"{note}." for note in scores.label_notes]
     if scores.failed and not scores.is_measured:
         causes.insert(0, nothing_measured(scores))
@@ -165,11 +156,7 @@ least baseline (2 questions).
 
 
 def assert_retrieval(
-    results: Results,
-    *rules: str | Rule,
-    baseline: BaselineLike | None = None,
-    strict: bool = False,
-    clusters: str | None = None,
+    results: Results, *rules: str | Rule, baseline: BaselineLike | None = None, strict: bool = False
 ) -> GateReport:
     """Assert that results satisfy rules; arguments and errors are those of `check_rules`.
 
@@ -186,7 +173,7 @@ def assert_retrieval(
         'pass'
     """
     __tracebackhide__ = True
-    report = check_rules(results, rules, baseline=baseline, clusters=clusters)
+    report = check_rules(results, rules, baseline=baseline)
     if report.broken(strict=strict):
         content = report.report()
         # pytest's summary has the first line alone, which therefore decides
@@ -217,14 +204,16 @@ def baseline_scores(baseline: BaselineLike, name: str) -> Scores:
     return read_scores(baseline, None if is_one else name)
 
 
-def _worst(measured: Measured, system: System) -> Iterator[m.QueryAnswers]:
+def _worst(verdict: Verdict, system: System) -> Iterator[m.QueryAnswers]:
     """Yield the questions that lost most against the baseline, or are farthest off the limit."""
-    rule, metric = measured.verdict.rule, measured.verdict.metric
-    query_ids, scores = measured.paired.scored(metric)
-    reference = scores[:, 0] if rule.baseline else rule.value
-    losses = rule.improvement(reference - scores[:, -1])
-    for position in np.argsort(-losses, kind="stable")[:_WORST].tolist():
-        if losses[position] > 0:
+    rule, metric = verdict.rule, verdict.metric
+    if verdict.outcome == "pass" or metric not in verdict.paired.columns:
+        return
+    query_ids, scores = verdict.paired.scored(metric)
+    gains = scores[:, -1] - (scores[:, 0] if rule.baseline else rule.value)
+    gains *= rule.improvement(1.0)
+    for position in np.argsort(gains, kind="stable")[:_WORST].tolist():
+        if gains[position] < 0:
             story = query_answers(query_ids[position], [system], metric)
             change = tuple(scores[position].tolist())
             cell = m.Cell(change, "change", digits=digits_apart(change, 1))

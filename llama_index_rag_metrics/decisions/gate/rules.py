@@ -6,15 +6,12 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Literal, TypeAlias, cast
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Sign: TypeAlias = Literal[">=", "<="]
-
-Amount = TypeVar("Amount", float, FloatArray)
 
 _CONFIDENCE = 0.95  # of a rule against the baseline that names none
 
@@ -66,8 +63,6 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
     confidence: float | None = None
 
     def __post_init__(self) -> None:
-        if self.sign not in get_args(Sign):
-            raise InvalidInput("sign of a rule", self.sign, "'>=' or '<='")
         check_amount("value of a rule, its limit", self.value, "a finite number", math.isfinite)
         if self.confidence is not None:
             expected = "a number between 0.5 and 1, which is between 50% and 100%"
@@ -106,8 +101,8 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         """The loss that is tolerated; below 0, the gain that is wanted."""
         return -self.improvement(self.value)
 
-    def improvement(self, amount: Amount) -> Amount:
-        """Scores or differences, negated where less is better; the reverse is the same."""
+    def improvement(self, amount: float) -> float:
+        """A score or a difference, negated where less is better."""
         return -amount if self.lower_is_better else amount
 
     def is_kept_by(self, amount: float) -> bool:

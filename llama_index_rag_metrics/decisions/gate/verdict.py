@@ -1,10 +1,22 @@
-"""Verdict: whether a rule is kept, the numbers that decide it, and a sentence that says so."""
+"""Verdict: a rule measured and decided, and a sentence that says so.
+
+Whether it is safe to pass is decided by the interval with two pseudo-queries that `compare` has, R
+counted twice: where few questions changed, those that change next may lose as much. Whether it is
+safe to fail, by t, which errs towards no verdict where few questions lose; where all changed alike
+it has no spread, and the pseudo-queries decide both. A gate fails where any of m rules fails, so
+each fails with confidence 1 - (1 - c) / m, step by step (Holm 1979).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
+from llama_index_rag_metrics.metrics.metric_names import is_of_unanswerable, limits_of
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.numbers import (
     count,
@@ -17,13 +29,26 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.report.reportable import Sentence
-from llama_index_rag_metrics.statistics.resampling import NOISE
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.statistics.differences import (
+    CAUTIOUS,
+    pseudo_queries,
+    student,
+    unvaried,
+)
+from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_interval
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_kept
 
 from .rules import Rule
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 _MIN_COVERAGE = 0.95  # with fewer values than this share of the questions, a rule fails
+_TOLERABLE = 0.25  # a larger loss, as a share of R, isn't proposed as a tolerance
+_NOW, _BEFORE = "now", "baseline"
 
 _FINDINGS = {
     "uncovered": "{metric} can't be judged: {n} of {expected} with a value.",
@@ -46,7 +71,7 @@ _OPEN = {
 }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Verdict(Sentence):
     """The verdict on one rule.
 
@@ -61,6 +86,7 @@ class Verdict(Sentence):
         needed, decidable: how many questions like these would pass an unchanged system 80 % of the
             time, and the smallest tolerance with which these questions would.
         worst: the questions that count most against a rule that isn't kept.
+        paired: the scores now, after those of the baseline where there is one; of a count none.
     """
 
     rule: Rule
@@ -78,6 +104,7 @@ class Verdict(Sentence):
     needed: int | None = None
     decidable: float | None = None
     worst: tuple[QueryAnswers, ...] = field(default=(), compare=False)
+    paired: Paired = field(default=Paired((), (), {}), compare=False)
 
     def __str__(self) -> str:
         return f"{self.outcome}: {self.sentence}"
@@ -91,31 +118,27 @@ class Verdict(Sentence):
     def sentence(self) -> str:
         """What was found, what the rule wants, and where it is undecided, what would decide."""
         rule = self.rule
-        fields = {
-            "metric": self.metric,
-            "value": self._score(self.value),
-            "before": self._score(self.baseline or 0.0),
-            "difference": signed(self.difference or 0.0, rule.value, digits_of(self.n)),
-            "bound": self._bound,
-            "wanted": f"at {'most' if rule.lower_is_better else 'least'} {rule.limit}",
-            "questions": questions(self.n),
-            "n": f"{self.n:,}",
-            "expected": questions(self.expected),
-            "needed": two_digits_up(self.needed or 0),
-            "decidable": rounded_up(self.decidable or 0.0, 2),
-        }
-        template = _FINDINGS[self._finding]
+        finding = "baseline" if rule.baseline else "limit"
+        if not self.is_covered:
+            finding = "uncovered"
+        elif self.identical:
+            finding = "identical"
+        template = _FINDINGS[finding]
         if self.outcome == "inconclusive":
             template += _OPEN[self._way_out]
-        return template.format(**fields)
-
-    @property
-    def _finding(self) -> str:
-        if not self.is_covered:
-            return "uncovered"
-        if self.difference is None:
-            return "limit"
-        return "identical" if self.identical else "baseline"
+        return template.format(
+            metric=self.metric,
+            value=self._score(self.value),
+            before=self._score(self.baseline or 0.0),
+            difference=signed(self.difference or 0.0, rule.value, digits_of(self.n)),
+            bound=self._bound,
+            wanted=f"at {'most' if rule.lower_is_better else 'least'} {rule.limit}",
+            questions=questions(self.n),
+            n=f"{self.n:,}",
+            expected=questions(self.expected),
+            needed=two_digits_up(self.needed or 0),
+            decidable=rounded_up(self.decidable or 0.0, 2),
+        )
 
     @property
     def _way_out(self) -> str:
@@ -143,3 +166,130 @@ class Verdict(Sentence):
         confidence = rule.failing_confidence(self.together if is_fail else 1)
         kind = "best" if is_fail else "worst"
         return _BOUND.format(kind=kind, bound=text, confidence=percent(confidence))
+
+    @property
+    def values(self) -> FloatArray:
+        """(questions,) the scores, or now minus before; NaN where there is none."""
+        return self.paired.values(_NOW, self.metric, _BEFORE if self.rule.baseline else None)
+
+
+def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
+    """Measure a rule, against the baseline on the questions that have a value in both.
+
+    It is inconclusive where bounds are to decide. A rule fails where too few have a value.
+    """
+    counts = asdict(now.counts)
+    if rule.metric in counts and rule.metric not in now:
+        n = now.counts.queries
+        return _observed(Verdict(rule, rule.metric, counts[rule.metric], n, n))
+    metric = name_among(rule.metric, now.metric_names)
+    sides = {_NOW: now}
+    if rule.baseline and previous is not None:
+        sides = {_BEFORE: previous, _NOW: now}
+    paired = pair(sides, next(iter(sides)), metrics=[metric])
+    query_ids, scores = paired.scored(metric)
+    expected = min(_expected(side, metric) for side in sides.values())
+    mean = exact_mean(scores[:, -1])
+    verdict = Verdict(rule, metric, mean, len(scores), expected, paired=paired)
+    if _BEFORE in sides:
+        differences = verdict.values[~np.isnan(verdict.values)]
+        verdict = replace(
+            verdict,
+            baseline=exact_mean(scores[:, 0]),
+            difference=exact_mean(differences),
+            identical=not differences.any() and _is_same_run(query_ids, sides),
+        )
+    if rule.confidence is None or verdict.identical or not verdict.is_covered:
+        return _observed(verdict)
+    return verdict
+
+
+def _observed(verdict: Verdict) -> Verdict:
+    """Return the verdict by what was observed."""
+    if verdict.identical and verdict.rule.confidence is not None:
+        verdict = replace(verdict, lower=0.0, upper=0.0)
+    observed = verdict.value if verdict.difference is None else verdict.difference
+    is_kept = verdict.is_covered and verdict.rule.is_kept_by(observed)
+    return replace(verdict, outcome="pass" if is_kept else "fail")
+
+
+def _is_same_run(query_ids: Sequence[str], sides: Mapping[str, Scores]) -> bool:
+    """Return whether the rankings of these questions are known to be identical."""
+    previous, current = (scores.rankings for scores in sides.values())
+    return all(current.get(name) and current[name] == previous.get(name) for name in query_ids)
+
+
+def _expected(scores: Scores, metric: str) -> int:
+    """Return how many questions should have a value, the failed ones included."""
+    if is_of_unanswerable(metric):
+        return len(scores.unanswerable)
+    needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}
+    if not needless.isdisjoint(scores.by_query(metric)):
+        needless = set()  # a metric that needs no labels
+    return len({*scores.query_ids, *scores.excluded} - needless)
+
+
+def decide(measured: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts, decided by bounds; those that failed no longer count for the others."""
+    verdicts = list(measured)
+    tests = {n: verdict for n, verdict in enumerate(verdicts) if verdict.outcome == "inconclusive"}
+    while tests:
+        # the same numbers of two metrics are one test
+        keys = {(test.values.tobytes(), replace(test.rule, metric="")) for test in tests.values()}
+        decided = {n: _decided(test, len(keys)) for n, test in tests.items()}
+        failed = [n for n, verdict in decided.items() if verdict.outcome == "fail"]
+        for position in failed or list(tests):
+            verdicts[position] = decided[position]
+            del tests[position]
+    return verdicts
+
+
+def _decided(verdict: Verdict, together: int) -> Verdict:
+    """Return the verdict by its bounds: it passes by the worse, and fails by the better one."""
+    rule, units = verdict.rule, Units.of(verdict.values.reshape(-1, 1), verdict.paired.clusters)
+    worse_end, better_end = (1, 0) if rule.lower_is_better else (0, 1)
+    worse = _bounds(verdict, units, rule.confidence or 0.0)[worse_end]
+    confidence = rule.failing_confidence(together)
+    better = _bounds(verdict, units, confidence, is_passing=False)[better_end]
+    lower, upper = (better, worse) if rule.lower_is_better else (worse, better)
+    verdict = replace(verdict, lower=lower, upper=upper, together=together)
+    if worse is not None and rule.is_kept_by(worse):
+        return replace(verdict, outcome="pass")
+    if better is not None and not rule.is_kept_by(better):
+        return replace(verdict, outcome="fail")
+    if not rule.baseline or better is None or rule.improvement(better) < -NOISE:
+        return verdict
+    aim, n = to_be_kept(rule.confidence or 0.0), float(units.n[0])
+    widest = verdict.paired.widest(_NOW, verdict.metric, _BEFORE)
+    (changes,) = Changes.seen(units, np.array([widest]))
+    needed, decidable = changes.questions(aim, rule.tolerance), changes.distance(aim, n)
+    if needed is not None and needed <= n:
+        needed = None
+    if decidable is not None and decidable > _TOLERABLE * widest:
+        decidable = None
+    return replace(verdict, needed=needed, decidable=decidable)
+
+
+def _bounds(
+    verdict: Verdict, units: Units, confidence: float, *, is_passing: bool = True
+) -> Sequence[float | None]:
+    """Return what the true mean is above and below, each with this confidence."""
+    metric, paired = verdict.metric, verdict.paired
+    if not verdict.rule.baseline:
+        interval = mean_interval(
+            verdict.values,
+            confidence=2 * confidence - 1,
+            limits=limits_of(metric),
+            clusters=paired.clusters,
+        )
+        return interval.low, interval.high
+    if units.n_units[0] < 2:
+        return None, None
+    widest = paired.widest(_NOW, metric, _BEFORE)
+    bounded = pseudo_queries(units, widest, counted=CAUTIOUS)
+    if not is_passing and not unvaried(units)[0]:
+        bounded = student(units)
+    low, high = bounded.bounds(confidence)
+    possible = paired.possible([(_NOW, metric, _BEFORE)], verdict.rule.confidence or 0.0)[0]
+    ends: list[float] = np.clip([low[0], high[0]], *possible).tolist()
+    return ends
