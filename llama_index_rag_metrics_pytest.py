@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.pytest_plugin import RetrievalAssertion
+    from llama_index_rag_metrics.decisions.gate.gate import RetrievalAssertion
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +41,7 @@ def assert_retrieval(pytestconfig: pytest.Config) -> RetrievalAssertion:
     Called as `llama_index_rag_metrics.assert_retrieval`; the baseline comes from the option, or
     from the configuration, where the call doesn't give one.
     """
-    from llama_index_rag_metrics.decisions.pytest_plugin import RetrievalAssertion
+    from llama_index_rag_metrics.decisions.gate.gate import RetrievalAssertion
 
     baseline = pytestconfig.getoption("--rag-baseline")
     folder = pytestconfig.rootpath if baseline is None else pytestconfig.invocation_params.dir

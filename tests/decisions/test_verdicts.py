@@ -162,21 +162,21 @@ class TestVerdicts:
 
     def test_clusters_give_a_robust_t(self) -> None:
         # two clusters of means -0.4 and -0.1: error 0.15, one degree of freedom, t = 6.313752
-        metadata = {f"q{number:04d}": {"document": number // 3} for number in range(6)}
+        metadata = {f"q{number:04d}": {"conversation": number // 3} for number in range(6)}
         before = scores([0.5] * 6, "dcg@5", metadata=metadata)
         now = scores([0.1] * 3 + [0.4] * 3, "dcg@5", metadata=metadata)
         rule = "dcg@5 >= baseline - 0.02"
-        (verdict,) = check_rules(now, rule, baseline=before, clusters="document")
+        (verdict,) = check_rules(now, rule, baseline=before)
         assert verdict.upper == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
         assert verdict.lower is not None
         assert verdict.lower < -0.4
 
     def test_clusters_that_lost_alike_are_no_certainty(self) -> None:
-        # two documents; of each, one question lost 0.1 and another 0.3
-        metadata = {f"q{number:04d}": {"document": number // 2} for number in range(4)}
+        # two conversations; of each, one question lost 0.1 and another 0.3
+        metadata = {f"q{number:04d}": {"conversation": number // 2} for number in range(4)}
         before, now = scores([0.5] * 4), scores([0.4, 0.2, 0.4, 0.2], metadata=metadata)
         rule = "ndcg@10 >= baseline - 0.02"
-        (verdict,) = check_rules(now, rule, baseline=before, clusters="document")
+        (verdict,) = check_rules(now, rule, baseline=before)
         assert verdict.outcome == "inconclusive"
 
     def test_numbers_of_a_dense_difference(self) -> None:

@@ -186,7 +186,7 @@ class TestScores:
         assert parts == {"1": 3, "True": 2, "2.5": 1, None: 2}
         pairs = clusters_of("hops", ids, metadata)
         assert pairs is not None
-        assert pairs.tolist() == [0, 0, 0, 1, 1, 2, 3, 3]
+        assert pairs.tolist() == [0, 0, 0, 1, 1, 2, 3, 4]
 
     def test_systems_that_write_a_value_otherwise_share_the_row_of_its_slice(self) -> None:
         one, other = (

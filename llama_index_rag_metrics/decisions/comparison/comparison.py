@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -158,27 +159,21 @@ class Comparison(Reportable):
 
     def _table(self, metric: str) -> m.Table:
         """Return the means and differences on a metric: the baseline, then the best one first."""
-        differences = {row.system: row for row in self if row.metric == metric}
-        ranked = [row for row in differences.values() if row.n]
-        ranked.sort(key=lambda row: -row.gain)
-        digits = max(digits_for(row.n, row) for row in differences.values())
-        lines = []
-        for name in dict.fromkeys([self.baseline, *(row.system for row in ranked), *self.systems]):
-            mean = self.means[name, metric]
-            cells = [
-                m.Cell(mean.mean, "score"),
-                m.Cell("score", "bounds", low=mean.low, high=mean.high),
-                *[m.Cell(None, tone="quiet")] * 3,
+        rows = [row for row in self if row.metric == metric]
+        rows.sort(key=lambda row: -row.gain if row.n else math.inf)
+        cells_of = {self.baseline: [m.Cell(None, tone="quiet")] * 3}
+        for row in rows:
+            cells_of[row.system] = [
+                m.Cell(row.difference, "signed", row.tone),
+                m.Cell(None, "range", low=row.low, high=row.high),
+                m.Cell((row.wins, row.ties, row.losses), "tally"),
             ]
-            if name in differences:
-                row = differences[name]
-                cells[2:] = [
-                    m.Cell(row.difference, "signed", row.tone),
-                    m.Cell(None, "range", low=row.low, high=row.high),
-                    m.Cell((row.wins, row.ties, row.losses), "tally"),
-                ]
-            label = f"{name} (baseline)" if name == self.baseline else name
-            lines.append(m.Row(label, [cell._replace(digits=digits) for cell in cells]))
+        lines, digits = [], max(digits_for(row.n, row) for row in rows)
+        for name, differences in cells_of.items():
+            mean = self.means[name, metric]
+            bounds = m.Cell("score", "bounds", low=mean.low, high=mean.high)
+            cells = [m.Cell(mean.mean, "score"), bounds, *differences]
+            lines.append(m.Row(name, [cell._replace(digits=digits) for cell in cells]))
         interval = f"{percent(self.confidence)} interval"
         head = ["mean", interval, "difference", interval, "better / same / worse"]
         place: m.TablePlace = "summary" if metric == self.primary else "detail"
@@ -209,17 +204,12 @@ class Comparison(Reportable):
 
         frame, p_values = super().to_pandas(), []
         for row in self:
-            values = [*self.by_query(row.system, row.metric).values()]
-            p = 1.0
-            if row.changed or not row.n:
-                with warnings.catch_warnings():  # of differences that are all the same
-                    warnings.simplefilter("ignore", RuntimeWarning)
-                    p = float(ttest_1samp(values, 0).pvalue)
-            p_values.append(p)
+            values = list(self.by_query(row.system, row.metric).values())
+            with warnings.catch_warnings():  # of differences that are all the same
+                warnings.simplefilter("ignore", RuntimeWarning)
+                p = float(ttest_1samp(values, 0).pvalue)
+            p_values.append(1.0 if row.n and not row.changed else p)
         return frame.assign(p=p_values)
-
-    def __repr__(self) -> str:
-        return f"<Comparison: {terminal(self.decision)}>"
 
 
 def compare(
