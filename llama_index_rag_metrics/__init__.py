@@ -19,9 +19,8 @@ from llama_index_rag_metrics.metrics import texts as _texts
 from llama_index_rag_metrics.metrics.base import *
 from llama_index_rag_metrics.metrics.gains import *
 from llama_index_rag_metrics.metrics.groups import *
-from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metrics
+from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metrics, register
 from llama_index_rag_metrics.metrics.ranks import *
-from llama_index_rag_metrics.metrics.registration import register, unregister
 from llama_index_rag_metrics.metrics.sets import *
 from llama_index_rag_metrics.metrics.spans import *
 from llama_index_rag_metrics.metrics.texts.cohere_rerank import *
@@ -88,7 +87,6 @@ __all__ = [
     "score_schema",
     "score_table",
     "sweep",
-    "unregister",
     "write_qrels",
     "write_run",
 ]

@@ -49,7 +49,6 @@ STABLE = {
     "register",
     "score_rankings",
     "score_table",
-    "unregister",
     "write_qrels",
     "write_run",
 }

@@ -36,7 +36,6 @@ TITLES = {
     "metrics.texts": "Metrics of texts",
     "rankings.matching": "Matchers",
     "metrics.metric_names": "Names",
-    "metrics.registration": "Names",
     "rankings.judging.beside": "Names",
     "runtime.cache": "Cache",
     "runtime.errors": "Errors",

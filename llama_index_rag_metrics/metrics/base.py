@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypeAlias
 
@@ -82,6 +82,11 @@ class NamedMetric(BaseRetrievalMetric):
     def needs(self) -> frozenset[str]:
         """What of the rankings it reads beside their ids: "tokens", "spans"."""
         return self.reads
+
+    @property
+    def cutoff(self) -> Cutoff | None:
+        """The last rank that counts, or the tokens that do; None for the whole ranking."""
+        return None
 
     @property
     def own_name(self) -> str:
@@ -250,10 +255,7 @@ class WholeRankingMetric(ThresholdMetric, RankingMetric):
     """A metric of binary relevance without a cutoff."""
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(self.view(judged))
-
-    def view(self, judged: JudgedRankings) -> Hits:
-        return judged.at(None, self.min_grade)
+        return self.score(judged.at(self.cutoff, self.min_grade))
 
     @abstractmethod
     def score(self, hits: Hits) -> FloatArray:
@@ -270,9 +272,6 @@ class BinaryMetric(CutMetric, WholeRankingMetric):
         >>> Recall(min_grade=2).compute("", {"a": 3, "b": 1}, ["b"]).score  # a alone is relevant
         0.0
     """
-
-    def view(self, judged: JudgedRankings) -> Hits:
-        return judged.at(self.cutoff, self.min_grade)
 
 
 class GainMetric(CutMetric, RankingMetric):
@@ -323,29 +322,26 @@ def unknown_argument(kwargs: Mapping[str, object], metric_class: type) -> Invali
     return InvalidInput(argument, value, sentence=sentence, remedy=remedy)
 
 
+def unknown_parameter(name: str, parameter: str, known: Iterable[str]) -> UnknownMetric:
+    near = get_close_matches(parameter, known := list(known), 3, 0.5) or known
+    return UnknownMetric(f"{name}({parameter})", near, kind="metric parameter")
+
+
 def _explain(
     metric_class: type[NamedMetric], error: ValidationError, parameters: Mapping[str, object]
 ) -> Exception:
     """What pydantic found wrong with the parameters, in the words of this package."""
-    problem = error.errors()[0]
+    problem, name = error.errors()[0], metric_class.name
     raised = problem.get("ctx", {}).get("error")
     if isinstance(raised, InvalidInput):
         return raised
-    name, fields = metric_class.name, metric_class.model_fields
     expected = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     if not problem["loc"]:
         return InvalidInput(f"parameters of {name}", dict(parameters), expected)
     field = str(problem["loc"][0])
-    value, parameter = parameters.get(field), f"{name}({field})"
-    if problem["type"] == "missing":
-        # what is excluded from dumps is a service or a model, which no name can express
-        caller = metric_class.__name__ if fields[field].exclude else name
-        remedy = f"Write {caller}({field}=...)."
-        return InvalidInput(parameter, None, remedy=remedy, sentence=f"{name} needs {field}.")
     if problem["type"] == "extra_forbidden":
-        near = get_close_matches(field, fields, 3, 0.5) or list(fields)
-        return UnknownMetric(parameter, near, kind="metric parameter")
-    if problem["msg"].startswith("Input should be "):
-        sentence = f"{name}: {field} must be {expected}, got {shorten(value)}."
-        return InvalidInput(parameter, value, sentence=sentence)
-    return InvalidInput(parameter, value, expected)
+        return unknown_parameter(name, field, metric_class.model_fields)
+    sentence = f"{name}: {field} must be {expected}, got {shorten(parameters.get(field))}."
+    if problem["type"] == "missing":
+        sentence = f"{name} needs {field}. Write {metric_class.__name__}({field}=...)."
+    return InvalidInput(f"{name}({field})", parameters.get(field), sentence=sentence)

@@ -1,22 +1,24 @@
-"""The names of the metrics: one ordered table, and reading `name[(param=value, ...)][@k]`."""
+"""The names of the metrics: a table, `name[(param=value, ...)][@k]` read, LlamaIndex's registry."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
+from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 from . import gains, groups, ranks, sets, spans
 from . import texts as text_metrics
-from .base import NamedMetric, Variants
+from .base import NamedMetric, unknown_parameter
 
 ALIASES: Mapping[str, str] = {
     "success": "hit_rate",
@@ -50,7 +52,10 @@ _NAME = re.compile(
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
 
-AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
+USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
+"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
+
+_registry: dict[str, Any] = METRIC_REGISTRY
 
 
 @dataclass(frozen=True)
@@ -76,11 +81,6 @@ class MetricEntry:
         fields = self.metric_class.model_fields.items()
         return {name: field for name, field in fields if not (name in self.preset or field.exclude)}
 
-    @property
-    def needs(self) -> list[str]:
-        fields = self.metric_class.model_fields.items()
-        return [name for name, field in fields if field.is_required()]
-
 
 class MetricTable(dict[str, MetricEntry]):
     """Every metric by its bare name, in the order of reports.
@@ -91,74 +91,61 @@ class MetricTable(dict[str, MetricEntry]):
         ('NDCG', False, ['hit_rate', 'granular_hit_rate'])
     """
 
-    def __init__(self, classes: Iterable[type[NamedMetric]]) -> None:
-        super().__init__()
-        for metric_class in classes:
-            self.add(metric_class)
 
-    def add(self, metric_class: type[AnyMetric]) -> type[AnyMetric]:
-        """Put a metric class into the table, with its variants; it can then be called by name."""
-        presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
-        for name in presets:
-            match = _NAME.fullmatch(name.strip())
-            if match is None or match["name"] != name:
-                expected = "letters, digits and underscores, such as name = 'my_metric'"
-                raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
-            entry = self.get(name)
-            if entry is not None and _identity(entry.metric_class) != _identity(metric_class):
-                raise _duplicate(name)
-        for name, preset in presets.items():
-            self[name] = MetricEntry(name, metric_class, dict(preset))
-        return metric_class
+METRICS = MetricTable()
 
 
-def _identity(metric_class: type) -> tuple[str, str]:
-    return metric_class.__module__, metric_class.__qualname__
+def _add(metric_class: type[NamedMetric]) -> None:
+    """Put a metric class into the table, with its variants; it can then be called by name."""
+    presets = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
+    for name in presets:
+        if not re.fullmatch(r"[A-Za-z][\w\-]*", name):
+            expected = "letters, digits and underscores, such as name = 'my_metric'"
+            raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
+        # a cell of a notebook that runs again defines the same class again
+        if name in METRICS and METRICS[name].metric_class.__qualname__ != metric_class.__qualname__:
+            raise InvalidInput(f"name of {metric_class.__name__}", name, "one that no metric has")
+    for name, preset in presets.items():
+        METRICS[name] = MetricEntry(name, metric_class, preset)
 
 
-def _duplicate(name: str) -> InvalidInput:
-    remedy = "Drop one, or give it other parameters: they are part of the name."
-    return InvalidInput("metrics", name, "each name once", remedy)
-
-
-METRICS = MetricTable(
-    [
-        sets.HitRate,
-        ranks.MRR,
-        sets.Precision,
-        sets.Recall,
-        sets.FScore,
-        ranks.AveragePrecision,
-        ranks.RPrecision,
-        gains.NDCG,
-        gains.DCG,
-        ranks.RBP,
-        gains.ERR,
-        ranks.BPref,
-        ranks.InfAP,
-        sets.Judged,
-        sets.Accuracy,
-        groups.GroupRecall,
-        groups.GroupF1,
-        groups.GroupMRR,
-        groups.GroupAP,
-        groups.Complete,
-        groups.FacetRecall,
-        groups.AlphaNDCG,
-        groups.ERRIA,
-        spans.SpanRecall,
-        spans.SpanPrecision,
-        spans.SpanF1,
-        spans.SpanIoU,
-        sets.Abstained,
-        sets.Returned,
-        text_metrics.EmbeddingSimilarity,
-        text_metrics.BM25Similarity,
-        text_metrics.RerankRelevancy,
-        text_metrics.CohereRerankRelevancy,
-        text_metrics.LLMRelevancy,
-    ]
-)
+for _metric_class in (
+    sets.HitRate,
+    ranks.MRR,
+    sets.Precision,
+    sets.Recall,
+    sets.FScore,
+    ranks.AveragePrecision,
+    ranks.RPrecision,
+    gains.NDCG,
+    gains.DCG,
+    ranks.RBP,
+    gains.ERR,
+    ranks.BPref,
+    ranks.InfAP,
+    sets.Judged,
+    sets.Accuracy,
+    groups.GroupRecall,
+    groups.GroupF1,
+    groups.GroupMRR,
+    groups.GroupAP,
+    groups.Complete,
+    groups.FacetRecall,
+    groups.AlphaNDCG,
+    groups.ERRIA,
+    spans.SpanRecall,
+    spans.SpanPrecision,
+    spans.SpanF1,
+    spans.SpanIoU,
+    sets.Abstained,
+    sets.Returned,
+    text_metrics.EmbeddingSimilarity,
+    text_metrics.BM25Similarity,
+    text_metrics.RerankRelevancy,
+    text_metrics.CohereRerankRelevancy,
+    text_metrics.LLMRelevancy,
+):
+    _add(_metric_class)
 
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""
@@ -186,34 +173,25 @@ mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
     text = str(name).strip()
     match = _NAME.fullmatch(text)
-    row = None
-    if match is not None:
-        row = _find(match["name"])
-    elif len(parts := [part.strip() for part in split_names(text) if part.strip()]) > 1:
-        raise InvalidInput("metric", name, "one name", f"Give several as a list: {parts}.")
+    row = match and _find(match["name"])
     if match is None or row is None:
         raise UnknownMetric(text, _nearest(text))
     entry, alias, cutoff = row
-    parameters: list[tuple[str, object]] = []
+    parts = [part.strip() for part in (match["parameters"] or "").split(",")]
     if cutoff:
-        parameters.append(("k", _literal(cutoff)))
+        parts.append(f"k={cutoff}")
     if at := match["k"]:
         unit = "tokens" if at.endswith("tokens") else "k"
-        parameters.append((unit, _literal(at.removesuffix("tokens"))))
-    for part in filter(None, map(str.strip, (match["parameters"] or "").split(","))):
-        key, _, value = part.partition("=")
-        if not value.strip():
-            raise InvalidInput("metric", name, "parameters written as name=value")
-        parameters.append((key.strip(), _literal(value.strip())))
-    for parameter, n in Counter(parameter for parameter, _ in parameters).items():
-        if n > 1:
-            sentence = f"metric {name!r} gives {parameter} twice."
-            raise InvalidInput("metric", name, sentence=sentence)
+        parts.append(f"{unit}={at.removesuffix('tokens')}")
+    parameters: dict[str, object] = {}
+    for key, _, value in (part.partition("=") for part in parts if part):
+        parameter = key.strip()
+        if not value.strip() or parameter in parameters:
+            raise InvalidInput("metric", name, "parameters written as name=value, each once")
         if parameter not in entry.parameters:
-            near = get_close_matches(parameter, entry.parameters, n=3, cutoff=0.5)
-            near = near or list(entry.parameters)
-            raise UnknownMetric(f"{entry.name}({parameter})", near, kind="metric parameter")
-    built = entry.metric_class(**{**entry.preset, **dict(parameters)})
+            raise unknown_parameter(entry.name, parameter, entry.parameters)
+        parameters[parameter] = _literal(value.strip())
+    built = entry.metric_class(**{**entry.preset, **parameters})
     return built.shown_as(alias, entry.name) if alias else built
 
 
@@ -233,17 +211,80 @@ def metrics(
     listed: list[Any] = [names] if is_single else list(names)
     if not listed:
         raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
-    resolved: list[BaseRetrievalMetric] = []
+    resolved: dict[str, BaseRetrievalMetric] = {}
     for name in listed:  # no comprehension: a frame more in tracebacks of Python 3.11
-        resolved.append(metric(name) if isinstance(name, str) else name)
-        if not isinstance(resolved[-1], BaseRetrievalMetric):
+        entry = metric(name) if isinstance(name, str) else name
+        if not isinstance(entry, BaseRetrievalMetric):
             remedy = f"Write {name.__name__}()." if isinstance(name, type) else ""
             raise InvalidInput("metric", name, "a name such as 'ndcg@10' or a metric", remedy)
-    own_names = [getattr(entry, "own_name", entry.metric_name) for entry in resolved]
-    for name, n in Counter(own_names).items():
-        if n > 1:
-            raise _duplicate(name)
-    return resolved
+        own_name = getattr(entry, "own_name", entry.metric_name)
+        if own_name in resolved:
+            remedy = "Drop one, or give it other parameters: they are part of the name."
+            raise InvalidInput("metrics", own_name, "each name once", remedy)
+        resolved[own_name] = entry
+    return [*resolved.values()]
+
+
+def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
+    """Add this package's names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`, …
+
+    Importing the package does this once, with the cutoffs 1, 3, 5, 10, 20, 50 and 100. A name that
+    exists already is left alone, so LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's
+    unless `replace` is set; a warning says so of a name that is given.
+
+    Args:
+        metrics: classes of your own metrics, which are added to the table of metrics first; and
+            names that LlamaIndex's evaluator should know besides the usual ones.
+        replace: let ours replace LlamaIndex's own metrics of the same names: of those that are
+            given, or of all where none is.
+
+    Raises:
+        InvalidInput: an argument is neither a metric class nor a name.
+        UnknownMetric: no metric has that name.
+
+    Examples:
+        >>> from llama_index.core.evaluation import resolve_metrics
+        >>> register("ndcg@7000")
+        >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
+        'ndcg@7000'
+    """
+    names: list[str] = []
+    further: list[str] = []
+    for entry in metrics:
+        if isinstance(entry, str):
+            metric(entry)
+            further.append(entry)
+            names.append(entry)
+        elif isinstance(entry, type) and issubclass(entry, NamedMetric):
+            _add(entry)
+            names.append(entry.name)
+        else:
+            expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
+            raise InvalidInput("register", entry, expected)
+    left_alone = []
+    for name in dict.fromkeys((*_usual_names(), *further)):
+        is_ours = getattr(_registry.get(name), "func", None) is metric
+        if name not in _registry or is_ours or (replace and (not names or name in names)):
+            _registry[name] = partial(metric, name)
+        elif name in names:
+            left_alone.append(name)
+    if left_alone:
+        warnings.warn(
+            f"LlamaIndex's registry has {', '.join(left_alone)} already, which stays as it is: "
+            "register(..., replace=True) replaces it.",
+            stacklevel=2,
+        )
+
+
+def _usual_names() -> list[str]:
+    names: list[str] = []
+    for name, entry in METRICS.items():
+        if any(field.is_required() for field in entry.metric_class.model_fields.values()):
+            continue
+        names.append(name)
+        if "k" in entry.parameters:
+            names += [f"{name}@{k}" for k in USUAL_CUTOFFS]
+    return names
 
 
 def split_names(text: str) -> list[str]:
@@ -289,9 +330,10 @@ def _find(name: str) -> tuple[MetricEntry, str, str] | None:
     """The metric of a name without parameters, the alias that the name is, and k of `P_10`."""
     bare = _bare(name)
     uncut, _, k = bare.rpartition("_")
-    for spelling, cutoff in ((name, ""), (bare, ""), (uncut, k)):
-        if cutoff and not cutoff.isdecimal():
-            continue
+    spellings = [(name, ""), (bare, "")]
+    if k.isdecimal():
+        spellings.append((uncut, k))
+    for spelling, cutoff in spellings:
         if spelling in METRICS:
             return METRICS[spelling], "", cutoff
         for alias, target in ALIASES.items():

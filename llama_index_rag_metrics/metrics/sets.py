@@ -141,7 +141,7 @@ class Accuracy(BinaryMetric):
         return np.where(hits.n_relevant > 0, share, 0.0)
 
     def metadata(self, judged: JudgedRankings) -> dict[str, Any]:
-        confusion = self._confusion(self.view(judged))
+        confusion = self._confusion(judged.at(self.cutoff, self.min_grade))
         return {name: int(count[0]) for name, count in confusion.items()}
 
     def _confusion(self, hits: Hits) -> dict[str, IntArray]:

@@ -45,7 +45,7 @@ REFUSED = [
     (f"{EVALUATE} -r bm25 -m ndcg@0", "greater than 0"),
     (f"{EVALUATE} -r bm25 -m mrr -m recip_rank", "--metric: expected each name once, got 'mrr'."),
     (f"{EVALUATE} -r bm25 --matcher smell", "--matcher: expected 'id', 'text', 'span'"),
-    (f"{EVALUATE} -r bm25 --match-on nope", "--match-on: expected one of what the retrieved"),
+    (f"{EVALUATE} -r bm25 --match-on nope", "--match-on: expected one of what node"),
     (f"{EVALUATE} -r bm25 --slice lang", "--slice: expected a key of the questions' metadata"),
     (f"{EVALUATE} -r bm25 --timeout -1", "--timeout: expected"),
     (f"{EVALUATE} -r bm25 --columns nonsense", "--columns: expected FIELD=NAME"),

@@ -20,7 +20,6 @@ from llama_index_rag_metrics import (
     metric,
     register,
     score_rankings,
-    unregister,
 )
 from llama_index_rag_metrics.metrics.metric_names import metrics
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
@@ -85,12 +84,8 @@ def test_further_names_can_be_registered_one_by_one() -> None:
     with pytest.raises(ValueError, match="Invalid metric name"):
         resolve_metrics(["ndcg(mode=exponential)@7"])
     register("ndcg(mode=exponential)@7")
-    try:
-        (made,) = resolve_metrics(["ndcg(mode=exponential)@7"])
-        assert made().metric_name == "ndcg(mode=exponential)@7"
-    finally:
-        unregister()
-        register()
+    (made,) = resolve_metrics(["ndcg(mode=exponential)@7"])
+    assert made().metric_name == "ndcg(mode=exponential)@7"
     with pytest.raises(UnknownMetric):
         register("ngcd@7")
 

@@ -19,13 +19,7 @@ from support.cohere_metric import KEY, QUERY, TEXTS, nodes, of
 from support.cohere_server import CohereServer, Fault
 from support.retrievers import Scripted
 
-from llama_index_rag_metrics import (
-    CohereRerankRelevancy,
-    RetrievalDataset,
-    evaluate,
-    register,
-    unregister,
-)
+from llama_index_rag_metrics import CohereRerankRelevancy, RetrievalDataset, evaluate, register
 
 pytestmark = pytest.mark.cohere
 
@@ -133,9 +127,10 @@ class TestStockEvaluator:
     def environment(self, server: CohereServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv("CO_API_KEY", KEY)
         monkeypatch.setenv("CO_API_URL", server.base_url)
+        registry = dict(METRIC_REGISTRY)
         yield
-        unregister()
-        register()
+        METRIC_REGISTRY.clear()
+        METRIC_REGISTRY.update(registry)
 
     def test_names_with_a_cutoff_are_ours(self) -> None:
         evaluator = CoreEvaluator.from_metric_names(
