@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.matching.matched import Matched
@@ -51,97 +52,84 @@ class Retrieval:
 
     def to_plain(self) -> dict[str, Any]:
         """All of it as JSON holds it, with the beginnings of texts."""
+        texts: dict[str, str] = {}
+        for item in chain.from_iterable(self.relevance.get(key, ()) for key in self.run):
+            text = None if self.text_of is None else self.text_of(item)
+            if text:
+                texts[item] = text[:_CHARACTERS]
         plain: dict[str, Any] = {
-            "run": _plain_rankings(self.run),
-            "labels": _plain_labels(self.relevance),
-            "texts": self._texts_of_labels(),
+            **_plain(self.run, self.relevance),
+            "texts": texts,
             "absent": sorted(map(str, self.absent)),
+            "min_score": self.run.min_score,
         }
-        if self.run.min_score is not None:
-            plain["min_score"] = self.run.min_score
-        matched = next(iter(self.matched.values()), None)
-        if matched is not None:
+        for matched in [*self.matched.values()][:1]:  # there is one matcher
+            passages: dict[str, dict[str, Any]] = {}
+            for query_id in self.run:
+                members = matched.passages.get(query_id, {}).items()
+                passages[query_id] = {item: _beginning(passage) for item, passage in members}
             plain["matched"] = {
+                **_plain(matched.run, matched.relevance, with_texts=False),
                 "metrics": list(self.matched),
                 "matcher": matched.matcher,
-                "run": _plain_rankings(matched.run, with_texts=False),
-                "labels": _plain_labels(matched.relevance),
                 "stands_for": {key: matched.stands_for.get(key, []) for key in self.run},
-                "passages": {key: _cut_all(matched.passages.get(key, {})) for key in self.run},
+                "passages": passages,
                 "errors": dict(matched.errors),
             }
         return plain
 
-    def _texts_of_labels(self) -> dict[str, str]:
-        """The beginnings of labelled passages, by id."""
-        texts: dict[str, str] = {}
-        if self.text_of is None:
-            return texts
-        for query_id in self.run:
-            for item in self.relevance.get(query_id, ()):
-                text = self.text_of(item)
-                if text:
-                    texts[item] = text[:_CHARACTERS]
-        return texts
-
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Retrieval:
         """The inverse of `to_plain`."""
-        run = _read_run(plain["run"])
-        run.min_score = plain.get("min_score")
-        matched = {}
+        run, labels = _read(plain)
+        run.min_score = plain["min_score"]
+        by_metric = {}
         if "matched" in plain:
             stored = plain["matched"]
-            match = Matched(
-                stored["matcher"],
-                _read_run(stored["run"]),
-                _read_labels(stored["labels"]),
-                stored["stands_for"],
-                {key: _read_passages(passages) for key, passages in stored["passages"].items()},
-                stored["errors"],
-            )
-            matched = dict.fromkeys(stored["metrics"], match)
-        texts = plain["texts"]
-        absent = frozenset(plain["absent"])
-        return cls(run, _read_labels(plain["labels"]), matched, texts.get, absent)
+            passages: dict[str, dict[str, str | Span]] = {}
+            for query_id, members in stored["passages"].items():
+                passages[query_id] = {item: _passage(member) for item, member in members.items()}
+            names = stored["matcher"], *_read(stored), stored["stands_for"]
+            matched = Matched(*names, passages, stored["errors"])
+            by_metric = dict.fromkeys(stored["metrics"], matched)
+        return cls(run, labels, by_metric, plain["texts"].get, frozenset(plain["absent"]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Retrieval.of_plain, (self.to_plain(),)
 
 
-def _plain_labels(relevance: Mapping[str, Relevance]) -> dict[str, Any]:
-    return {query_id: labels.to_plain() for query_id, labels in relevance.items()}
+def _plain(
+    run: Run, relevance: Mapping[str, Relevance], *, with_texts: bool = True
+) -> dict[str, Any]:
+    return {
+        "run": {query_id: _plain_items(ranking, with_texts) for query_id, ranking in run.items()},
+        "labels": {query_id: labels.to_plain() for query_id, labels in relevance.items()},
+    }
 
 
-def _read_labels(plain: Mapping[str, Any]) -> dict[str, Relevance]:
-    return {query_id: Relevance(labels) for query_id, labels in plain.items()}
-
-
-def _plain_rankings(run: Run, *, with_texts: bool = True) -> dict[str, Any]:
-    return {query_id: _plain_items(ranking, with_texts) for query_id, ranking in run.items()}
+def _read(plain: Mapping[str, Any]) -> tuple[Run, dict[str, Relevance]]:
+    rankings = {}
+    for query_id, record in plain["run"].items():
+        calls = record.get("calls")
+        if calls is not None:
+            calls = [Call(**_read_items(call)) for call in calls]
+        rankings[query_id] = Ranking(**{**_read_items(record), "calls": calls})
+    labels = plain["labels"].items()
+    return Run(rankings), {query_id: Relevance(judged) for query_id, judged in labels}
 
 
 def _plain_items(items: Ranking, with_texts: bool) -> dict[str, Any]:
     plain: dict[str, Any] = {"ids": [str(item) for item in items.ids]}
-    for name in ("error", "tokens", "query", "asked_by"):
+    for name in ("error", "tokens", "spans", "query", "asked_by"):
         value = getattr(items, name, None)
         if value:
             plain[name] = value
-    if items.spans is not None:
-        plain["spans"] = [span and list(span) for span in items.spans]
     if items.texts is not None and with_texts:
         plain["texts"] = [(text or "")[:_CHARACTERS] for text in items.texts[:_TEXTS]]
     calls = getattr(items, "calls", None)
     if calls is not None:
         plain["calls"] = [_plain_items(call, with_texts) for call in calls]
     return plain
-
-
-def _read_run(plain: Mapping[str, Any]) -> Run:
-    rankings = {}
-    for query_id, record in plain.items():
-        calls = record.get("calls")
-        if calls is not None:
-            calls = [Call(**_read_items(call)) for call in calls]
-        rankings[query_id] = Ranking(**{**_read_items(record), "calls": calls})
-    return Run(rankings)
 
 
 def _read_items(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,15 +142,9 @@ def _read_items(record: Mapping[str, Any]) -> dict[str, Any]:
     return items
 
 
-def _cut_all(passages: Mapping[str, str | Span]) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for item, passage in passages.items():
-        plain[item] = list(passage) if isinstance(passage, Span) else passage[:_CHARACTERS]
-    return plain
+def _beginning(passage: str | Span) -> str | Span:
+    return passage if isinstance(passage, Span) else passage[:_CHARACTERS]
 
 
-def _read_passages(plain: Mapping[str, Any]) -> dict[str, str | Span]:
-    passages: dict[str, str | Span] = {}
-    for item, passage in plain.items():
-        passages[item] = passage if isinstance(passage, str) else Span(*passage)
-    return passages
+def _passage(plain: Any) -> str | Span:
+    return plain if isinstance(plain, str) else Span(*plain)

@@ -121,7 +121,7 @@ def score_rankings(
         scores = score(labels, retrieved, options)
     if len(labels) < len(expected):
         scores = _with_not_asked(scores, expected)
-    return scores.replace(name=name or run.name, min_score=run.min_score)
+    return scores.replace(name=name or run.name)
 
 
 def _each_run(
@@ -186,8 +186,6 @@ def score_with(
         retrieval=Retrieval(run, labels, text_of=stock.texts.get),
     )
     of_labels, notes = graders_of_labels(relevance), [*run.notes]
-    if not all(scores.n(metric) for metric in scores):
-        notes += scores.counts.notes
     if options.checks_ids:
         apart = ""
         if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):

@@ -76,20 +76,6 @@ class Counts:
         }
         return [f"{n:,} {reason}" for reason, n in reasons.items() if n]
 
-    @property
-    def notes(self) -> list[str]:
-        """A sentence where no query is scored."""
-        if self.scored:
-            return []
-        reasons = self.left_out
-        n_failed = self.queries - self.unjudged - self.no_relevant - self.not_asked
-        if n_failed:
-            reasons.append(f"{n_failed:,} failed")
-        listed = "no questions"
-        if reasons:
-            listed = f"of {questions(self.queries)}, {' and '.join(reasons)}"
-        return [f"no ranking metric has a value: {listed}"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores(Reportable):
@@ -112,7 +98,6 @@ class Scores(Reportable):
             known.
         repeats: the scores of each run, if questions were asked several times; each question's
             score is then the mean of its runs.
-        min_score: the score below which passages were left out; None for none.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
@@ -136,7 +121,6 @@ class Scores(Reportable):
     label_notes: Sequence[str] = ()
     retrieval: Retrieval | None = None
     repeats: tuple[Scores, ...] = ()
-    min_score: float | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.query_ids)) < len(self.query_ids):

@@ -141,11 +141,7 @@ class System(NamedTuple):
 
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
-        retrieval = scores.retrieval
-        if retrieval is None:
-            run = Run()
-            run.min_score = scores.min_score
-            retrieval = Retrieval(run)
+        retrieval = scores.retrieval or Retrieval(Run())
         return cls(name or shown_name(scores, "score"), scores, {}, retrieval)
 
     @property

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 from . import rows
-from .first_line import MEANS, first_lines, is_unmeasured
+from .first_line import MEANS, first_lines
 from .label_view import System, metrics_of
 from .story import query_answers
 from .whereabouts import Losses, losses, losses_sentence
@@ -174,8 +174,6 @@ def remarks(systems: Sequence[System]) -> list[str]:
     for system in systems:
         scores, scored = system.scores, system.scores.counts.scored
         notes = list(scores.notes)
-        if is_unmeasured(scores):
-            notes = [note for note in notes if note not in scores.counts.notes]
         for metric in scores:
             n = scores.n(metric)
             if n != scored:

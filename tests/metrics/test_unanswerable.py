@@ -164,13 +164,6 @@ def test_rules_against_a_baseline() -> None:
     assert compare({"bad": bad, "good": good}, "bad")["good", "abstained"].outcome == "better"
 
 
-def test_where_no_metric_has_a_value_a_note_says_so() -> None:
-    scores = score_rankings({"q": []}, {"q": ["a"]}, ["abstained", "mrr"])
-    assert (
-        "no ranking metric has a value: of 1 question, 1 without a relevant label" in scores.notes
-    )
-
-
 def test_nothing_but_questions_without_an_answer_is_something() -> None:
     scores = score_rankings({"q": []}, {"q": ["a"]}, ["abstained"])
     assert scores.means["abstained"] == 0.0

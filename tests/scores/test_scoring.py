@@ -133,23 +133,6 @@ class TestWhatTheMeansLeaveOut:
         assert (scores.counts.no_relevant, scores.counts.unjudged) == (2, 1)
         assert scores.means["mrr"] == 1
 
-    @pytest.mark.parametrize(
-        ("expected", "note"),
-        [
-            ({}, "no questions"),
-            ({"q1": None, "q2": None}, "of 2 questions, 2 without labels"),
-            (
-                {"q1": None, "q2": []},
-                "of 2 questions, 1 without labels and 1 without a relevant label",
-            ),
-        ],
-    )
-    def test_a_note_says_why_nothing_is_scored(
-        self, expected: dict[str, list[str] | None], note: str
-    ) -> None:
-        scores = score_rankings(expected, {key: ["a"] for key in expected}, "mrr")
-        assert scores.notes == (f"no ranking metric has a value: {note}",)
-
     def test_nothing_relevant_as_zero(self) -> None:
         scores = score_rankings(self.EXPECTED, self.RETRIEVED, "mrr", no_relevant="zero")
         assert scores.by_query("mrr") == {"good": 1, "nothing": 0, "empty list": 0}
