@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from . import model as m
 from .escape import markdown as escape
 from .excerpts import excerpt
-from .failures import failure_lines, failures_title
 from .numbers import shown
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅ ", "alarm": "❌ ", "open": "⚠️ "}
@@ -37,9 +36,9 @@ def _blocks(report: m.Report) -> Iterator[str]:
         blocks = [escape(listing.lead), escape(listing.legend), "\n".join(_listed(listing))]
         yield _folded(title, "\n\n".join(filter(None, blocks)))
     if report.failures:
-        rows = [map(escape, line) for line in failure_lines(report.failures)]
+        rows = [map(escape, (failure.system, failure.text)) for failure in report.failures]
         lines = _pipes(("system", "error"), ("---", "---"), *rows)
-        yield _folded(failures_title(report.failures), lines)
+        yield _folded(report.failures_title, lines)
 
 
 def _table(table: m.Table) -> Iterator[str]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from llama_index_rag_metrics.runtime.masking import join_first
+
 from .excerpts import excerpt, passage_line
 from .figure import Draw
 
@@ -190,9 +192,15 @@ class Listing:
 
 
 class Failure(NamedTuple):
+    """An error of a system, with the questions that it came of."""
+
     system: str
-    query_id: str
     error: str
+    query_ids: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        return f"{self.error} ({join_first(self.query_ids, 3)})"
 
 
 class Term(NamedTuple):
@@ -264,6 +272,10 @@ class Report:
         listings = [listing for listing in self.listings if listing.queries]
         object.__setattr__(self, "sections", sections)
         object.__setattr__(self, "listings", listings)
+
+    @property
+    def failures_title(self) -> str:
+        return f"Failed: {sum(len(failure.query_ids) for failure in self.failures):,}"
 
     @property
     def headline(self) -> str:

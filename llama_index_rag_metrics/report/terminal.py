@@ -18,7 +18,6 @@ from rich.text import Text
 from . import model as m
 from .escape import terminal as one_line
 from .excerpts import passage_line
-from .failures import failure_lines, failures_title
 from .numbers import shown
 
 _STYLES: dict[m.Tone, str] = {
@@ -103,10 +102,10 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
             above = [Text(one_line(listing.lead)), Text(listing.legend, "dim")]
             yield _indented(Group(*filter(None, above), _listed(listing)))
     if report.failures:
-        yield _heading(failures_title(report.failures))
+        yield _heading(report.failures_title)
         grid = _borderless_grid(_NAME_WIDTH)
-        for system, text in failure_lines(report.failures):
-            grid.add_row(Text(system), Text(text, "red"))
+        for failure in report.failures:
+            grid.add_row(Text(one_line(failure.system)), Text(one_line(failure.text), "red"))
         yield _indented(grid)
     if report.notes:
         yield _heading("Notes")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
-from llama_index_rag_metrics.report.failures import errors_in_words
+from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Statement
 from llama_index_rag_metrics.report.numbers import (
     carried,
+    counted,
     estimate,
     questions,
     score,
     two_digits_up,
 )
+from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.repeats import runs_of
 from llama_index_rag_metrics.scores.scores import Scores
@@ -91,8 +94,7 @@ def nothing_measured(scores: Scores) -> str:
     """Why nothing was measured, of what has no mean."""
     counts, reasons = scores.counts, []
     if scores.failed:
-        error = errors_in_words([*scores.failed.values()])
-        reasons.append(f"{len(scores.failed):,} failed ({error})")
+        reasons.append(f"{len(scores.failed):,} failed ({_errors(scores)})")
     reasons += counts.left_out
     why = f": {', '.join(reasons)}" if reasons else ""
     return _NOTHING.format(questions=questions(counts.queries), why=why)
@@ -161,8 +163,8 @@ def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
         fate = "counted as empty rankings" if any(counting) else "counted as 0"
         if not counting:
             fate = "left out"
-        error = errors_in_words([*scores.failed.values()])
-        yield _FAILED.format(n=len(scores.failed), queries=n_queries, error=error, fate=fate)
+        errors = _errors(scores)
+        yield _FAILED.format(n=len(scores.failed), queries=n_queries, error=errors, fate=fate)
         answered = [value for query_id, value in values.items() if query_id not in scores.failed]
         if counting and answered:
             mean = carried(intervals.exact_mean(np.array(answered)), len(answered))
@@ -170,3 +172,12 @@ def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
     n_empty = len({*scores.empty} - {*scores.unanswerable})
     if n_empty:
         yield _EMPTY.format(n=n_empty, queries=n_queries - len(scores.unanswerable))
+
+
+def _errors(scores: Scores) -> str:
+    """The most frequent error, and how many others there are."""
+    counts = Counter(scores.failed.values()).most_common()
+    words = truncated(terminal(counts[0][0]))
+    if len(counts) > 1:
+        words += f", and {counted(len(counts) - 1, 'other error', 'other errors')}"
+    return words

@@ -30,6 +30,7 @@ from .whereabouts import Losses, losses, losses_sentence
 from .worst import hardest, listing_title
 
 SLICES = "Slices"
+_MOST_ERRORS = 10  # how many different ones are listed
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
 )
@@ -160,12 +161,17 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
 
 
 def failures(systems: Sequence[System]) -> list[m.Failure]:
-    """Every error, of each run."""
-    failed = []
+    """The errors of every run with their questions, the most frequent first."""
+    query_ids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for system in systems:
         for scores in system.scores.repeats or [system.scores]:
-            failed += [m.Failure(system.name, *pair) for pair in scores.failed.items()]
-    return failed
+            for query_id, error in scores.failed.items():
+                query_ids[system.name, error].append(query_id)
+    failed = [m.Failure(*pair, ids) for pair, ids in query_ids.items()]
+    failed.sort(key=lambda failure: -len(failure.query_ids))
+    rare_ids = [query_id for failure in failed[_MOST_ERRORS:] for query_id in failure.query_ids]
+    remainder = [m.Failure("", "other errors", rare_ids)] if rare_ids else []
+    return failed[:_MOST_ERRORS] + remainder
 
 
 def remarks(systems: Sequence[System]) -> list[str]:

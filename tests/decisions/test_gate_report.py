@@ -77,7 +77,7 @@ class TestWorstQuestions:
         with pytest.raises(GateFailed, match="failed: TimeoutError: asleep"):
             assert_retrieval(results, "recall@5 >= 0.9")
         now = scores([0.0, 0.0, 1.0], failed={"q0000": "timeout", "q0001": "<b>"})
-        assert "q0001: <b>" in to_text(check_rules(now, "failed <= 0").report(), width=100)
+        assert "<b> (q0001)" in to_text(check_rules(now, "failed <= 0").report(), width=100)
 
 
 class TestAssertion:

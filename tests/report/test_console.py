@@ -135,7 +135,7 @@ Lowest mrr  on average
      bad       0.50  1. z [0]
 
 Failed: 1
- bad  q4: TimeoutError: [red]too late [31m really
+ bad  TimeoutError: [red]too late [31m really (q4)
 """
 
 
@@ -168,7 +168,7 @@ def test_failures_are_listed_ten_at_most() -> None:
     assert "Failed: 12" in text
     assert "OSError: 9" in text
     assert "OSError: 10" not in text
-    assert "and 2 other errors" in text
+    assert "other errors (q10, q11)" in text
 
 
 def test_notes_say_for_whom_they_hold() -> None:

@@ -253,10 +253,9 @@ def test_the_text_of_a_place_is_cut_out_of_its_document() -> None:
     [
         ("Geysers of Enceladus\nThey come from an ocean.", "Geysers of Enceladus"),
         ("\n\n  Geysers of Enceladus\n", "Geysers of Enceladus"),
-        ("Io\nA moon with volcanoes.", "Io A moon with volcanoes."),  # too short for a title
         ("# Kiln rules\nNo food.", "Kiln rules"),
-        ("送燒須知\n素燒排在星期二晚上。", "送燒須知"),  # two cells a sign: as wide as 8 letters
-        ("word " * 40, "word " * 23 + "word…"),  # 119 characters, and the sign
+        ("送燒須知\n素燒排在星期二晚上。", "送燒須知"),
+        ("word " * 40, "word " * 22 + "word…"),  # whole words
         ("x" * 200, "x" * 119 + "…"),
         ("\x1b[31mred alert", "[31mred alert"),
         ("", ""),
@@ -279,23 +278,17 @@ def test_uuids_are_cut_to_where_they_differ() -> None:
         other: "00000002…",
         "moons": "moons",
     }
-    # those that begin alike differ at their ends, or behind what they share
-    counted = [str(UUID(int=n)) for n in (1, 2)]
-    assert list(short_ids(counted).values()) == ["…00000001", "…00000002"]
-    middle = [str(UUID(int=n << 40)) for n in (1, 2)]
-    assert list(short_ids(middle).values()) == ["…010000000000", "…020000000000"]
-    apart = [*middle, "x" * 30]
-    assert short_ids(apart) == {name: name for name in apart}
+    # those that begin alike stay whole
+    ids = [str(UUID(int=n)) for n in (1, 2)]
+    assert list(short_ids(ids).values()) == ids
 
 
-def test_chunks_of_a_uuid_and_of_a_path_keep_their_numbers() -> None:
+def test_chunks_of_a_uuid_keep_their_numbers() -> None:
     document = str(UUID(int=7 << 96))
     assert list(short_ids([f"{document}#1", f"{document}#2"]).values()) == [
         "00000007…#1",
         "00000007…#2",
     ]
-    paths = ["handbook/travel/expenses.md#1", "handbook/travel/expenses.md#2", "a"]
-    assert list(short_ids(paths).values()) == ["…1", "…2", "a"]
 
 
 @given(st.lists(st.uuids().map(str) | st.text("ab-/0", min_size=1), unique=True))

@@ -16,7 +16,7 @@ def to_rst(report: Report) -> str:
     blocks += [plain(statement.text) for statement in report.decision]
     blocks += [_list_table(table) for table in report.tables("summary", "detail")]
     blocks += [block for listing in report.listings for block in _listed(listing)]
-    blocks += [f"* {plain(query_id)}: {plain(error)}" for _, query_id, error in report.failures]
+    blocks += [f"* {plain(failure.text)}" for failure in report.failures]
     blocks += [f"* {plain(note)}" for note in report.notes]
     return "\n\n".join(blocks) + "\n"
 

@@ -13,7 +13,6 @@ from string import Template
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import render
-from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.figure import CAPTIONS, MOST_ABREAST
 from llama_index_rag_metrics.report.numbers import interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
@@ -88,9 +87,9 @@ class _Page:
         for listing in report.listings:
             if not (self.queries and listing.on_request):
                 yield from _listing(listing)
-        failures = [str(line) for line in failure_lines(report.failures)]
+        failures = [f"{failure.system}: {failure.text}" for failure in report.failures]
         folds = [
-            _fold(failures_title(report.failures), _bullets(failures)),
+            _fold(report.failures_title, _bullets(failures)),
             *self._details(),
             _fold("About this run", _definitions(report.about)),
             _fold(f"Notes: {len(report.notes)}", _bullets(report.notes)),
