@@ -70,13 +70,12 @@ def run_show(
 
 def _systems(path: Path, stored: StoredFiles) -> Iterator[System]:
     """The systems of one file: of scores, or the one whose rankings it holds."""
-    from llama_index_rag_metrics.files.retrieval_dataset import PassageTexts
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.retrieval import Retrieval
     from llama_index_rag_metrics.scores.scores_export import read_json
     from llama_index_rag_metrics.stories.label_view import System
 
-    text_of = None if stored.dataset is None else PassageTexts(stored.dataset)
+    text_of = None if stored.dataset is None else stored.dataset.text_of
     if path.suffix.lower() == ".json":
         with suppress(FileFormatError):
             for name, scores in read_json(path).items():

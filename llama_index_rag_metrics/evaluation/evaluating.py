@@ -16,7 +16,7 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
-from llama_index_rag_metrics.files.retrieval_dataset import PassageTexts, RetrievalDataset
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came, MatchOn, item_id
 from llama_index_rag_metrics.rankings.matching.matched import (
@@ -133,7 +133,7 @@ class Evaluation:
         for metric in plan.metrics:
             if matched is not None and getattr(metric, "recognises", True):
                 by_metric[metric.metric_name] = matched
-        retrieval = Retrieval(run, dataset.relevance, by_metric, PassageTexts(dataset), absent)
+        retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
         return EvaluationResults(
             core_results(dataset, runs[0], computed, scores),
             scores=with_retrieval(scores, retrieval),

@@ -130,7 +130,7 @@ def _refuse_foreign(raw: bytes, path: Path) -> bytes:
         location.check(not raw.startswith(start), _PACKED.format(ending), raw[:4])
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
-    elif b"\x00" in raw[:2]:
+    elif raw[:4].count(0) == 2:
         encoding = "utf-16-be" if raw[0] == 0 else "utf-16-le"
     location.check(not encoding, _CONVERT.format("UTF-16", encoding), "")
     return raw.removeprefix(codecs.BOM_UTF8)

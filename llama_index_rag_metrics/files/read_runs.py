@@ -54,8 +54,8 @@ _ITEM_ONCE = "every document once a question"
 _TREC_QRELS = "4 columns: query id, 0, document id, grade"
 _TREC_RUN = "6 columns: query id, Q0, document id, rank, score, tag"
 _RISING = (
-    "in {rising:,} of {several:,} rankings of the file scores rise with the rank, as distances do: "
-    "a TREC run is ordered by score, so they are turned round; negate distances"
+    "in {rising:,} of {several:,} rankings of the file scores rise from line to line, as distances "
+    "do: a TREC run is ordered by score, so they are turned round; negate distances"
 )
 _Passages: TypeAlias = dict[Any, tuple[str, float | None]]
 """The passages of a question and their scores, by what orders them or tells them apart."""
@@ -234,12 +234,11 @@ def _ranking(value: Any, location: Location) -> Ranking:
         return value
     if not isinstance(value, Mapping):
         return Ranking(read_ids(value, location))
-    scores: dict[str, float] = {}
-    for item, score in value.items():
-        number = number_or_none(score, location)
-        location.check(number is not None, "a score, a number", score)
-        scores[read_id(item, location)] = number or 0.0
+    ids = [read_id(item, location) for item in value]
+    with location.expecting("a score, a number", TypeError, ValueError, OverflowError):
+        scores = dict(zip(ids, map(float, value.values()), strict=True))
     location.check(len(scores) == len(value), _ITEM_ONCE, list(value))
+    location.check(not any(map(math.isnan, scores.values())), "a score, a number", math.nan)
     return _by_score(scores)
 
 
@@ -327,28 +326,23 @@ def is_dataset(value: Mapping[Any, Any]) -> bool:
 def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
     """Read the rankings, the tag and what is strange about a run."""
     scores: dict[str, dict[str, float]] = {}
-    ends: dict[str, list[tuple[str, float]]] = {}
     tag = ""
     for location, line, columns in _trec_lines(path):
         # what follows the tag doesn't count; but an id with a space in it also makes a column more
         is_right = len(columns) >= 6 and (len(columns) == 6 or not math.isnan(_number(columns[3])))
         location.check(is_right, _TREC_RUN, line)
-        query_id, _, item, rank, number, tag = columns[:6]
+        query_id, _, item, _, number, tag = columns[:6]
         score = _number(number)
         location.check(not math.isnan(score), "a score, a number", number)
         of_query = scores.setdefault(query_id, {})
         location.check(item not in of_query, _ITEM_ONCE, f"{query_id} {item}")
         of_query[item] = score
-        ends.setdefault(query_id, [(rank, score)] * 2)[1] = (rank, score)
     rankings = {query_id: _by_score(of_query) for query_id, of_query in scores.items()}
-    n_several = n_rising = 0
-    for (rank, top), (last_rank, bottom) in ends.values():
-        n_ranks = _number(last_rank) - _number(rank)
-        n_several += bool(n_ranks)
-        n_rising += n_ranks * (bottom - top) > 0
+    several = [[*of_query.values()] for of_query in scores.values() if len(of_query) > 1]
+    n_rising = sum(column[0] < column[-1] for column in several)
     notes = []
-    if 2 * n_rising > n_several:
-        notes.append(_RISING.format(rising=n_rising, several=n_several))
+    if 2 * n_rising > len(several):
+        notes.append(_RISING.format(rising=n_rising, several=len(several)))
     return rankings, tag, notes
 
 

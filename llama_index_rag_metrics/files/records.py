@@ -125,7 +125,8 @@ def format_grade(grade: float) -> str:
 
 
 def converted(value: Any, kind: Any, expected: str, location: Location) -> Any:
-    """A value as this kind, numbers also from their texts."""
+    """A value as this kind, numbers also from their texts, lists from arrays."""
+    value = value.tolist() if hasattr(value, "tolist") else value
     # half an emoji where no text belongs is the second
     with location.expecting(expected, msgspec.ValidationError, UnicodeEncodeError):
         return msgspec.convert(value, kind, strict=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 from collections.abc import Collection, Iterable, Mapping
@@ -17,12 +16,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.errors import (
-    FileFormatError,
-    InvalidInput,
-    check_amount,
-    check_integer,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, check_amount
 from llama_index_rag_metrics.runtime.masking import join_first
 
 from .conversations import read_conversation
@@ -213,6 +207,12 @@ class RetrievalDataset:
         lines = (self.titles.get(document_id, ""), self.corpus[document_id])
         return "\n".join(filter(None, lines))
 
+    def text_of(self, passage: str | Span) -> str | None:
+        """The text of a passage by its id or place, or None."""
+        if isinstance(passage, Span):
+            return self.corpus.get(passage.source, "")[passage.start : passage.end] or None
+        return self.indexed_text(passage) if passage in self.corpus else None
+
     def check(self) -> list[str]:
         """What to look at before trusting the scores, one sentence each; empty if all is well."""
         corpus = self.corpus
@@ -265,8 +265,7 @@ class RetrievalDataset:
         """
         expected = "a number from 0 to 1"
         check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)
-        check_integer("seed", seed, -math.inf, "a whole number")
-        chance = random.Random(int(seed))
+        chance = random.Random(seed)
         drawn = set(chance.sample(sorted(self.queries), round(fraction * len(self))))
         remaining = (query_id for query_id in self.queries if query_id not in drawn)
         return self.select(filter(drawn.__contains__, self.queries)), self.select(remaining)
@@ -285,26 +284,6 @@ class RetrievalDataset:
         if self.corpus:
             counts += f", {counted(len(self.corpus), 'passage', 'passages')}"
         return f"<RetrievalDataset{name}: {counts}>"
-
-
-class PassageTexts:
-    """The text of a passage by its id or place, or None; relevant ones alone are pickled."""
-
-    def __init__(self, dataset: RetrievalDataset) -> None:
-        self._dataset = dataset
-
-    def __call__(self, passage: str | Span) -> str | None:
-        corpus = self._dataset.corpus
-        if isinstance(passage, Span):
-            return corpus.get(passage.source, "")[passage.start : passage.end] or None
-        return self._dataset.indexed_text(passage) if passage in corpus else None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        passages: list[str | Span] = []
-        for labels in self._dataset.relevance.values():
-            passages += [*labels, *(labels.spans or {}).values()]
-        texts = {passage: self(passage) for passage in passages}
-        return getattr, ({key: text for key, text in texts.items() if text is not None}, "get")
 
 
 def check_ending(path: Path) -> None:

@@ -21,9 +21,8 @@ from .read_runs import IS_LOG
 from .records import ASKED, GRADED_BY, format_grade, ranking_record, relevance_record
 from .sources import kind_of, pyarrow
 
-_WHOLE = ("jsonl", "parquet")
 _ENDINGS = "a name that ends in .jsonl or .parquet, or another one for TREC's format"
-_HOLDS_ALL = "a name that ends in .jsonl or .parquet"
+_HOLDS_ALL = "a name that ends in .jsonl or .parquet, which hold {what}"
 _REMEDY = "TREC's format can't hold it; JSONL and Parquet hold everything."
 _SPACES = re.compile(r"[ \t\v\f\r\n]")
 
@@ -63,21 +62,19 @@ def write_run(
         q1 Q0 d1 2 1.0 bm25
     """
     rankings, target = run if isinstance(run, Run) else Run(run), Path(path)
-    if _is_whole(target):
-        _write_records(target, _run_records(rankings, relevance or {}), ["retrieved_ids"])
+    if holds_repeats(target):
+        _write_records(target, _run_records(rankings, relevance or {}))
         return
-    expected = ""
-    if relevance is not None:
-        expected = "which hold relevance, too"
-    elif rankings.repeats:
-        expected = f"which hold the {len(rankings.repeats)} runs of each question"
-    elif rankings.failed:
-        expected = f"which hold that the retriever failed on {next(iter(rankings.failed))!r}"
-    for query_id, ranking in rankings.items():
-        if len(set(ranking.ids)) < len(ranking.ids):
-            expected = expected or f"which hold an id twice in one ranking, as in {query_id!r}"
-    if expected:
-        raise InvalidInput("path", str(path), f"{_HOLDS_ALL}, {expected}")
+    has_copies = any(len(set(ranking.ids)) < len(ranking.ids) for ranking in rankings.values())
+    too_much = {
+        "relevance, too": relevance is not None,
+        "several runs of each question": bool(rankings.repeats),
+        "that the retriever failed": bool(rankings.failed),
+        "an id twice in one ranking": has_copies,
+    }
+    for what, is_there in too_much.items():
+        if is_there:
+            raise InvalidInput("path", str(path), _HOLDS_ALL.format(what=what))
     write_lines(target, list(_trec_run_lines(rankings, rankings.name or name_of(target))))
 
 
@@ -105,14 +102,14 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
     """
     relevance = {query_id: as_relevance(judgements) for query_id, judgements in qrels.items()}
     target = Path(path)
-    if _is_whole(target):
+    if holds_repeats(target):
         records = [relevance_record(key, judgements) for key, judgements in relevance.items()]
-        _write_records(target, records, ["expected_ids", "grades"])
+        _write_records(target, records)
         return
     lines = []
     for query_id, judgements in relevance.items():
         if judgements.alternatives is not None or not judgements.grades:
-            expected = f"{_HOLDS_ALL}: a line for each label can't say those of {query_id!r}"
+            expected = _HOLDS_ALL.format(what=f"the labels of {query_id!r}")
             raise InvalidInput("path", str(path), expected)
         for item, grade in judgements.grades.items():
             if grade != int(grade):
@@ -124,13 +121,10 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
 
 def holds_repeats(path: Path) -> bool:
     """Whether what is written under this name can tell several runs of a question apart."""
-    return kind_of(path) in _WHOLE
-
-
-def _is_whole(path: Path) -> bool:
-    if kind_of(path) not in (*_WHOLE, "trec"):
+    kind = kind_of(path)
+    if kind not in ("jsonl", "parquet", "trec"):
         raise InvalidInput("path", str(path), _ENDINGS)
-    return holds_repeats(path)
+    return kind != "trec"
 
 
 def _run_records(run: Run, relevance: Mapping[str, RelevanceLike]) -> Iterator[dict[str, Any]]:
@@ -146,25 +140,20 @@ def _run_records(run: Run, relevance: Mapping[str, RelevanceLike]) -> Iterator[d
             yield record
 
 
-def _write_records(path: Path, records: Iterable[dict[str, Any]], always: Iterable[str]) -> None:
+def _write_records(path: Path, records: Iterable[dict[str, Any]]) -> None:
     if kind_of(path) == "jsonl":
         write_lines(path, map(to_json, records))
         return
-    rows = list(records)
-    for row in rows:
-        ids = row.get("expected_ids", [])
-        if not isinstance(ids, list) or any(isinstance(group, list) for group in ids):
-            expected = f"a name that ends in .jsonl, which holds the groups of {row['query_id']!r}"
-            raise InvalidInput("path", str(path), expected)
     pa = pyarrow()
     from pyarrow import parquet
 
-    fields = {"query_id", *always}.union(*rows)
+    rows = list(records)
+    fields = {"query_id", "retrieved_ids", "expected_ids"}.union(*rows)
     schema = pa.schema([column for column in _schema(pa) if column.name in fields])
     try:
         table = pa.Table.from_pylist(rows, schema=schema)
-    except UnicodeEncodeError as error:
-        expected = "a name that ends in .jsonl, which holds half an emoji"
+    except (UnicodeEncodeError, pa.ArrowException) as error:  # half an emoji; groups, facets
+        expected = f"a name that ends in .jsonl, since Parquet can't hold it ({error})"
         raise InvalidInput("path", str(path), expected) from error
     with whole_file(path) as partial:
         parquet.write_table(table, partial)

@@ -95,13 +95,13 @@ def score_rankings(
         queries = queries or expected.queries
         metadata = metadata or expected.metadata
         expected = {query_id: expected.relevance.get(query_id) for query_id in expected.queries}
-    run = retrieved if isinstance(retrieved, Run) else Run()
-    if isinstance(expected, Qrels):
-        metadata = metadata or run.metadata or expected.metadata or None
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
     if _is_of_ranx(retrieved):
         retrieved = read_run(retrieved)
+    run = retrieved if isinstance(retrieved, Run) else Run()
+    if isinstance(expected, Qrels):
+        metadata = metadata or run.metadata or expected.metadata or None
     score = partial(
         score_with,
         ranking_metrics(metrics),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.command_line import run
 
-from llama_index_rag_metrics import Run, read_run, score_rankings, score_table, write_run
+from llama_index_rag_metrics import Run, read_run, score_rankings, write_run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
@@ -45,7 +45,7 @@ def test_there_and_back(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("ending", ["trec", "txt"])
 def test_formats_that_tell_no_times_apart_say_so(tmp_path: Path, ending: str) -> None:
-    with pytest.raises(InvalidInput, match="which hold the 3 runs of each question"):
+    with pytest.raises(InvalidInput, match="which hold several runs of each question"):
         write_run(THRICE, tmp_path / f"run.{ending}")
 
 
@@ -93,20 +93,6 @@ def test_the_same_time_twice_names_its_line(tmp_path: Path) -> None:
     path.write_text(2 * line, encoding="utf-8")
     with pytest.raises(FileFormatError, match="line 2: expected every query id once"):
         read_run(path)
-
-
-@pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
-def test_the_rows_of_repeats_are_not_taken_for_questions(tmp_path: Path, kind: str) -> None:
-    write_run(THRICE, tmp_path / "run.parquet", relevance=JUDGED)
-    frame = pl.read_parquet(tmp_path / "run.parquet")
-    table = {"polars": frame, "pandas": frame.to_pandas(), "arrow": frame.to_arrow()}[kind]
-    with pytest.raises(InvalidInput, match="tables don't hold repeats"):
-        score_table(table, ["mrr"])
-    assert len(score_table(table, ["mrr"], keep=["repeat"])) == len(frame)
-    once = frame.filter(pl.col("repeat").fill_null(1) == 1)
-    assert len(score_table(once, ["mrr"])) == len(once)
-    named = once.with_columns(repeat=pl.lit("weekly"))
-    assert len(score_table(named, ["mrr"])) == len(once)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])

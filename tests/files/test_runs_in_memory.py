@@ -125,8 +125,8 @@ def test_nested_dicts() -> None:
 @pytest.mark.parametrize(
     ("nested", "wording"),
     [
-        ({"q": {"a": float("nan")}}, "question 'q': expected a number, got nan"),
-        ({"q": {"a": "high"}}, "question 'q': expected a number, got "),
+        ({"q": {"a": float("nan")}}, "question 'q': expected a score, a number, got nan"),
+        ({"q": {"a": "high"}}, "question 'q': expected a score, a number, got "),
         ({"q": {1: 0.5, "1": 0.7}}, "question 'q': expected every document once"),
         ({1: ["a"], "1": ["b"]}, "question '1': expected every query id once"),
         ({"q": "a"}, "question 'q': expected a list, got 'a'"),
