@@ -1,15 +1,11 @@
-"""On a real Ray cluster of two nodes: the numbers of one process, whatever is killed."""
+"""On a real Ray cluster: the numbers of one process, whatever is killed."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
-import signal
-import sys
-import textwrap
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,7 +16,6 @@ import pytest
 from llama_index.core.llms import MockLLM
 from support.cohere_server import cohere_server
 from support.paths import TESTS
-from support.processes import start
 from support.ray_retrievers import Factory, NotingEmbedding, notes, tenants_index, told
 
 from llama_index_rag_metrics import (
@@ -55,9 +50,6 @@ evaluate_there = partial(distributed.evaluate, workers=1)
 
 NAMES = ["mrr", "ndcg@3", "recall@2", "ap", "bpref"]
 N = 60
-PATIENCE = 240
-"""Seconds until a worker of the second node is there, though the machine be busy."""
-
 NODE: dict[str, Any] = {
     "node_ip_address": "127.0.0.1",
     "object_store_memory": 80 * 2**20,
@@ -67,7 +59,7 @@ NODE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """The head, which the driver is connected to; tests add the second node."""
+    """The head, which the driver is connected to."""
     # the workers, which the nodes start, unpickle what comes from these files by name
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
@@ -81,16 +73,6 @@ def _cluster() -> Iterator[Cluster]:
     yield made
     ray.shutdown()
     made.shutdown()
-
-
-@pytest.fixture
-def second(cluster: Cluster) -> Iterator[Any]:
-    """A second node, on which alone workers with {"resources": {"second": 1}} find room."""
-    node = cluster.add_node(num_cpus=4, resources={"second": 4}, **NODE)
-    cluster.wait_for_nodes()
-    yield node
-    if node in cluster.worker_nodes:
-        cluster.remove_node(node)
 
 
 @pytest.fixture
@@ -136,14 +118,6 @@ def same(ours: EvaluationResults, theirs: EvaluationResults) -> bool:
         )
 
     return bool(essence(ours) == essence(theirs))
-
-
-def soon(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Wait until something holds; fails if it never does."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def journal_ids(path: Path) -> list[str]:
@@ -204,40 +178,6 @@ def test_two_askers_of_one_question(
     if not options:  # what a question is told is part of it
         again = evaluate_there(factory, asked_by("acme", "acme"), NAMES, **journal)
         assert [again.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "acme 0"]
-
-
-def test_a_node_that_is_lost_at_work(
-    cluster: Cluster, second: Any, dataset: RetrievalDataset, log: Path, tmp_path: Path
-) -> None:
-    n_free = int(0.4 * N)
-    factory, journal = Factory(log, waits_from=n_free), tmp_path / "journal.jsonl"
-    at_loss: list[int] = []
-
-    def lose() -> None:
-        try:
-            soon(lambda: any(entry[2] == second.node_id for entry in notes(log)[n_free - 1 :]))
-            at_loss.append(len(notes(log)))
-            cluster.remove_node(second, allow_graceful=False)
-        finally:
-            factory.go_on()
-
-    thread = threading.Thread(target=lose)
-    thread.start()
-    ours = distributed.evaluate(
-        factory,
-        dataset,
-        NAMES,
-        workers=2,
-        concurrency=2,
-        journal=journal,
-        actor_options={"scheduling_strategy": "SPREAD"},
-    )
-    thread.join()
-    assert 0.3 * N <= at_loss[0] <= 0.7 * N
-    by_node = Counter(words[2] for words in notes(log))
-    assert by_node[second.node_id] > 0
-    assert sorted(journal_ids(journal)) == sorted(dataset.queries)
-    assert same(ours, evaluate(factory(), dataset, NAMES))
 
 
 def test_a_worker_that_is_killed_at_work(
@@ -326,34 +266,6 @@ def test_a_journal_goes_on_here_and_there(
     theirs = evaluate(good(), dataset, NAMES, journal=second)
     assert sorted(good.asked) == sorted([*range(0, N, 2)] * 2)
     assert same(ours, theirs)
-
-
-def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Path) -> None:
-    journal = tmp_path / "journal.jsonl"
-    code = f"""
-        import sys
-        from pathlib import Path
-        sys.path[:0] = [{str(TESTS)!r}, {str(Path(__file__).parent)!r}]
-        import ray
-        from support.ray_retrievers import Factory
-        from test_ray import questions
-        from llama_index_rag_metrics.distributed.ray import evaluate
-        ray.init(address={cluster.address!r}, log_to_driver=False)
-        evaluate(Factory(Path({str(log)!r}), seconds=0.1), questions({N}), "mrr",
-                 workers=2, concurrency=2, journal={str(journal)!r}, run="noting")
-    """
-    process = start([sys.executable, "-c", textwrap.dedent(code)])
-    soon(lambda: journal.exists() and len(journal.read_text().splitlines()) > N // 3)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert "KeyboardInterrupt" in errors
-    finished = journal_ids(journal)
-    assert N // 3 <= len(finished) < N
-    rest = Factory(tmp_path / "rest.log")
-    results = evaluate(rest(), questions(N), "mrr", journal=journal, run="noting")
-    assert sorted(rest.asked) == sorted({*range(N)} - {int(query_id[1:]) for query_id in finished})
-    assert results.scores.counts.queries == N
 
 
 # What workers share

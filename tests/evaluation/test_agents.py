@@ -19,7 +19,6 @@ from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
-from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.retrievers.bm25 import BM25Retriever
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
@@ -157,37 +156,6 @@ def test_a_function_that_returns_what_an_agent_says_is_a_session() -> None:
         check_calls(results, number)
 
 
-class Found(Event):
-    word: str
-
-
-class TwoSteps(Workflow):
-    """Looks for the question, and then for the best of what it found."""
-
-    @step
-    async def look(self, ev: StartEvent) -> Found:
-        (best, *_) = await SPARSE.aretrieve(ev.query)
-        return Found(word=best.node.node_id)
-
-    @step
-    async def look_again(self, ev: Found) -> StopEvent:
-        return StopEvent(result=len(await FUSION.aretrieve(ev.word)))
-
-
-@pytest.mark.slow
-def test_200_workflows_at_once_do_not_mix() -> None:
-    queries = {f"q{number}": f"{WORDS[number % 8]} {number}" for number in range(200)}
-    questions = RetrievalDataset(queries, {query_id: ["mars"] for query_id in queries})
-    results = evaluate(TwoSteps(), questions, ["recall"], workers=200)
-    assert {len(calls) for calls in results.run.calls.values()} == {2}
-    for query_id, query in queries.items():
-        look, again = results.run[query_id].calls or ()
-        assert look.query == query
-        assert list(look.ids) == [hit.node_id for hit in SPARSE.retrieve(query)]
-        assert again.query == look.ids[0]
-        assert list(again.ids) == [hit.node_id for hit in FUSION.retrieve(again.query)]
-
-
 class Both(BaseQuestionGenerator):
     """Two sub-questions of every question."""
 
@@ -301,11 +269,3 @@ def test_calls_are_matched_by_text() -> None:
     )
     results = evaluate(function_agent(scripts(4)), questions, ["recall"], matcher="text")
     assert results.scores.means == {"recall": 1.0}
-
-
-def test_one_question_without_a_retrieval_is_named_in_the_singular() -> None:
-    async def ask(question: str) -> str:
-        return "by heart"
-
-    (note,) = evaluate(ask, dataset(1), ["recall"]).scores.notes
-    assert note.startswith("1 question was answered without a retrieval that could be seen")

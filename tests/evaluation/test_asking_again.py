@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import random
-import signal
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +11,6 @@ from typing import Any
 import pytest
 from llama_index.core.tools import FunctionTool
 from support.llms import Completing
-from support.processes import Forked
 from support.retrievers import node
 from support.scripted import ScriptedFunctions
 
@@ -26,7 +21,6 @@ from llama_index_rag_metrics import (
     match_run,
     record_retrieval,
     score_rankings,
-    sweep,
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 
@@ -131,50 +125,6 @@ def test_the_journal_keeps_each_time(tmp_path: Path) -> None:
     assert set(agent.asked.values()) == {R}
 
 
-PROGRAM = r"""
-import random, sys, time
-from llama_index_rag_metrics import RetrievalDataset, evaluate
-
-dataset = RetrievalDataset(
-    {f"q{n}": f"question {n}" for n in range(20)}, {f"q{n}": [f"d{n}"] for n in range(20)}
-)
-
-def retrieve(query):
-    print(query.split()[1] + "\n", end="", flush=True)
-    time.sleep(0.01)
-    return [f"d{query.split()[1]}"] if random.random() < 0.5 else ["x"]
-
-results = evaluate(
-    retrieve, dataset, ["mrr"], repeats=5, journal=sys.argv[1], workers=2, run="it"
-)
-print("mean", results.scores.means["mrr"], flush=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-def test_nothing_finished_is_asked_again_after_a_kill(tmp_path: Path) -> None:
-    journal = tmp_path / "run.jsonl"
-    killed = Forked(PROGRAM, str(journal))
-    asked = Counter(killed.stdout.readline().strip() for _ in range(50))
-    os.kill(killed.pid, signal.SIGKILL)
-    asked.update(killed.communicate()[0].split())
-    rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
-    kept = Counter((row["query_id"], row.get("repeat", 1)) for row in rows)
-    assert set(kept.values()) == {1}
-    assert 0 <= asked.total() - len(kept) <= 2  # those under way
-    done = Forked(PROGRAM, str(journal))
-    *asked_again, _, mean = done.communicate()[0].split()
-    assert done.wait() == 0
-    assert len(asked_again) + len(kept) == 20 * R
-    rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
-    assert {(row["query_id"], row.get("repeat", 1)) for row in rows} == {
-        (f"q{n}", time) for n in range(20) for time in range(1, R + 1)
-    }
-    hits = sum(row["retrieved_ids"] != ["x"] for row in rows)
-    assert float(mean) == pytest.approx(hits / 100)
-
-
 def test_every_time_an_agent_begins_anew() -> None:
     seen: list[int] = []
 
@@ -260,22 +210,3 @@ def test_matchers_match_every_time() -> None:
     matched = match_run(results.run, FEW, "text")
     scores = score_rankings(matched.relevance, matched.run, ["mrr"])
     assert scores.by_query("mrr") == results.scores.by_query("mrr")
-
-
-def test_sweeps_and_their_journals(tmp_path: Path) -> None:
-    built: list[int] = []
-    agents = {depth: Agent() for depth in (1, 2)}
-
-    def build(depth: int) -> Any:
-        built.append(depth)
-        return asked_by(agents[depth])
-
-    options: dict[str, Any] = {"journal": tmp_path, "repeats": R}
-    found = sweep(build, {"depth": [1, 2]}, FEW, METRICS, **options)
-    for configuration in found:
-        assert configuration.results is not None
-        check_figures(configuration.results, 20)
-    again = sweep(build, {"depth": [1, 2]}, FEW, METRICS, **options)
-    assert built == [1, 2]
-    assert [each.mean("mrr") for each in again] == [each.mean("mrr") for each in found]
-    assert all(set(agent.asked.values()) == {R} for agent in agents.values())

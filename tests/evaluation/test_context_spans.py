@@ -106,20 +106,6 @@ def test_a_journal_keeps_places(tmp_path: Path) -> None:
     assert again.run == first.run
 
 
-def test_formats_hold_places_and_facets(tmp_path: Path) -> None:
-    dataset = RetrievalDataset(
-        {"a": "?", "b": "?", "c": "?"},
-        {
-            "a": Relevance(spans=[("d", 0, 9), ("d", 5, 12)], grades=[2, 1]),
-            "b": Relevance(facets={"x": ["d1", "d2"], "y": ["d2"]}, weights={"y": 2}),
-            "c": Relevance(facets={"x": ["d1"]}, spans={"d1": ("d", 3, 4)}),
-        },
-    )
-    path = tmp_path / "saved.json"
-    dataset.save(path)
-    assert RetrievalDataset.load(path).relevance == dataset.relevance
-
-
 def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
     """A node of a document with a title holds one line more than the document's text."""
     text = "Enceladus has geysers. " * 3 + "Triton is cold."

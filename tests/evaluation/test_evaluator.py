@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from llama_index.core.bridge.pydantic import BaseModel
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation import get_retrieval_results_df
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
-from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
 from support.retrievers import Postprocessor, Scripted, node
 
 from llama_index_rag_metrics import (
@@ -245,31 +242,6 @@ class TestOldCode:
             return evaluate(Scripted(SCRIPT), dataset, ["mrr"]).scores.means["mrr"]
 
         assert asyncio.run(notebook()) == pytest.approx(0.5)
-
-
-def _sources() -> Iterator[tuple[str, Any]]:
-    async def ask(query: str) -> list[str]:
-        return SCRIPT[query]
-
-    class Callable:
-        def __call__(self, query: str) -> list[str]:
-            return SCRIPT[query]
-
-    yield "retriever", Scripted(SCRIPT)
-    yield "callable of ids", SCRIPT.__getitem__
-    yield "callable of nodes", lambda query: [node(item).node for item in SCRIPT[query]]
-    yield "asynchronous callable", ask
-    yield "callable object", Callable()
-    yield "query engine", RetrieverQueryEngine.from_args(Scripted(SCRIPT), llm=MockLLM())
-
-
-@pytest.mark.parametrize(
-    ("kind", "source"), list(_sources()), ids=lambda part: part if isinstance(part, str) else ""
-)
-def test_what_can_be_evaluated(kind: str, source: Any, dataset: RetrievalDataset) -> None:
-    results = evaluate(source, dataset, ["mrr"])
-    assert results.scores.failed == {}, kind
-    assert results.scores.means["mrr"] == pytest.approx(0.5)
 
 
 def test_relevance_reaches_the_stock_evaluator_with_its_grades() -> None:

@@ -4,7 +4,6 @@ Annotations are types: those of a step that are text are beyond older cores.
 """
 
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -120,23 +119,6 @@ def test_a_chat_engine_is_told_the_history(mode: Any) -> None:
         condensed = [] if mode == "context" else told
         assert all(text in call.query for text in condensed)
         assert call.query.count(" before ") == len(condensed)
-
-
-@pytest.mark.slow
-def test_every_run_begins_with_the_history_alone() -> None:
-    agent, llm = listening()
-    engine = INDEX.as_chat_engine(ChatMode.CONDENSE_QUESTION, llm=MockLLM(), similarity_top_k=3)
-    options: Any = {"workers": 8, "repeats": 3}
-    of_agent = evaluate(agent, dataset(), ["recall@3", "complete@3"], **options)
-    of_engine = evaluate(engine, dataset(), ["recall@3", "complete@3"], **options)
-    for results in (of_agent, of_engine):
-        # every question gets the same three passages, which answer one in four
-        assert dict(results.scores.means) == {"recall@3": 0.25, "complete@3": 0.25}
-        assert len(results.run.repeats) == 3
-    assert all(len(llm.told[f"pay {number}?"]) == len(said(number)) for number in range(N))
-    for run, number in product(of_engine.run.repeats, range(N)):
-        (call,) = run[f"q{number}"].calls or ()
-        assert call.query.count(" before ") == len(said(number))
 
 
 class Answers(Workflow):

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.retrievers import Scripted
 
-from llama_index_rag_metrics import (
-    Ranking,
-    RetrievalDataset,
-    Run,
-    evaluate,
-    match_run,
-    score_rankings,
-)
+from llama_index_rag_metrics import RetrievalDataset, evaluate
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 IO = "Io is covered with volcanoes that are fed by the tides of Jupiter."
@@ -138,20 +130,6 @@ def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
     assert evaluate(Scripted(script), dataset, ["mrr@3"], matcher="text").scores.notes == ()
     (note,) = evaluate(Scripted(script), dataset, ["mrr@5"], matcher="text").scores.notes
     assert note.startswith("no question got more than 3 passages")
-
-
-def test_matching_an_existing_run_again(by_corpus: RetrievalDataset, tmp_path: Path) -> None:
-    names = ["ndcg@3", "recall@1"]
-    journal = tmp_path / "journal.jsonl"
-    evaluate(Scripted(SCRIPT), by_corpus, names, matcher="text", journal=journal)
-    results = evaluate(Scripted({}), by_corpus, names, matcher="text", journal=journal)
-    matched = match_run(results.run, by_corpus, "text")
-    again = score_rankings(matched.relevance, matched.run, names)
-    assert dict(again.means) == dict(results.scores.means)
-    with pytest.raises(InvalidInput):
-        match_run(results.run, by_corpus, "id")
-    bare = match_run(Run({"q1": Ranking(["c1"])}), by_corpus, "text")
-    assert "expected texts of what was retrieved" in bare.errors["q1"]
 
 
 PASSAGES = {

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import stat
-import sys
-import textwrap
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +12,6 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from support.cohere_fixtures import no_key_in_the_environment  # noqa: F401 - fixture
 from support.cohere_server import cohere_server
 from support.openai_server import openai_server
-from support.paths import ROOT
-from support.processes import start
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import (
@@ -132,42 +125,3 @@ def test_a_cache_that_is_named_is_used_instead(journal: Path) -> None:
 def test_metrics_that_cost_nothing_leave_no_file(journal: Path) -> None:
     evaluate(retriever(), RetrievalDataset(QUERIES, {"q0": ["query 0"]}), ["mrr"], journal=journal)
     assert not journal.with_name("run.jsonl.cache").exists()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
-def test_a_killed_run_pays_for_the_rest_alone(journal: Path) -> None:
-    openai = pytest.importorskip("llama_index.llms.openai", reason="OpenAI's client")
-    arrived, ended = threading.Event(), threading.Event()
-
-    def answer(prompt: str) -> str:
-        if "passage of query 2" in prompt and not ended.is_set():
-            arrived.set()
-            ended.wait(60)  # until the process is killed
-        return '{"grade": 2}'
-
-    with openai_server(answer) as server:
-        script = f"""\
-            import sys
-            sys.path.insert(0, {str(ROOT / "tests")!r})
-            from llama_index.llms.openai import OpenAI
-            from evaluation.test_paid_once import DATASET, LLMRelevancy, evaluate, retriever
-            llm = OpenAI("gpt-4o-mini", api_key={KEY!r}, api_base={server.api_base!r})
-            metrics = [LLMRelevancy(llm=llm)]
-            evaluate(retriever(), DATASET, metrics, journal={str(journal)!r}, workers=1)
-            """
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        process = start([sys.executable, "-c", textwrap.dedent(script)], environment)
-        try:
-            while not arrived.wait(1):
-                assert process.poll() is None, process.communicate()
-        finally:
-            process.kill()
-            process.communicate()
-            ended.set()
-        paid = len(server.requests)
-        assert paid == 3  # two were answered, and the third was on its way
-        llm = openai.OpenAI("gpt-4o-mini", api_key=KEY, api_base=server.api_base)
-        results = evaluate(retriever(), DATASET, [LLMRelevancy(llm=llm)], journal=journal)
-        assert results.scores.means == {"llm_relevancy": 2.0}
-        asked = json.dumps(server.requests[paid:])
-        assert [query in asked for query in QUERIES.values()] == [False, False, True, True]

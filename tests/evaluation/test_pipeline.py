@@ -10,8 +10,7 @@ import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
-from llama_index.core.schema import NodeWithScore
-from support.retrievers import Asynchronous, Postprocessor, Scripted, node
+from support.retrievers import Asynchronous, Postprocessor, Scripted
 
 from llama_index_rag_metrics import (
     HitRate,
@@ -218,24 +217,3 @@ class TestNothingIsLost:
     def test_a_metric_twice_is_refused(self) -> None:
         with pytest.raises(ValueError, match="each name once, got 'hit_rate@5'"):
             RetrieverEvaluator(metrics=[HitRate(k=5), HitRate(k=5)], retriever=Scripted({}))
-
-
-def _first(hit: NodeWithScore) -> str:
-    return hit.node.node_id
-
-
-def _second(hit: NodeWithScore) -> str:
-    return str(hit.node.metadata["file"])
-
-
-class TestJournalKnowsItsRun:
-    @pytest.mark.parametrize(
-        ("first", "other"), [(_first, _second), (_first, "file"), ("file", "node_id")]
-    )
-    def test_another_match_on_is_refused(self, tmp_path: Any, first: Any, other: Any) -> None:
-        dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["a"]})
-        retriever = Scripted({"?": [node("a", file="f")]})
-        evaluate(retriever, dataset, ["mrr"], journal=tmp_path / "j", match_on=first)
-        assert "0x" not in (tmp_path / "j").read_text()
-        with pytest.raises(ValueError, match="match_on is"):
-            evaluate(retriever, dataset, ["mrr"], journal=tmp_path / "j", match_on=other)

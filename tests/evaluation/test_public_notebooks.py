@@ -94,59 +94,6 @@ print(len(full_df), full_df["hit_rate"].mean(), full_df["mrr"].mean())
 """,
 )
 
-RECURSIVE = (
-    """
-from llama_index.core.evaluation import get_retrieval_results_df
-from llama_index.core.retrievers import RecursiveRetriever
-
-base_index = VectorStoreIndex(nodes, embed_model=embed_model)
-all_nodes = []
-for base_node in nodes:
-    for size in [64, 128]:
-        parser = SentenceSplitter(chunk_size=size, chunk_overlap=20)
-        for sub_node in parser.get_nodes_from_documents([base_node]):
-            all_nodes.append(IndexNode.from_text_node(sub_node, base_node.node_id))
-    all_nodes.append(IndexNode.from_text_node(base_node, base_node.node_id))
-all_nodes_dict = {n.node_id: n for n in all_nodes}
-vector_index_chunk = VectorStoreIndex(all_nodes, embed_model=embed_model)
-eval_dataset = generate_question_context_pairs(nodes, llm)
-""",
-    """
-retriever_chunk = RecursiveRetriever(
-    "vector",
-    retriever_dict={"vector": vector_index_chunk.as_retriever(similarity_top_k=10)},
-    node_dict=all_nodes_dict,
-    verbose=True,
-)
-retriever_evaluator = RetrieverEvaluator.from_metric_names(
-    ["mrr", "hit_rate"], retriever=retriever_chunk
-)
-results_chunk = await retriever_evaluator.aevaluate_dataset(eval_dataset, show_progress=True)
-""",
-    """
-base_retriever = base_index.as_retriever(similarity_top_k=10)
-retriever_evaluator = RetrieverEvaluator.from_metric_names(
-    ["mrr", "hit_rate"], retriever=base_retriever
-)
-results_base = await retriever_evaluator.aevaluate_dataset(eval_dataset, show_progress=True)
-print(get_retrieval_results_df(["chunk", "base"], [results_chunk, results_base]).to_csv())
-""",
-)
-
-FINETUNED = """
-made = generate_question_context_pairs(llm=llm, nodes=nodes)
-made.save("val_dataset.json")
-dataset = RetrievalDataset.load("val_dataset.json")
-corpus = [TextNode(id_=id_, text=text) for id_, text in dataset.corpus.items()]
-index = VectorStoreIndex(corpus, embed_model=embed_model)
-retriever = index.as_retriever(similarity_top_k=1)
-hits = []
-for query_id, query in dataset.queries.items():
-    retrieved_ids = [node.node.node_id for node in retriever.retrieve(query)]
-    hits.append(dataset.relevant_docs[query_id][0] in retrieved_ids)
-print(hits)
-"""
-
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,23 +110,3 @@ def test_retrieval_evaluation() -> None:
     assert "Query: Who needs the kiln of this workshop?" in printed(sample)
     assert "Metrics: {'mrr': 1.0, 'hit_rate': 1.0}" in printed(sample)
     assert printed(whole) == "6 1.0 1.0\n"
-
-
-def test_recursive_retriever_and_node_references() -> None:
-    _, _, chunk, table = run_cells(PARTS, *RECURSIVE)
-
-    words = printed(chunk)
-    assert words.count("Retrieving with query id None: ") == 6
-    assert "Retrieved node with id, entering: node_0" in words
-    assert "RecursionError" not in words
-    assert "[[0m0m" not in words
-    assert "Error" not in printed(chunk, "stderr")
-    lines = printed(table).split()
-    assert lines[-3:] == [",retrievers,hit_rate,mrr", "0,chunk,1.0,1.0", "1,base,1.0,1.0"]
-
-
-def test_finetuned_embeddings() -> None:
-    """A loop of the notebook's own over the dataset, which is read back from its file."""
-    _, hits = run_cells(PARTS, FINETUNED)
-
-    assert printed(hits) == "[True, True, True, True, True, True]\n"

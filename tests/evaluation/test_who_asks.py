@@ -10,17 +10,11 @@ from typing import Any
 
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from support.retrievers import Postprocessor
 
-from llama_index_rag_metrics import (
-    EvaluationResults,
-    RetrievalDataset,
-    evaluate,
-    evaluate_stages,
-    sweep,
-)
+from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages, sweep
 
 TENANTS = {"q1": "acme", "q2": "blue"}
 NODES = [
@@ -101,13 +95,6 @@ def test_a_function_gets_the_metadata_of_each_question(function: Any) -> None:
     assert questions.metadata == dataset().metadata
 
 
-def test_a_function_of_the_question_alone_keeps_its_own_defaults() -> None:
-    def search(question: str, depth: int = 1) -> list[str]:
-        return ["acme 0", "blue 0"][:depth]
-
-    assert everyones(evaluate(search, dataset(), ["recall"])) == {"q1": {"acme"}, "q2": {"acme"}}
-
-
 def test_metadata_that_are_bound_stay() -> None:
     seen: list[Any] = []
 
@@ -153,38 +140,6 @@ def test_a_journal_of_what_is_told_nothing_takes_other_metadata(tmp_path: Path) 
     for tenant in ("blue", "acme"):
         evaluate(search, dataset(q2=tenant), ["recall"], journal=tmp_path / "run.jsonl")
     assert len(asked) == 2
-
-
-def test_every_run_of_a_question_is_of_its_asker_and_goes_on(tmp_path: Path) -> None:
-    """Two askers, three times each; stopped in the second time, then with a threshold."""
-    journal, asked = tmp_path / "run.jsonl", []
-
-    def search(question: str, metadata: dict[str, Any]) -> list[NodeWithScore]:
-        asked.append(metadata["tenant"])
-        nodes = [TextNode(id_=f"{metadata['tenant']} {n}", text=f"pay {n}") for n in range(5)]
-        return [NodeWithScore(node=node, score=1 - n / 5) for n, node in enumerate(nodes)]
-
-    def run(of: RetrievalDataset, **options: Any) -> EvaluationResults:
-        again: Any = {"journal": journal, "workers": 1, "repeats": 3}
-        return evaluate(search, of, ["recall"], **again, **options)
-
-    run(dataset())
-    head, *answers = journal.read_text().splitlines(keepends=True)
-    journal.write_text("".join([head, *answers[:3]]))
-    asked.clear()
-    whole = run(dataset())
-    assert asked == ["blue", "acme", "blue"]
-    cut = run(dataset(), min_score=0.7)
-    assert asked == ["blue", "acme", "blue"]
-    for results, depth in ((whole, 5), (cut, 2)):
-        for time in results.run.repeats:
-            assert {key: [*ranking.ids] for key, ranking in time.items()} == {
-                key: [f"{tenant} {n}" for n in range(depth)] for key, tenant in TENANTS.items()
-            }
-        assert dict(results.scores.means) == {"recall": 1}
-    asked.clear()
-    run(dataset(q2="acme"))
-    assert asked == ["acme"] * 3
 
 
 def test_a_sweeps_journal_knows_that_nothing_was_told_yet(tmp_path: Path) -> None:

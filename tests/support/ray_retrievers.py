@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,27 +30,17 @@ def notes(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def node_id() -> str:
-    """The node of the cluster that this runs on; "" outside of one."""
-    import ray
-
-    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
-
-
 class Noting(BaseRetriever):
-    """Retrieves documents by the digits of the query `n`, and notes which node asked it what."""
+    """Retrieves documents by the digits of the query `n`, and notes what it is asked."""
 
     def __init__(self, factory: Factory) -> None:
         super().__init__()
         self.factory = factory
-        self.node = node_id()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         factory = self.factory
         number = int(query_bundle.query_str.split()[-1])
-        note(factory.log, number, os.getpid(), self.node)
-        time.sleep(factory.seconds)
-        factory.wait()
+        note(factory.log, number, os.getpid())
         if (
             number in factory.kills_once
             and not (marker := factory.log.with_name(f"k{number}")).exists()
@@ -103,49 +92,24 @@ class Factory:
 
     Attributes:
         log: the file of what is retrieved; that of what is built has another suffix.
-        seconds: how long a query takes.
-        waits_from: from this many queries on, each waits until `go_on` is called.
         kills_once: queries that kill the process, the first time.
         kills_always: queries that kill the process.
         fails: queries on which the retriever fails.
         broken: whether building the retriever fails.
-        together: how many are to be built before the first of them is used.
     """
 
     log: Path
-    seconds: float = 0.0
-    waits_from: int | None = None
     kills_once: frozenset[int] = frozenset()
     kills_always: frozenset[int] = frozenset()
     fails: frozenset[int] = frozenset()
     broken: bool = False
-    together: int = 0
 
     def __call__(self) -> Noting:
         built = self.log.with_suffix(".built")
         note(built, os.getpid())
-        while len(notes(built)) < self.together:
-            time.sleep(0.01)
         if self.broken:
             raise FileNotFoundError("the index isn't here")
         return Noting(self)
-
-    def wait(self) -> None:
-        """Wait for `go_on`, where so many queries were asked already."""
-        while (
-            self.waits_from is not None
-            and len(notes(self.log)) >= self.waits_from
-            and not self._signal.exists()
-        ):
-            time.sleep(0.02)
-
-    def go_on(self) -> None:
-        """Let all that waits go on, in whichever process."""
-        self._signal.touch()
-
-    @property
-    def _signal(self) -> Path:
-        return self.log.with_suffix(".go")
 
     @property
     def asked(self) -> list[int]:
@@ -157,16 +121,9 @@ class NotingEmbedding(BaseEmbedding):
     """Embeds a text by its length and letters, and notes it; perhaps one kills it, once."""
 
     log: Path
-    seconds: float = 0.0
-    kills_once: str = ""
 
     def _get_text_embedding(self, text: str) -> list[float]:
-        if text == self.kills_once and not (marker := self.log.with_name("killed")).exists():
-            marker.touch()
-            time.sleep(0.3)  # long enough for others to wait for this text
-            os.kill(os.getpid(), signal.SIGKILL)
         note(self.log, text.replace(" ", "_"))
-        time.sleep(self.seconds)
         return [len(text) / 7, sum(map(ord, text)) / 1e3, 1 / 3]
 
     def _get_query_embedding(self, query: str) -> list[float]:
