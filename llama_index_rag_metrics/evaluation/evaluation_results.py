@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.figure import Draw, Figure, Mark, Series
@@ -83,11 +82,6 @@ class EvaluationResults(Reportable, ListOfResults):
         return system_of(self).retrieval.relevance
 
     @property
-    def matched(self) -> Mapping[str, Matched]:
-        """What the matcher made of the run, by metric; without metrics that compare ids."""
-        return system_of(self).retrieval.matched
-
-    @property
     def repeats(self) -> tuple[Scores, ...]:
         """The scores of each run, if questions were asked several times."""
         return self.scores.repeats
@@ -99,7 +93,15 @@ class EvaluationResults(Reportable, ListOfResults):
         Of questions that were asked several times, the first time. `pandas.DataFrame` takes it.
         """
         judged = system_of(self).judged_by(next(iter(self.scores), ""))
-        return session_calls(judged.run, judged.relevance)
+        rows = []
+        for query_id, calls in judged.run.calls.items():
+            grades = judged.relevance.get(query_id, Relevance()).grades
+            missing = {item for item, grade in grades.items() if grade >= 1}
+            for number, call in enumerate(calls, 1):
+                new = missing.intersection(call.ids)
+                missing -= new
+                rows.append(SessionCall(query_id, number, call.query, len(new), call.latency))
+        return rows
 
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
@@ -143,27 +145,6 @@ class SessionCall(NamedTuple):
     query: str
     new_relevant: int
     latency: float | None
-
-
-def session_calls(run: Run, relevance: Mapping[str, Relevance]) -> list[SessionCall]:
-    """All calls of a run, question by question, in order.
-
-    Examples:
-        >>> from llama_index_rag_metrics.rankings.run import Call, combine_calls
-        >>> calls = [Call(["a", "x"], query="Saturn"), Call(["x"], query="rings")]
-        >>> calls = session_calls(Run({"q1": combine_calls(calls)}), {"q1": Relevance(["a"])})
-        >>> [(call.query, call.new_relevant) for call in calls]
-        [('Saturn', 1), ('rings', 0)]
-    """
-    rows = []
-    for query_id, calls in run.calls.items():
-        grades = relevance.get(query_id, Relevance()).grades
-        missing = {item for item, grade in grades.items() if grade >= 1}
-        for number, call in enumerate(calls, 1):
-            new = missing.intersection(call.ids)
-            missing -= new
-            rows.append(SessionCall(query_id, number, call.query, len(new), call.latency))
-    return rows
 
 
 def core_results(

@@ -72,8 +72,8 @@ class Plan:
         )
 
     def __post_init__(self) -> None:
-        check_count("workers", self.workers, "questions to ask at once")
-        check_count("repeats", self.repeats, "times to ask each question")
+        check_integer("workers", self.workers, 1, "a number of questions at once, from 1 on")
+        check_integer("repeats", self.repeats, 1, "a number of times to ask, from 1 on")
         if not isinstance(self.name, str):
             raise InvalidInput("name", self.name, "a text, what to call the system in reports")
         if not isinstance(self.run, str):
@@ -116,10 +116,6 @@ class Plan:
     def question(self, query_id: str) -> Question:
         metadata = self.dataset.metadata.get(query_id, {})
         return Question(self.dataset.queries[query_id], query_id=query_id, metadata=metadata)
-
-
-def check_count(argument: str, value: object, what: str) -> None:
-    check_integer(argument, value, 1, f"a number of {what}, from 1 on")
 
 
 def _listed(postprocessors: object) -> list[BaseNodePostprocessor]:

@@ -64,7 +64,7 @@ def test_expected_texts_alone(by_text: RetrievalDataset) -> None:
 
 def test_the_corpus_gives_the_texts_of_relevant_ids(by_corpus: RetrievalDataset) -> None:
     results = evaluate(Scripted(SCRIPT), by_corpus, ["recall", "judged", "mrr"], matcher="text")
-    matched = results.matched["mrr"]
+    matched = results.scores.retrieval.matched["mrr"]  # type: ignore[union-attr]
     # best grade first; rhea is judged, with grade 0
     assert matched.stands_for["q1"] == [["rhea"], ["titan", "io"], ["titan"]]
     assert list(matched.run["q1"].ids) == ["rhea", "titan", "io", "titan"]
@@ -116,7 +116,8 @@ def fails(expected: Sequence[str], retrieved: Sequence[str]) -> list[list[bool]]
 def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalDataset) -> None:
     results = evaluate(Scripted(SCRIPT), by_text, ["mrr"], matcher=fails)
     assert results.scores.by_query("mrr") == {"q1": 1, "q3": 1}
-    assert results.matched["mrr"].errors == {"q2": "ConnectionError: the server is gone"}
+    matched = results.scores.retrieval.matched["mrr"]  # type: ignore[union-attr]
+    assert matched.errors == {"q2": "ConnectionError: the server is gone"}
     assert results.scores.counts.queries == 3
     assert results.scores.counts.empty == 0
     assert any("fails failed on 1 of " in note for note in results.scores.notes)

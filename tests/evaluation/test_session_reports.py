@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from llama_index_rag_metrics import EvaluationResults, Relevance, Run, score_rankings
-from llama_index_rag_metrics.evaluation.evaluation_results import results_report, session_calls
+from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.report.terminal import print_report
 
@@ -44,7 +44,6 @@ def test_every_call_is_a_row(results: EvaluationResults) -> None:
     assert [*pd.DataFrame(results.calls)] == [
         *("query_id", "number", "query", "new_relevant", "latency")
     ]
-    assert session_calls(Run({"q1": ["a"]}), RELEVANCE) == []
 
 
 def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:

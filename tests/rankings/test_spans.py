@@ -120,7 +120,8 @@ class TestEvaluator:
         dataset = RetrievalDataset({"q": "?"}, {"q": labels})
         results = evaluate(Scripted({"?": chunks}), dataset, ["mrr", "recall"], matcher="span")
         assert results.scores.means == {"mrr": 0.5, "recall": 0.5}
-        assert results.matched["mrr"].stands_for["q"][1] == ["p1"]
+        matched = results.scores.retrieval.matched["mrr"]  # type: ignore[union-attr]
+        assert matched.stands_for["q"][1] == ["p1"]
         assert list(results.run["q"].ids) == [chunk.node.node_id for chunk in chunks]
         assert results.run["q"].spans == [node_span(chunk.node) for chunk in chunks]
 
