@@ -246,14 +246,14 @@ def report_of(
 
     from llama_index_rag_metrics.decisions.comparison.comparison import compare
     from llama_index_rag_metrics.evaluation.evaluation_results import results_report
-    from llama_index_rag_metrics.stories.results_report import SLICES
 
     report = results_report(systems, worst=worst, slice_by=slice_by)
     if len(systems) == 1:
         return report
     compared = compare(systems, next(iter(systems))).report(full=True)
-    slices = [section for section in report.sections if slice_by and section.heading == SLICES]
-    return replace(compared, listings=report.listings, sections=[*compared.sections, *slices])
+    titles = {table.title for table in compared.tables}
+    slices = [table for table in report.tables if table.is_detail and table.title not in titles]
+    return replace(compared, listings=report.listings, tables=[*compared.tables, *slices])
 
 
 def _write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:

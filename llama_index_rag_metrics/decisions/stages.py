@@ -58,7 +58,6 @@ from llama_index_rag_metrics.stories.whereabouts import (
 from llama_index_rag_metrics.stories.whereabouts import Question as AskedQuestion
 
 _ENDS = {"items": CUT, "tokens": BUDGET}
-_LOSSES = "Where relevant passages are lost"
 _LISTED_LOSSES = 5
 _CAUSES = {RETRIEVER: NEVER, CUT: BELOW, BUDGET: OVER}
 _LOST = "{n:,} of {passages} lost{causes}."
@@ -128,7 +127,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         report = systems_report(
             systems, figures=curve_figures(systems), stages=True, decision=self._decision()
         )
-        means, *sections = report.sections
+        means, *tables = report.tables
         listings = []
         for flow in self.flow:
             losses = [loss for loss in self.losses if loss.stage == flow.stage]
@@ -140,8 +139,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
-            primary=next(iter(self[RETRIEVER].scores), ""),
-            sections=[means, m.Section(_LOSSES, [self._table()]), *sections],
+            tables=[means, self._table(), *tables],
             listings=listings,
         )
 
@@ -206,7 +204,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         failed: dict[tuple[str, ...], System] = {}
         for system in systems:
             failed.setdefault(tuple(system.scores.failed), system)
-        statement = m.Statement(sentence, evidence=_LOSSES)
+        statement = m.Statement(sentence)
         return with_failures([statement], [*failed.values()], self._metric)
 
     def _table(self) -> m.Table:
@@ -215,7 +213,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         for flow in self.flow:
             cells = [m.Cell.of(flow.kept, "count"), m.Cell.of(flow.lost, "count", "alarm")]
             rows.append(m.Row(flow.stage, cells))
-        return m.Table("Relevant passages by stage", ("kept", "lost"), [rows], "stage")
+        return m.Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
 
 
 async def aevaluate_stages(

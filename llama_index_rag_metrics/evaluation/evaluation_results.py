@@ -15,7 +15,7 @@ from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.figure import Draw, Figure, Mark, Series
-from llama_index_rag_metrics.report.model import Report, headline
+from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import collection_paused
@@ -200,7 +200,7 @@ def curve_figures(
 ) -> dict[str, Draw]:
     """What draws the curves of systems with rankings, over these queries, or all."""
     only = None if query_ids is None else set(query_ids)
-    return {"by_cutoff": partial(_curves, systems, headline(metrics_of(systems)), only)}
+    return {"by_cutoff": partial(_curves, systems, next(iter(metrics_of(systems)), ""), only)}
 
 
 def _curves(

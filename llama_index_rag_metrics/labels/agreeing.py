@@ -65,13 +65,15 @@ class Agreement(Reportable, Kappa):
             kappa = mean_of(m.Cell(self.kappa, "score", low=self.low, high=self.high), self.n)
         counts = [m.Cell(self.n, "count"), m.Cell.of(len(remarks), "count")]
         rows = [m.Row("both", [kappa, *counts])]
-        table = m.Table("", ("kappa", "passages", "graded differently"), [rows], "judges")
+        table = m.Table(
+            "", ("kappa", "passages", "graded differently"), rows, "judges", text=_EXPLAINED
+        )
         n_listed = _MOST_ON_PAGE if full else _MOST_SHOWN
         return m.Report(
             title="Agreement",
             lead=f"{len(remarks):,} of {passages} graded differently",
-            decision=[m.Statement(sentence, evidence="Agreement")],
-            sections=[m.Section("Agreement", [table], _EXPLAINED)],
+            decision=[m.Statement(sentence)],
+            tables=[table],
             listings=[m.Listing.of("Graded differently", remarks, n_listed)],
             records=m.Records.of_fields(self.disagreements, Disagreement._fields),
         )

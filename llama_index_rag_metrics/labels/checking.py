@@ -155,14 +155,14 @@ class LabelFindings(Reportable):
                 cells[1] = m.Cell(entry.advice, tone="quiet")
                 listings.append(self._listing(kind, _MOST_ON_PAGE if full else _MOST_SHOWN))
             rows.append(m.Row(entry.meaning, cells))
-        table = m.Table("", ("found", "what to do"), [rows], first="")
+        table = m.Table("", ("found", "what to do"), rows, first="")
         labels = counted(self.n_labels, "label", "labels")
         return m.Report(
             title=f"{self.title} of {self.name}" if self.name else self.title,
             lead=f"{questions(len(self.questions))}, {labels}",
             outcome=self.outcome(),
             decision=[self.decision()],
-            sections=[m.Section("Labels", [table])],
+            tables=[table],
             listings=listings,
             notes=list(self.notes),
             records=m.Records.of_fields(self.findings, _FIELDS),
@@ -187,13 +187,12 @@ class LabelFindings(Reportable):
         """What to do next."""
         n_errors = len(self.errors)
         if n_errors:
-            ((kind, n),) = Counter(finding.kind for finding in self.errors).most_common(1)
+            ((kind, _),) = Counter(finding.kind for finding in self.errors).most_common(1)
             errors = counted(n_errors, "error makes", "errors make")
             text = (
                 f"{errors} scores wrong, most of them {KINDS[kind].meaning}: {KINDS[kind].advice}."
             )
-            evidence = f"{KINDS[kind].meaning.capitalize()}: {n:,}"
-            return m.Statement(text, "alarm", evidence=evidence)
+            return m.Statement(text, "alarm")
         if not self.n_labels:
             return m.Statement("Nothing was checked: there are no labels.", "open")
         text = f"{counted(self.n_labels, 'label', 'labels')} checked, none is wrong"

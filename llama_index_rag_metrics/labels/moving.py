@@ -15,7 +15,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.errors import check_share
 
-from .checking import KINDS, Finding, Kind, LabelFindings, follow
+from .checking import Finding, Kind, LabelFindings, follow
 from .finding import Finder, judged, labels_of
 
 
@@ -51,18 +51,14 @@ class MovedLabels(LabelFindings):
         n_lost, n_changed = self.counts["lost"], self.counts["changed"]
         if n_lost:
             labels = counted(n_lost, "label is", "labels are")
-            evidence = f"{KINDS['lost'].meaning.capitalize()}: {n_lost:,}"
-            return m.Statement(
-                f"{labels} lost: label these questions anew.", "alarm", evidence=evidence
-            )
+            return m.Statement(f"{labels} lost: label these questions anew.", "alarm")
         if n_changed:
             texts = counted(n_changed, "text was", "texts were")
             text = f"Every label has a new place; {texts} edited: look at them again."
-            evidence = f"{KINDS['changed'].meaning.capitalize()}: {n_changed:,}"
-            return m.Statement(text, "open", evidence=evidence)
+            return m.Statement(text, "open")
         if not self.findings:
             return m.Statement("Nothing was moved: there are no labels.", "open")
-        return m.Statement("Every label has a new place.", "best", evidence="Labels")
+        return m.Statement("Every label has a new place.", "best")
 
 
 def move_labels(

@@ -26,15 +26,13 @@ def _blocks(report: m.Report) -> Iterator[str]:
     yield f"### {title}"
     for statement in report.decision:
         yield escape(statement.text)
-    for section in report.sections:
-        for table in section.tables:
-            yield from _table(table)
-        yield escape(section.text)
+    for table in report.tables:
+        yield from _table(table)
+        yield escape(table.text)
     yield "\n".join(f"- {escape(note)}" for note in report.notes)
     for listing in report.listings:
-        title = f"{listing.title} ({listing.remark})" if listing.remark else listing.title
         blocks = [escape(listing.lead), escape(listing.legend), "\n".join(_listed(listing))]
-        yield _folded(title, "\n\n".join(filter(None, blocks)))
+        yield _folded(listing.title, "\n\n".join(filter(None, blocks)))
     if report.failures:
         rows = [map(escape, (failure.system, failure.text)) for failure in report.failures]
         lines = _pipes(("system", "error"), ("---", "---"), *rows)
@@ -43,11 +41,10 @@ def _blocks(report: m.Report) -> Iterator[str]:
 
 def _table(table: m.Table) -> Iterator[str]:
     if table.title:
-        yield f"**{escape(table.title)}** {escape(table.remark)}".rstrip()
-    sides = [":--"] * (1 + table.text_columns)
-    sides += ["--:"] * (1 + len(table.head) - len(sides))
+        yield f"**{escape(table.title)}**"
+    sides = [":--" if table.is_text(column) else "--:" for column in range(len(table.head))]
     rows = [(escape(row.label), *map(_cell, row.cells)) for row in table.rows]
-    yield _pipes(map(escape, (table.first, *table.head)), sides, *rows)
+    yield _pipes(map(escape, (table.first, *table.head)), (":--", *sides), *rows)
 
 
 def _cell(cell: m.Cell) -> str:

@@ -19,7 +19,6 @@ Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
 # what a value is, and so how `numbers.shown` writes it
 Several: TypeAlias = Literal["range", "bounds", "change", "tally", "share"]
 Form: TypeAlias = Literal["text", "outcome", "score", "signed", "count", "seconds", Several]
-TablePlace: TypeAlias = Literal["summary", "detail"]  # a page folds details
 
 
 class Cell(NamedTuple):
@@ -48,19 +47,18 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: the headings of its columns but the first, and groups of rows."""
+    """A table: the headings of its columns but the first, and its rows."""
 
     title: str  # "" for none
     head: Sequence[str]
-    parts: Sequence[Sequence[Row]]
-    first: str = "metric"  # the heading of the column of labels
-    place: TablePlace = "summary"
-    remark: str = ""  # shown beside the title
-    text_columns: int = 0  # how many of the first columns are texts, and set to the left
+    rows: Sequence[Row]
+    first: str = "system"  # the heading of the column of labels
+    is_detail: bool = False  # whether a page folds it
+    text: str = ""  # how to read it
 
-    @property
-    def rows(self) -> list[Row]:
-        return [row for part in self.parts for row in part]
+    def is_text(self, column: int) -> bool:
+        """Whether a column has texts alone, which are set to the left."""
+        return all(row.cells[column].form == "text" for row in self.rows)
 
 
 class Statement(NamedTuple):
@@ -69,18 +67,7 @@ class Statement(NamedTuple):
     text: str
     tone: Tone = "normal"
     label: str = ""
-    evidence: str = ""  # the heading of what it rests on, for a link; "questions" is all of them
     command: str = ""  # what to run next, ready to copy
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Tables that belong together, how to read them, and remarks on their numbers."""
-
-    heading: str
-    tables: Sequence[Table]
-    text: str = ""
-    notes: Sequence[str] = ()
 
 
 class Wanted(NamedTuple):
@@ -161,7 +148,6 @@ class Listing:
 
     title: str
     queries: Sequence[QueryAnswers]
-    remark: str = ""  # shown beside the title
     more: int = 0  # how many there are beyond these
     most: int = 1  # how many retrieved items of each answer are shown
     on_request: bool = False  # whether `str()` leaves them out
@@ -203,11 +189,6 @@ class Failure(NamedTuple):
         return f"{self.error} ({join_first(self.query_ids, 3)})"
 
 
-class Term(NamedTuple):
-    name: str
-    meaning: str
-
-
 @dataclass(frozen=True, slots=True)
 class Queries:
     """Every question of a page, as the metric that decides sees it."""
@@ -241,46 +222,30 @@ class Records:
         return zip(*self.columns.values(), strict=True)
 
 
-def headline(metrics: Sequence[str]) -> str:
-    """The metric that stands for the others: the first."""
-    return next(iter(metrics), "")
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A result, ready to be shown; empty sections and listings are left out."""
+    """A result, ready to be shown; tables and listings that are empty are left out."""
 
     title: str
     lead: str = ""  # how much there is of it, in a few words
     outcome: Cell | None = None  # whether all is well, in a word
     decision: Sequence[Statement] = ()  # the most important first
-    further: Sequence[Statement] = ()  # statements that a page folds
     about: Sequence[tuple[str, str]] = ()  # what was evaluated and how, as (label, value)
-    sections: Sequence[Section] = ()
+    tables: Sequence[Table] = ()
     listings: Sequence[Listing] = ()  # queries worth a look
     failures: Sequence[Failure] = ()
     notes: Sequence[str] = ()
-    glossary: Sequence[Term] = ()
-    metrics: Sequence[str] = ()
-    primary: str = ""  # the metric that stands for the others; "" takes `headline`
+    glossary: Sequence[tuple[str, str]] = ()  # metrics and their meanings
     figures: Mapping[str, Draw] = field(default_factory=dict)  # by kind
     queries: Callable[[], Queries] | None = field(default=None, repr=False)  # for a page
     records: Records = field(default=Records({}), repr=False)
 
     def __post_init__(self) -> None:
-        sections = [section for section in self.sections if section.tables]
+        tables = [table for table in self.tables if table.rows]
         listings = [listing for listing in self.listings if listing.queries]
-        object.__setattr__(self, "sections", sections)
+        object.__setattr__(self, "tables", tables)
         object.__setattr__(self, "listings", listings)
 
     @property
     def failures_title(self) -> str:
         return f"Failed: {sum(len(failure.query_ids) for failure in self.failures):,}"
-
-    @property
-    def headline(self) -> str:
-        return self.primary or headline(self.metrics)
-
-    def tables(self, *places: TablePlace) -> list[Table]:
-        tables = [table for section in self.sections for table in section.tables]
-        return [table for table in tables if table.place in places]

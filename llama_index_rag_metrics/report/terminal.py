@@ -89,16 +89,15 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
         yield _indented(Text(one_line(statement.text), _STYLES[statement.tone]))
         if statement.command:
             yield _indented(Text(f"  {one_line(statement.command)}", "bold"))
-    for section in report.sections:
-        for table in section.tables:
-            if table.title:
-                yield _heading(table.title, table.remark)
-            yield from _table(table, width)
-        if section.text:
-            yield _indented(Text(one_line(section.text), "dim"))
+    for table in report.tables:
+        if table.title:
+            yield _heading(table.title)
+        yield from _table(table, width)
+        if table.text:
+            yield _indented(Text(one_line(table.text), "dim"))
     for listing in report.listings:
         if on_request or not listing.on_request:
-            yield _heading(listing.title, listing.remark)
+            yield _heading(listing.title)
             above = [Text(one_line(listing.lead)), Text(listing.legend, "dim")]
             yield _indented(Group(*filter(None, above), _listed(listing)))
     if report.failures:
@@ -140,7 +139,7 @@ def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
             grid.add_column(
                 _folded(heads[column], widths[column]),
                 width=widths[column],
-                justify="left" if column < table.text_columns else "right",
+                justify="left" if table.is_text(column) else "right",
                 overflow="fold",
             )
         for row, words in zip(table.rows, texts, strict=True):
@@ -265,8 +264,8 @@ def _remark(text: str) -> Grid:
     return grid
 
 
-def _heading(text: str, remark: str = "") -> Text:
-    return Text.assemble((f"\n{one_line(text)}", "bold"), (f"  {remark}" if remark else "", "dim"))
+def _heading(text: str) -> Text:
+    return Text(f"\n{one_line(text)}", "bold")
 
 
 def _indented(part: RenderableType) -> Padding:

@@ -29,7 +29,6 @@ from .whereabouts import BELOW, Losses
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
 _WIDEST, _NARROW = 0.3, 0.25
-MEANS = "Means with 95 % intervals"  # the heading of the section that the sentences rest on
 _NOTHING = "Nothing was measured on {questions}{why}."
 _FAILED = "{n:,} of {queries:,} failed ({error}), {fate}"
 _WITHOUT_FAILED = "without them {metric} is {mean}"
@@ -80,14 +79,14 @@ def failing(systems: Sequence[System], metric: str) -> list[Statement]:
 def _faults(system: System, metric: str) -> Iterator[Statement]:
     scores = system.scores
     if is_unmeasured(scores):
-        yield Statement(nothing_measured(scores), "alarm", evidence="questions")
+        yield Statement(nothing_measured(scores), "alarm")
         return
     for note in dict.fromkeys([system.invalid(metric), *scores.label_notes]):
         if note:
             yield Statement(f"{note}.", "alarm")
     unanswered = [*_unanswered(scores, metric)]
     if unanswered:
-        yield Statement(f"{'; '.join(unanswered)}.", "open", evidence="questions")
+        yield Statement(f"{'; '.join(unanswered)}.", "open")
 
 
 def nothing_measured(scores: Scores) -> str:
@@ -113,21 +112,21 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
     unanswered = [*_unanswered(scores, metric)]
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
     sentence = "; ".join([f"{value} on {questions(mean.n)}", *unanswered])
-    yield Statement(f"{sentence}.", "open" if unanswered else "normal", evidence=MEANS)
+    yield Statement(f"{sentence}.", "open" if unanswered else "normal")
     yield from (Statement(f"{note}.", "alarm") for note in misfits)
     is_of_hits = not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE
     for of_system in losses:
         if is_of_hits and of_system.n_wanted:
-            yield Statement(_lost(of_system, metric), evidence="questions")
+            yield Statement(_lost(of_system, metric))
     if mean.n > 1 and (mean.low is None or mean.high is None or mean.note.endswith(intervals.SAME)):
-        yield Statement(f"{mean.note[:1].upper()}{mean.note[1:]}.", "quiet", evidence=MEANS)
+        yield Statement(f"{mean.note[:1].upper()}{mean.note[1:]}.", "quiet")
     elif is_of_hits and mean.low is not None and mean.high is not None:
         width = mean.high - mean.low
         if width > _WIDEST:
             n_enough = two_digits_up(mean.n * (width / _NARROW) ** 2)
             sizes = {"width": score(width, digits=2), "narrow": score(_NARROW, digits=2)}
             sentence = _TOO_FEW.format(questions=questions(mean.n), enough=n_enough, **sizes)
-            yield Statement(sentence, "quiet", evidence=MEANS)
+            yield Statement(sentence, "quiet")
     runs = runs_of(scores.repeats, metric)
     if runs:
         n = sum(len({*values}) > 1 for values in runs.values())

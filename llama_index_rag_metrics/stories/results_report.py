@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,13 +22,12 @@ from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 from . import rows
-from .first_line import MEANS, first_lines
+from .first_line import first_lines
 from .label_view import System, metrics_of
 from .story import query_answers
 from .whereabouts import Losses, losses, losses_sentence
 from .worst import hardest, listing_title
 
-SLICES = "Slices"
 _MOST_ERRORS = 10  # how many different ones are listed
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
@@ -54,16 +52,18 @@ def systems_report(
     if names != ["score"]:
         title = f"Retrieval of {listed(names)}"
     metrics = metrics_of(systems)
-    primary = metric or m.headline(metrics)
+    primary = metric or next(iter(metrics), "")
     intervals = [_valid_intervals(system) for system in systems]
     counted_losses: list[Losses] = []
     listings = []
     if primary and not stages:
         counted_losses = losses(systems, primary)
-        stories, remark = hardest(systems, primary, worst), "on average" * (len(systems) > 1)
+        stories = hardest(systems, primary, worst)
         lead = losses_sentence(counted_losses) if stories else ""
-        order = listing_title(primary)
-        listings = [m.Listing(order, stories, remark, on_request=True, lead=lead)]
+        title_of_worst = listing_title(primary)
+        if len(systems) > 1:
+            title_of_worst += " on average"
+        listings = [m.Listing(title_of_worst, stories, on_request=True, lead=lead)]
     if decision is None:
         decision = first_lines(systems, primary, counted_losses)
     drawn = dict(figures or {})
@@ -71,9 +71,6 @@ def systems_report(
         drawn = {}  # no number is shown that somebody could take for a score
     counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
     means = [rows.means_table(systems, metrics, intervals), *rows.counts_tables(systems)]
-    notes = []
-    for system, of_system in zip(systems, intervals, strict=True):
-        notes += [(mean.note, f"{name} of {system.name}") for name, mean in of_system.items()]
     slices = [rows.slice_table(systems, key, primary) for key in slice_by]
     runs = with_runs(systems)
     return m.Report(
@@ -81,12 +78,11 @@ def systems_report(
         lead="; ".join([f"{questions(counts.scored)} scored", *counts.left_out]),
         decision=decision,
         about=about(systems),
-        sections=[m.Section(MEANS, means, notes=gathered(notes)), m.Section(SLICES, slices)],
+        tables=[*means, *slices],
         listings=listings,
         failures=failures(systems),
         notes=unsaid(remarks(systems), decision),
         glossary=glossary(metrics),
-        metrics=metrics,
         figures=drawn,
         queries=partial(queries_of, runs, list(filter(None, [primary])), stages=stages),
         records=_records(systems),
@@ -131,11 +127,6 @@ def queries_of(
     names = [system.name for system in systems]
     is_lower_better = bool(metric) and lower_is_better(metric)
     return m.Queries(metric, names, stories, compared, is_lower_better)
-
-
-def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """Each note once, after the names that it holds for."""
-    return _with_holders([(terminal(note), holder) for note, holder in notes if note], math.inf)
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
@@ -194,9 +185,9 @@ def unsaid(notes: Sequence[str], decision: Sequence[m.Statement]) -> list[str]:
     return [note for note in notes if note not in text]
 
 
-def glossary(metrics: Iterable[str]) -> list[m.Term]:
+def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
     """The meaning of each metric that the package knows, in the metric's own words."""
-    terms = [m.Term("Signs", _SIGNS)]
+    terms = [("Signs", _SIGNS)]
     for name in metrics:
         with suppress(RagMetricsError, ImportError):
             metric = resolve(name)
@@ -204,7 +195,7 @@ def glossary(metrics: Iterable[str]) -> list[m.Term]:
                 low, high = metric.bounds
                 meaning = cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
                 limits = f"{low:g} to {high:g}".replace("inf", "∞").replace("-", "−")
-                terms.append(m.Term(name, f"{meaning} Range {limits}."))
+                terms.append((name, f"{meaning} Range {limits}."))
     return terms
 
 

@@ -44,7 +44,7 @@ def means_table(
                 cell = mean_of(cell, interval.n)
             cells.append(cell)
         rows.append(Row(system.name, cells))
-    return Table("", metrics, [rows], first="system")
+    return Table("", metrics, rows)
 
 
 def slice_table(systems: Sequence[System], key: str, metric: str) -> Table:
@@ -64,8 +64,8 @@ def slice_table(systems: Sequence[System], key: str, metric: str) -> Table:
                 mean = Cell.of(parts[value].means[metric], "score")
                 cells[number] = mean_of(mean, parts[value].n(metric))
         rows.append(Row(system.name, cells))
-    title = f"{metric} by {terminal(key)}"
-    return Table(title, heads, [rows], "system", "detail", remark="(scored questions)")
+    title = f"{metric} by {terminal(key)} (scored questions)"
+    return Table(title, heads, rows, is_detail=True)
 
 
 def ordered(slices: Iterable[str | None]) -> list[str | None]:
@@ -99,11 +99,10 @@ def counts_tables(systems: Sequence[System]) -> list[Table]:
     if not columns:
         return []
     workers = {latency.concurrency for latency in latencies if latency}
-    remark = ""
+    title = "Questions and latency"
     if len(workers) == 1 and None not in workers:
-        remark = f"({workers.pop()} at once)"
+        title += f" ({workers.pop()} at once)"
     rows = []
     for number, system in enumerate(systems):
         rows.append(Row(system.name, [cells[number] for cells in columns.values()]))
-    title, heads = "Questions and latency", list(columns)
-    return [Table(title, heads, [rows], first="system", place="detail", remark=remark)]
+    return [Table(title, list(columns), rows, is_detail=True)]

@@ -32,7 +32,7 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
 
     def __init__(self, system: System, metric: str | None, n: int) -> None:
         check_integer("n", n, 0)
-        self.system, self.metric = system, metric or m.headline(metrics_of([system]))
+        self.system, self.metric = system, metric or next(iter(metrics_of([system])), "")
         self.stories = hardest([system], self.metric, n)
         self.scores = system.scores.by_query(self.metric)
         super().__init__((story.query_id, self.scores[story.query_id]) for story in self.stories)

@@ -243,7 +243,7 @@ def test_without_labels_it_says_how_the_metric_is_graded() -> None:
 
 
 def _rows(swept: Sweep) -> list[Row]:
-    return swept.report().sections[0].tables[0].rows
+    return swept.report().tables[0].rows
 
 
 def test_a_winner_where_there_is_one() -> None:
@@ -360,7 +360,7 @@ def test_the_head_says_what_all_configurations_share() -> None:
     assert about["tokens by"] == "split"
     # what differs is said once, in the table, and not again for each configuration
     assert not any("share=" in text for text in about.values())
-    assert "90 % confidence" in report.sections[0].text
+    assert "90 % confidence" in report.tables[0].text
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_the_interval_has_the_confidence_of_the_sweep() -> None:
     widths = []
     for confidence in (0.5, 0.95):
         found = sweep(build, {"model": [1]}, halves, confidence=confidence, **OPTIONS)
-        cell = found.report().sections[0].tables[0].rows[0].cells[1]
+        cell = found.report().tables[0].rows[0].cells[1]
         assert cell.low is not None
         assert cell.high is not None
         widths.append((cell.high - cell.low) / 2)

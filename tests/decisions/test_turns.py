@@ -114,7 +114,7 @@ def test_reports_show_what_was_said_last() -> None:
 
 def test_a_sweeps_intervals_go_by_conversation() -> None:
     found = sweep(lambda n: find, {"n": [1, 2]}, dataset(), ["recall@1"])
-    cell = found.report().sections[0].tables[0].rows[0].cells[1]
+    cell = found.report().tables[0].rows[0].cells[1]
     own = found.results["n=1"].scores.intervals()["recall@1"]
     assert (cell.low, cell.high) == (own.low, own.high)
 

@@ -99,7 +99,7 @@ def check_difference(difference: Difference) -> None:
 
 def check_statements(comparison: Comparison) -> None:
     report = comparison.report()
-    statements = {each.text: each for each in (*report.decision, *report.further)}
+    statements = {each.text: each for each in report.decision}
     for difference in comparison:
         if statement := statements.get(difference.verdict):
             tones = {"better": "best", "worse": "alarm"}

@@ -106,13 +106,13 @@ Questions and latency
  good            4       3             1             0       0       131 ms
  bad             4       3             1             1       1      10.0 ms
 
-mrr by language  (scored questions)
+mrr by language (scored questions)
  system   en (1)   zh (1)   without (1)
  ──────────────────────────────────────
  good       1.00     0.50          1.00
  bad        0.50     0.00          0.00
 
-Lowest mrr  on average
+Lowest mrr on average
  good: all 4 relevant passages were found; bad: 2 of 3 relevant passages were
  never retrieved.
  [grade] of a label; none: unlabelled
@@ -209,7 +209,7 @@ def test_a_high_percentile_needs_20_questions() -> None:
 def test_a_page_and_a_sentence_round_an_interval_alike() -> None:
     """Six questions, of which one scores a third: the lower end is far below 0.01."""
     report = systems_report([System.of(Scores([*"abcdef"], {"recall": [0.0] * 5 + [1 / 3]}))])
-    (cell,) = report.sections[0].tables[0].rows[0].cells
+    (cell,) = report.tables[0].rows[0].cells
     ends = shown_cell(cell).partition(" (")[2].rstrip(")")
     assert ends.startswith("0.00 to ")
     assert f"recall is 0.06 ({ends} with 95 % confidence)" in report.decision[0].text

@@ -68,15 +68,6 @@ def test_it_begins_with_a_sentence(build: Callable[[], Reportable]) -> None:
         assert sentence.removeprefix(f"{first.label}: ") in above  # the label is a badge
 
 
-@pytest.mark.parametrize("build", BUILDERS)
-def test_evidence_is_there(build: Callable[[], Reportable]) -> None:
-    report = build().report(full=True)
-    headings = {section.heading for section in report.sections}
-    headings |= {listing.title for listing in report.listings}
-    evidence = {statement.evidence for statement in report.decision} - {"", "questions"}
-    assert evidence <= headings
-
-
 def test_why_nothing_was_measured_is_said_once() -> None:
     scores = score_rankings({"q1": None, "q2": []}, {"q1": ["a"], "q2": ["a"]}, "mrr")
     reason = "1 without labels, 1 without a relevant label"

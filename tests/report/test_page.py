@@ -15,7 +15,7 @@ from support.reported import EVIL, METRICS, QUERIES, baseline, comparison, other
 from llama_index_rag_metrics import Ranking, Scores, compare, evaluate
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
 from llama_index_rag_metrics.report.html import fragment, html_page
-from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Statement, Table
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Statement, Table
 
 
 class Parsed(HTMLParser):
@@ -48,7 +48,7 @@ def html() -> str:
 
 def test_the_decision_then_the_table_the_figure_and_the_questions(html: str) -> None:
     body = html.partition("<main>")[2]
-    parts = ['class="verdict', "<h2>Differences", "<figcaption>Differences", "<h2>Questions"]
+    parts = ['class="verdict', "<h2>On ndcg@3", "<figcaption>Differences", "<h2>Questions"]
     places = [body.index(part) for part in (*parts, "What the metrics mean")]
     assert places == sorted(places)
 
@@ -104,9 +104,9 @@ def test_the_same_comparison_gives_the_same_page(html: str) -> None:
 
 
 def test_counts_of_better_and_worse_filter_the_questions() -> None:
-    table = Table("", ["better / same / worse"], [[Row(EVIL, [Cell((1, 0, 3), "tally")])]])
+    table = Table("", ["better / same / worse"], [Row(EVIL, [Cell((1, 0, 3), "tally")])])
     compared = comparison().report(full=True)
-    report = Report("", sections=[Section("All", [table])], queries=compared.queries)
+    report = Report("", tables=[table], queries=compared.queries)
     links = [values for tag, values in Parsed(html_page(report)).tags if tag == "a"]
     assert [link["data-show"] for link in links] == ["better 1", "same 1", "worse 1"]
 

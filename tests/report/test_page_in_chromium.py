@@ -14,7 +14,7 @@ from support.every_result import EVERY
 from support.reported import comparison
 from support.tab import Tab
 
-from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Table
 
 pytestmark = pytest.mark.browser
 
@@ -52,8 +52,8 @@ def test_a_count_in_the_table_shows_those_questions(open_report: OpenReport) -> 
     compared = comparison().report(full=True)
     assert compared.queries is not None
     name = compared.queries().systems[1]
-    table = Table("", ["changes"], [[Row(name, [Cell((1, 0, 3), "tally")])]])
-    report = Report("", sections=[Section("All", [table])], queries=compared.queries)
+    table = Table("", ["changes"], [Row(name, [Cell((1, 0, 3), "tally")])])
+    report = Report("", tables=[table], queries=compared.queries)
     tab = open_report(report)
     tab.page.locator("a.worse").click()
     assert tab.shown() == ["q2", "q4", "q5"]

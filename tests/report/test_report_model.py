@@ -20,7 +20,7 @@ from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.reportable import Reportable
 
 RESULTS: dict[str, Callable[[], Reportable]] = {
-    **{name: first for name, (first, *_) in EVERY.items() if name != "HardQuestions"},  # no table
+    **{name: first for name, (first, *_) in EVERY.items() if name not in ("HardQuestions", "Pool")},
     "a toy": lambda: toy_result.Agreement(Run({"q": ["a"]}, name=EVIL), Run({"q": ["a"]})),
 }
 each_result = pytest.mark.parametrize("build", RESULTS.values(), ids=RESULTS)
@@ -31,7 +31,7 @@ def test_every_result_has_every_output(build: Callable[[], Any], tmp_path: Path)
     result = build()
     assert isinstance(result, Reportable)
     report = result.report()
-    first, *_ = report.tables("summary")[0].rows
+    first, *_ = report.tables[0].rows
     value = shown(first.cells[0], interval=False).rstrip("%)")
     for text in (str(result), result._repr_html_(), result.to_markdown()):
         assert value in text
@@ -52,7 +52,7 @@ def test_a_new_format_and_a_new_result_cost_one_short_file(toy: Any) -> None:
 def test_a_new_format_shows_every_result(build: Callable[[], Any]) -> None:
     report = build().report()
     text = toy_format.to_rst(report)
-    for row in report.tables("summary")[0].rows:
+    for row in report.tables[0].rows:
         assert all(shown(cell) in text for cell in row.cells)
     queries = [query for listing in report.listings for query in listing.queries]
     for query in queries:

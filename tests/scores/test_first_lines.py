@@ -58,7 +58,7 @@ def test_labels_under_other_ids_come_first_and_in_alarm() -> None:
         f"Not a valid score: 8 of 8 relevant passages came under other ids. {REMEDY}"
     )
     # no number is shown that somebody could take for a score
-    (recall, *_) = report.sections[0].tables[0].rows
+    (recall, *_) = report.tables[0].rows
     assert [cell.value for cell in recall.cells] == ["not valid"]
     assert not report.figures
     (hardest,) = report.listings
@@ -137,7 +137,7 @@ def test_a_difference_that_is_shown_has_the_digits_that_show_it() -> None:
     high = [score + 0.001 for score in low]
     compared = compare({"a": Scores(ids, {"mrr": low}), "b": Scores(ids, {"mrr": high})}, "a")
     assert compared["b", "mrr"].outcome == "better"
-    a, b = (row.cells[0] for row in compared.report().sections[0].tables[0].rows)
+    a, b = (row.cells[0] for row in compared.report().tables[0].rows)
     assert a.digits == b.digits > 2
     # the means are 0.00195 and 0.00295
     assert shown(a) != shown(b)

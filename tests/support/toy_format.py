@@ -14,7 +14,7 @@ def to_rst(report: Report) -> str:
     title = plain(report.title)
     blocks = [f"{title}\n{'=' * len(title)}"]
     blocks += [plain(statement.text) for statement in report.decision]
-    blocks += [_list_table(table) for table in report.tables("summary", "detail")]
+    blocks += [_list_table(table) for table in report.tables]
     blocks += [block for listing in report.listings for block in _listed(listing)]
     blocks += [f"* {plain(failure.text)}" for failure in report.failures]
     blocks += [f"* {plain(note)}" for note in report.notes]

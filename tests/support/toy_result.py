@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llama_index_rag_metrics import Run
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-)
+from llama_index_rag_metrics.report.model import Cell, Records, Report, Row, Statement, Table
 from llama_index_rag_metrics.report.reportable import Reportable
 
 
@@ -37,10 +29,10 @@ class Agreement(Reportable):
         same = self.same
         names = f"{self.first.name} and {self.second.name}"
         share = Cell((sum(same.values()), len(same)), "share")
-        table = Table("", ["same first item"], [[Row(names, [share])]], first="runs")
+        table = Table("", ["same first item"], [Row(names, [share])], first="runs")
         return Report(
             title=f"Agreement of {names}",
             decision=[Statement(f"{names} agree on {sum(same.values())} queries.")],
-            sections=[Section("Agreement", [table])],
+            tables=[table],
             records=Records({"query_id": list(same), "same": list(same.values())}, "query_id"),
         )

@@ -134,24 +134,17 @@ class Comparison(Reportable):
         systems, metrics = list(self.systems.values()), self.metric_names
         decision = with_failures(self.sentences, systems, self.primary)
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
-        method = _HOW.format(confidence=percent(self.confidence), metric=self.primary)
         rivals = results_report.listed(list(self.systems)[1:])
         n = questions(len(self.paired.query_ids))
         return m.Report(
             title=f"{rivals} against {terminal(self.baseline)}",
             lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
             decision=decision,
-            further=[row.statement for row in self if row.metric != self.primary],
             about=results_report.about(systems),
-            sections=[
-                m.Section("Differences", [self._table(metric) for metric in metrics], text=method),
-                m.Section("Questions and latency", rows.counts_tables(systems)),
-            ],
+            tables=[*map(self._table, metrics), *rows.counts_tables(systems)],
             failures=results_report.failures(systems),
             notes=results_report.unsaid(notes, decision),
             glossary=results_report.glossary(metrics),
-            metrics=metrics,
-            primary=self.primary,
             figures={"differences": self._figure},
             queries=partial(results_report.queries_of, systems, metrics, compared=True),
             records=m.Records.of_fields(self.differences, _RECORDS),
@@ -176,8 +169,10 @@ class Comparison(Reportable):
             lines.append(m.Row(name, [cell._replace(digits=digits) for cell in cells]))
         interval = f"{percent(self.confidence)} interval"
         head = ["mean", interval, "difference", interval, "better / same / worse"]
-        place: m.TablePlace = "summary" if metric == self.primary else "detail"
-        return m.Table(f"On {metric}", head, [lines], "system", place)
+        if metric != self.primary:
+            return m.Table(f"On {metric}", head, lines, is_detail=True)
+        text = _HOW.format(confidence=percent(self.confidence), metric=metric)
+        return m.Table(f"On {metric}", head, lines, text=text)
 
     def _figure(self) -> Figure:
         """Return each system's differences, of few systems on each metric of the same scale."""

@@ -104,7 +104,7 @@ class GateReport(Reportable):
             lead=counted(len(rows), "rule", "rules"),
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
-            sections=[m.Section("Verdicts", [m.Table("", _HEAD, [rows], first="rule")])],
+            tables=[m.Table("", _HEAD, rows, first="rule")],
             listings=list(listings.values()),
             failures=self.failures,
             notes=unsaid(self.notes, decision),

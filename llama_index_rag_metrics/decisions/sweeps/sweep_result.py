@@ -43,7 +43,6 @@ _SAVINGS = {"tokens": 0.05, "p95": 0.5}
 """The least share of a cost that counts as saved: a p95 differs much from run to run."""
 
 _DIGITS = 3
-_CONFIGURATIONS = "Configurations"
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
 _SOME_FAILED = (
     "No decision: {failed} failed and may be better ({errors}). Of the others: {decision}"
@@ -210,12 +209,10 @@ class Sweep(Reportable):
             lead=", ".join(sizes),
             decision=statements,
             about=about,
-            sections=[self._section()] if self._finished else [],
+            tables=[self._table()],
             failures=failures(systems),
             notes=[*self._notes(), *unsaid(remarks(systems), statements)],
             glossary=glossary(self.metric_names),
-            metrics=self.metric_names,
-            primary=self.primary,
             figures={"tradeoff": self._tradeoff},
             records=self._records(),
         )
@@ -333,7 +330,7 @@ class Sweep(Reportable):
             tone = "alarm"
         elif self.recommended is not None and len(self._finished) > 1:
             tone = "best"
-        statements = [m.Statement(self.decision, tone, evidence=_CONFIGURATIONS)]
+        statements = [m.Statement(self.decision, tone)]
         if len(self._finished) > 1 and self._is_common.any():
             statements.append(m.Statement(self._costs_in_words()))
         # who graded, or that labels don't fit, where it holds for all configurations
@@ -369,18 +366,15 @@ class Sweep(Reportable):
         if self._clusters is not None:
             yield f"{clusters_in_words(None, self._clusters)}, each counted as one"
 
-    def _section(self) -> m.Section:
+    def _table(self) -> m.Table:
         """The configurations, best mean first."""
         rows, head = [], []
         for rank, configuration in enumerate(self.ranked, 1):
             cells = self._cells(configuration)
             rows.append(m.Row(str(rank), list(cells.values())))
             head = list(cells)
-        n_parameters = len(self.configurations[0].shown)
-        title = f"Configurations on {self.primary}"
-        table = m.Table(title, head, [rows], "rank", text_columns=n_parameters)
-        how = _HOW.format(metric=self.primary, confidence=percent(self.confidence))
-        return m.Section(_CONFIGURATIONS, [table], how)
+        text = _HOW.format(metric=self.primary, confidence=percent(self.confidence))
+        return m.Table(f"Configurations on {self.primary}", head, rows, "rank", text=text)
 
     def _cells(self, configuration: Configuration) -> dict[str, m.Cell]:
         """The cells of a configuration by their headings."""
@@ -392,7 +386,9 @@ class Sweep(Reportable):
         scores = self.results[configuration.name].scores
         interval = scores.intervals(confidence=self.confidence)[self.primary]
         cells[self.primary] = cells[self.primary]._replace(low=interval.low, high=interval.high)
-        cells["at most worse by"] = m.Cell(self._bound_in_words(configuration))
+        at_most = self.at_most_worse(configuration)
+        bound = float(rounded_up(at_most, _DIGITS)) if math.isfinite(at_most) else None
+        cells["at most worse by"] = m.Cell.of(bound, "score")._replace(digits=_DIGITS)
         if "tokens" in self._costs:
             cells["tokens a question"] = m.Cell.of(configuration.tokens, "count")
         if "p95" in self._costs:

@@ -6,7 +6,7 @@ The decision comes first, then one table beside its figure, and the questions; a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -42,12 +42,13 @@ def write_page(report: m.Report, path: str | Path, *, title: str | None = None) 
 def html_page(report: m.Report, *, title: str | None = None) -> str:
     """One file with styles and script in it, and a policy that forbids it the network."""
     script, heading = asset("page.js"), title or report.title
+    queries = report.queries() if report.queries else None
     page = Template(asset("page.html")).substitute(
         title=escape(heading),
         policy=_POLICY.format(script=script_source(script)),
         css=asset("base.css") + asset("page.css"),
         script=script,
-        body="".join(_Page(report, heading, is_page=True).body()),
+        body="".join(_body(report, heading, queries)),
     )
     return page.encode("utf-8", "replace").decode("utf-8")
 
@@ -55,135 +56,88 @@ def html_page(report: m.Report, *, title: str | None = None) -> str:
 def fragment(report: m.Report) -> str:
     """The same without its questions but those worth a look, in the colours of a notebook."""
     css = asset("base.css") + asset("page.css")
-    body = "".join(_Page(report, report.title, is_page=False).body())
+    body = "".join(_body(report, report.title, None))
     return f'<div class="rag in-notebook"><style>{css}</style>{body}</div>'
 
 
-class _Page:
-    """A report in HTML, from top to bottom."""
+def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[str]:
+    """A report from top to bottom; without `queries` those worth a look are all."""
+    systems: Sequence[str] = ()
+    if queries and queries.compared:
+        systems = queries.systems
+    yield f"<header><h1>{escape(title)}</h1>{_sentence(report.lead)}"
+    if report.outcome is not None:
+        outcome = escape(shown(report.outcome))
+        yield f'<p><b class="badge {report.outcome.tone}">{outcome}</b></p>'
+    yield "</header>"
+    yield _around("".join(map(_statement, report.decision)), "<section>{}</section>")
+    figures = "".join(map(partial(_figure, report), _IN_SIGHT))
+    for table in report.tables:
+        if not table.is_detail:
+            heading = _around(escape(table.title), "<h2>{}</h2>")
+            text = _sentence(table.text)
+            beside = f"<div class=beside><div>{_table(table, systems)}{text}</div>{figures}</div>"
+            yield f"<section>{heading}{beside}</section>"
+            figures = ""
+    if queries:
+        yield from _questions(queries)
+    for listing in report.listings:
+        if not (queries and listing.on_request):
+            yield from _listing(listing)
+    folds = [
+        _fold(table.title, _table(table, systems)) for table in report.tables if table.is_detail
+    ]
+    for kind in report.figures:
+        if kind not in _IN_SIGHT:
+            folds.append(_fold(CAPTIONS[kind], _figure(report, kind)))
+    failures = _bullets(f"{failure.system}: {failure.text}" for failure in report.failures)
+    folds += [
+        _fold(report.failures_title, failures),
+        _fold("About this run", _definitions(report.about)),
+        _fold(f"Notes: {len(report.notes)}", _bullets(report.notes)),
+        _fold("What the metrics mean", _definitions(report.glossary)),
+    ]
+    yield _around("".join(folds), "<section class=folds>{}</section>")
 
-    def __init__(self, report: m.Report, title: str, *, is_page: bool) -> None:
-        self.report, self.title = report, title
-        self.queries = report.queries() if is_page and report.queries else None
-        self.systems: Sequence[str] = ()
-        if self.queries and self.queries.compared:
-            self.systems = self.queries.systems
-        # where a link leads; what stands first needs none
-        self.places = {section.heading: _place(section.heading) for section in report.sections[1:]}
-        self.places |= {listing.title: _place(listing.title) for listing in report.listings}
-        if self.queries:
-            self.places["questions"] = _QUESTIONS
 
-    def body(self) -> Iterator[str]:
-        report = self.report
-        yield from self._head()
-        figures = [*chain(*map(self._figures, _IN_SIGHT))]
-        for section in report.sections:
-            yield self._section(section, figures)
-            figures = []
-        yield from figures
-        if self.queries:
-            yield from _questions(self.queries)
-        for listing in report.listings:
-            if not (self.queries and listing.on_request):
-                yield from _listing(listing)
-        failures = [f"{failure.system}: {failure.text}" for failure in report.failures]
-        folds = [
-            _fold(report.failures_title, _bullets(failures)),
-            *self._details(),
-            _fold("About this run", _definitions(report.about)),
-            _fold(f"Notes: {len(report.notes)}", _bullets(report.notes)),
-            _fold("What the metrics mean", _definitions(report.glossary)),
-        ]
-        if any(folds):
-            yield f"<section class=folds>{''.join(folds)}</section>"
+def _statement(statement: m.Statement) -> str:
+    """A sentence with its badge, and the command to run next."""
+    text, look, badge = statement.text, f" {statement.tone}", ""
+    if statement.label:
+        text, look = text.removeprefix(f"{statement.label}: "), ""
+        badge = f'<b class="badge {statement.tone}">{escape(statement.label)}</b> '
+    command = _around(escape(statement.command), "<pre>{}</pre>")
+    return f'<p class="verdict{look}">{badge}{escape(text)}</p>{command}'
 
-    def _head(self) -> Iterator[str]:
-        report = self.report
-        yield f"<header><h1>{escape(self.title)}</h1>{_sentence(report.lead)}"
-        if report.outcome is not None:
-            outcome = escape(shown(report.outcome))
-            yield f'<p><b class="badge {report.outcome.tone}">{outcome}</b></p>'
-        yield "</header>"
-        if report.decision:
-            verdicts = "".join(map(self._statement, report.decision))
-            sentences = _bullets(statement.text for statement in report.further)
-            yield f"<section>{verdicts}{_fold('The other metrics in words', sentences)}</section>"
 
-    def _statement(self, statement: m.Statement) -> str:
-        """A sentence with its badge, a link to what it rests on, and the command to run next."""
-        text, look, badge = statement.text, f" {statement.tone}", ""
-        if statement.label:
-            text, look = text.removeprefix(f"{statement.label}: "), ""
-            badge = f'<b class="badge {statement.tone}">{escape(statement.label)}</b> '
-        link = ""
-        if statement.evidence in self.places:
-            target = escape(self.places[statement.evidence])
-            link = f' <a class=evidence href="#{target}">{escape(_shown_place(statement))}</a>'
-        command = _around(escape(statement.command), "<pre>{}</pre>")
-        return f'<p class="verdict{look}">{badge}{escape(text)}{link}</p>{command}'
+def _figure(report: m.Report, kind: str) -> str:
+    draw = report.figures.get(kind)
+    figure = draw() if draw else None
+    if figure is None:
+        return ""
+    caption, drawing = escape(CAPTIONS[kind]), render(on_page(figure, CAPTIONS[kind]))
+    return f"<figure><figcaption>{caption}</figcaption>{drawing}</figure>"
 
-    def _section(self, section: m.Section, figures: Sequence[str]) -> str:
-        """The tables of a section that everybody needs, beside the figures."""
-        parts = []
-        for table in section.tables:
-            if table.place == "summary":
-                if table.title != section.heading:
-                    parts.append(_around(escape(table.title), "<h3>{}</h3>"))
-                parts.append(_sentence(table.remark) + self._table(table))
-        if not parts:
-            return "".join(figures)
-        place = escape(_place(section.heading))
-        tables = f"<div>{''.join(parts)}{_sentence(section.text)}</div>"
-        return (
-            f'<section id="{place}"><h2>{escape(section.heading)}</h2>'
-            f"<div class=beside>{tables}{''.join(figures)}</div></section>"
-        )
 
-    def _details(self) -> Iterator[str]:
-        """The other tables and figures, each folded."""
-        for section in self.report.sections:
-            for table in section.tables:
-                if table.place == "detail":
-                    title = table.title or section.heading
-                    yield _fold(title, _sentence(table.remark), self._table(table))
-            yield _fold("Missing or approximate intervals", _bullets(section.notes))
-        for kind in self.report.figures:
-            if kind not in _IN_SIGHT:
-                yield _fold(CAPTIONS[kind], *self._figures(kind))
-
-    def _figures(self, kind: str) -> Iterator[str]:
-        draw = self.report.figures.get(kind)
-        figure = draw() if draw else None
-        if figure is not None:
-            drawing = render(on_page(figure, CAPTIONS[kind]))
-            caption = escape(CAPTIONS[kind])
-            yield f"<figure><figcaption>{caption}</figcaption>{drawing}</figure>"
-
-    def _table(self, table: m.Table) -> str:
-        """A table; in rows of systems the counts of better and worse questions filter these."""
-        sides = ["l"] * table.text_columns + [""] * (len(table.head) - table.text_columns)
-        heads = "".join(map(_heading, (table.first, *table.head), ("l", *sides)))
-        bodies = []
-        for part in table.parts:
-            rows = "".join(self._row(row, sides) for row in part)
-            bodies.append(f"<tbody>{rows}")
-        label = escape(table.title or "Numbers")
-        return (
-            f'<div class=wide tabindex=0 role=group aria-label="Table: {label}"><table>'
-            f"<thead><tr>{heads}{''.join(bodies)}</table></div>"
-        )
-
-    def _row(self, row: m.Row, sides: Sequence[str]) -> str:
-        system = self.systems.index(row.label) if row.label in self.systems else 0
-        cells = [f"<tr><th scope=row class=l>{escape(row.label)}"]
+def _table(table: m.Table, systems: Sequence[str]) -> str:
+    """A table; in rows of systems the counts of better and worse questions filter these."""
+    sides = ["l" if table.is_text(column) else "" for column in range(len(table.head))]
+    heads = "".join(map(_heading, (table.first, *table.head), ("l", *sides)))
+    rows = []
+    for row in table.rows:
+        system = systems.index(row.label) if row.label in systems else 0
+        rows.append(f"<tr><th scope=row class=l>{escape(row.label)}")
         for cell, side in zip(row.cells, sides, strict=True):
             text = _cell_text(cell)
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
             look = f"{side} {cell.tone}".removesuffix("normal").strip()
-            cells.append(f"<td{_around(look, _CLASS)}>{text}")
-        return "".join(cells)
+            rows.append(f"<td{_around(look, _CLASS)}>{text}")
+    label = escape(table.title or "Numbers")
+    return (
+        f'<div class=wide tabindex=0 role=group aria-label="Table: {label}"><table>'
+        f"<thead><tr>{heads}<tbody>{''.join(rows)}</table></div>"
+    )
 
 
 def _heading(name: str, side: str) -> str:
@@ -226,8 +180,8 @@ def _questions(queries: m.Queries) -> Iterator[str]:
 
 def _listing(listing: m.Listing) -> Iterator[str]:
     """Questions worth a look; those without rankings show their remarks unfolded."""
-    yield f'<section id="{escape(_place(listing.title))}"><h2>{escape(listing.title)}</h2>'
-    yield from map(_sentence, (listing.remark, listing.lead, listing.legend))
+    yield f"<section><h2>{escape(listing.title)}</h2>"
+    yield from map(_sentence, (listing.lead, listing.legend))
     for story in listing.queries:
         if story.answers or story.wanted:
             yield question(story, Context())
@@ -235,15 +189,6 @@ def _listing(listing: m.Listing) -> Iterator[str]:
             text = f"<code>{escape(story.query_id)}</code> {escape(story.text)}"
             yield f"<div class=finding><p>{text}</p>{_bullets(story.remarks)}</div>"
     yield f"{_sentence(listing.more_in_words)}</section>"
-
-
-def _place(heading: str) -> str:
-    """The id of a part of the page; those of questions are their own."""
-    return f"part-{heading.partition(':')[0]}".lower().replace(" ", "-")
-
-
-def _shown_place(statement: m.Statement) -> str:
-    return statement.evidence.partition(":")[0].capitalize()
 
 
 def _around(inner: str, template: str) -> str:
