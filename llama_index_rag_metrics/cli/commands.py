@@ -37,15 +37,6 @@ _CALLED = {  # arguments of the package that a command calls otherwise
     "path": ("output",),
     "num_questions_per_chunk": ("n",),
 }
-_REMEDIES = {  # how a command is given what an error says that it lacks
-    "texts": "A metric of texts needs questions and texts, which `rag-metrics evaluate` has.",
-    "matcher": "A matcher needs what it compares: `rag-metrics evaluate --matcher` has it.",
-    "llm": "Set Settings.llm in the module of --retriever.",
-    "embed_model": "Set Settings.embed_model in the module of --retriever.",
-    "spans": "Give RUN as JSON lines with retrieved_spans.",
-    "scores": "Give RUN as a TREC run, or as JSON lines with scores.",
-    "tokens": "Give RUN as JSON lines with retrieved_texts, or use a cutoff by rank, such as @10.",
-}
 
 
 class Command(TyperCommand):
@@ -62,7 +53,11 @@ class Command(TyperCommand):
         except BrokenPipeError:
             raise
         except KeyboardInterrupt:
-            say("interrupted: nothing was written")
+            journal = ctx.params.get("journal")
+            state = "nothing was written"
+            if journal is not None:
+                state = f"finished questions are kept in {journal}"
+            say(f"interrupted: {state}")
             raise typer.Exit(INTERRUPTED) from None
         except (RagMetricsError, OSError) as error:
             say(_message(error, names), is_error=True)
@@ -100,70 +95,43 @@ def command(
 
 
 def _check_files(names: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    """Refuse files that couldn't be written, before any work."""
-    unwritable: dict[Path, str] = {}
-    for name, value in values.items():
+    """Refuse files that can't be written, or would replace what is read, before any work."""
+    options: dict[Path, str] = {}
+    for name in sorted(values, key=_WRITTEN.__contains__):
+        value, option = values[name], names.get(name, name)
         for path in value if isinstance(value, (list, tuple)) else [value]:
-            if name not in _WRITTEN and isinstance(path, (str, Path)) and str(path):
-                place = _resolved(names.get(name, name), path)
-                unwritable[place] = "a file that the command doesn't read"
-    for name in _WRITTEN:
-        path, option = values.get(name), names.get(name, name)
-        if path is None or (name == "json" and path == STDOUT):
-            continue
-        if path == STDOUT:
-            raise InvalidInput(option, "-", "the name of a file")
-        place = _resolved(option, path)
-        check_writable(option, path)
-        if not is_stream(path):
-            if place in unwritable:
-                raise InvalidInput(option, str(path), unwritable[place])
-            unwritable[place] = f"another file than that of {option}"
+            if not isinstance(path, (str, Path)) or not str(path):
+                continue
+            try:
+                place = Path(path).resolve()
+            except UnicodeEncodeError:  # half an emoji
+                raise InvalidInput(option, str(path), "whole characters") from None
+            if name in _WRITTEN and not (name == "json" and path == STDOUT):
+                _check_writable(option, Path(path))
+                if place in options and not is_stream(place):
+                    expected = f"another file than that of {options[place]}"
+                    raise InvalidInput(option, str(path), expected)
+            options[place] = option
 
 
-def _resolved(option: str, path: str | Path) -> Path:
-    try:
-        return Path(path).resolve()
-    except UnicodeEncodeError:  # half an emoji
-        raise InvalidInput(option, str(path), "whole characters") from None
-
-
-def check_writable(option: str, path: Path) -> None:
-    """Refuse a file in a folder that isn't there, or where nothing may be written."""
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise InvalidInput(option, str(path), "a file in a folder that exists")
+def _check_writable(option: str, path: Path) -> None:
     # a file is replaced by another beside it
-    if not os.access(path if is_stream(path) else folder, os.W_OK):
-        raise InvalidInput(option, str(path), "a file that may be written")
+    target = path if is_stream(path) else path.absolute().parent
+    if path == STDOUT or not os.access(target, os.W_OK):
+        expected = "a file in a folder that exists and may be written to"
+        raise InvalidInput(option, str(path), expected)
 
 
 def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
     """The message of an error, with a command's names of its arguments."""
-    from llama_index_rag_metrics.files.lines import RENAMING, LacksField
-
     if isinstance(error, InvalidInput):
         argument, space, detail = error.argument.partition(" ")
         called = [name for name in (argument, *_CALLED.get(argument, ())) if name in names]
         display_name = names[called[0]] if called else argument
-        remedy = _REMEDIES.get(error.lacks, error.remedy)
-        return error.worded(f"{display_name}{space}{detail}", remedy)
-    if isinstance(error, LacksField):
-        return str(error).replace(RENAMING, "")
+        return error.worded(f"{display_name}{space}{detail}").replace("=...", "")
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)
-
-
-@contextmanager
-def interrupted(state: str, path: Path | None = None) -> Iterator[None]:
-    """Say after Ctrl-C what is kept of the work, if there is such a file."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        is_kept = path is None or path.exists()
-        say(f"interrupted: {state if is_kept else 'nothing was kept'}")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
@@ -172,12 +140,6 @@ def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
 
     single = [part.strip() for name in names or () for part in split_names(name)]
     return metrics(single or DEFAULT_METRICS)
-
-
-def say_of_threshold(min_score: float | None, systems: int, noun: str) -> None:
-    """Say that one threshold doesn't fit several systems unless their scores are of one kind."""
-    if min_score is not None and systems > 1:
-        say(f"--min-score cuts {systems} {noun} at the same score: only scores of one kind compare")
 
 
 def fail_if(something_is_wrong: object) -> None:

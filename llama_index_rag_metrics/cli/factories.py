@@ -1,4 +1,4 @@
-"""Objects by name: retrievers, passages, LLMs and tokenizers, built in or made by a function."""
+"""Objects by name: retrievers, passages, LLMs, built in or made by a function."""
 
 from __future__ import annotations
 
@@ -6,117 +6,56 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.runtime.masking import describe_error, join_first
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.masking import describe_error
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.passages import Passages
-
-T = TypeVar("T")
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 BUILT_IN = ("bm25", "lsa")  # functions of `demo.retrievers`
 _FACTORY = "package.module:factory"
-_FACTORY_ARGUMENTS = "a factory that takes any of dataset, nodes and similarity_top_k"
+_ARGUMENTS = "a factory that works with any of dataset, nodes and similarity_top_k"
 _TOP_K = 10
 
 
-def find_retriever(spec: str) -> Any:
-    """A retriever that is built in, or what "package.module:factory" names."""
+def retriever_of(spec: str, dataset: RetrievalDataset, top_k: int) -> Any:
+    """A retriever that is built in, or what "package.module:factory" makes."""
+    name = spec
     if spec in BUILT_IN:
-        return getattr(importlib.import_module("llama_index_rag_metrics.demo.retrievers"), spec)
-    return imported(spec, "--retriever", f"{', '.join(BUILT_IN)} or {_FACTORY}")
+        name = f"llama_index_rag_metrics.demo.retrievers:{spec}"
+    return built("--retriever", name, dataset, top_k, f"{', '.join(BUILT_IN)} or {_FACTORY}")
 
 
-def imported(spec: str, option: str, kinds: str = _FACTORY) -> Any:
-    """What "package.module:name" names; the current folder is importable."""
+def built(
+    option: str, spec: str, dataset: RetrievalDataset, top_k: int = _TOP_K, kinds: str = _FACTORY
+) -> Any:
+    """What "package.module:factory" makes of those arguments that it takes, or the object there.
+
+    The current folder is importable.
+    """
     module, colon, attribute = spec.partition(":")
     if not (module and colon and attribute):
         raise InvalidInput(option, spec, kinds)
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    try:
-        target: Any = importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        raise broken(option, spec, "a module that can be imported", error) from error
-    for name in attribute.split("."):
-        if not hasattr(target, name):
-            file = getattr(target, "__file__", None)
-            called = Path(file).name if file else module
-            functions = _functions_of(target)
-            there = f"it has: {join_first(functions, 8)}" if functions else "it has none"
-            sentence = f"{option}: {called} has no function `{name}` ({there})."
-            raise InvalidInput(option, spec, sentence=sentence)
-        target = getattr(target, name)
-    return target
-
-
-def _functions_of(module: Any) -> list[str]:
-    """The functions and classes that a module defines."""
-    names = []
-    for name, value in vars(module).items():
-        is_own = getattr(value, "__module__", "") == getattr(module, "__name__", "")
-        if callable(value) and is_own and not name.startswith("_"):
-            names.append(name)
-    return names
-
-
-def built(
-    option: str,
-    spec: str,
-    factory: Any,
-    dataset: RetrievalDataset,
-    top_k: int,
-    use: Callable[[Any], T],
-) -> T:
-    """What `use` makes of a factory's result; it is called with those arguments that it takes."""
+    with _blamed(option, spec, "a module that can be imported, with that name in it"):
+        factory = attrgetter(attribute)(importlib.import_module(module))
     if not callable(factory):
-        return use(factory)
-    offered = {"dataset": dataset, "similarity_top_k": top_k}
-    parameters: Mapping[str, inspect.Parameter] = {}
-    with suppress(ValueError):  # some functions in C have no signature
+        return factory
+    with _blamed(option, spec, _ARGUMENTS):
         parameters = inspect.signature(factory).parameters
-    required = [name for name, parameter in parameters.items() if _is_required(parameter)]
-    if unknown := [name for name in required if name not in {*offered, "nodes"}]:
-        remedy = f"It needs {', '.join(unknown)}."
-        if {"top_k", "k"} & set(unknown):
-            remedy += " Call that similarity_top_k."
-        raise InvalidInput(option, spec, _FACTORY_ARGUMENTS, remedy)
-    if "nodes" in parameters:
-        offered["nodes"] = dataset.to_nodes()
-    if "nodes" in required and not offered["nodes"]:
-        remedy = "Give the dataset a corpus, or name a factory that doesn't take nodes."
-        raise InvalidInput(option, spec, "a dataset with the texts of passages", remedy)
-    arguments = {name: value for name, value in offered.items() if name in parameters}
-    try:
-        return use(factory(**arguments))
-    except (MissingExtra, InvalidInput):
-        raise
-    except (Exception, SystemExit) as error:
-        raise broken(option, spec, "a factory that works", error) from error
-
-
-def broken(option: str, spec: str, expected: str, error: BaseException) -> InvalidInput:
-    """The error of a factory or a module that raised one: what, and in which line of it."""
-    message = describe_error(error)
-    ours = (__file__, importlib.__file__)
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if frame.filename not in ours and frame.filename[0] != "<"]
-    if theirs:
-        message = f"{message} ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})"
-    return InvalidInput(option, spec, expected, message)
-
-
-def _is_required(parameter: inspect.Parameter) -> bool:
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
+        offered: dict[str, Any] = {"dataset": dataset, "similarity_top_k": top_k}
+        if "nodes" in parameters:
+            offered["nodes"] = dataset.to_nodes()
+        return factory(**{name: offered[name] for name in parameters if name in offered})
 
 
 def passages_of(
@@ -125,9 +64,23 @@ def passages_of(
     """The passages of a path, of what "package.module:factory" makes, or else of the dataset."""
     from llama_index_rag_metrics.evaluation.passages import Passages
 
-    if spec is None:
-        return Passages.of(dataset, match_on)
-    if ":" not in spec or Path(spec).exists():
-        return Passages.of(spec, match_on)
-    factory = imported(spec, argument, f"a path that is there, or {_FACTORY}")
-    return built(argument, spec, factory, dataset, _TOP_K, partial(Passages.of, match_on=match_on))
+    source: Any = dataset if spec is None else spec
+    if spec is not None and ":" in spec and not Path(spec).exists():
+        source = built(argument, spec, dataset, kinds=f"a path that is there, or {_FACTORY}")
+    with _blamed(argument, str(spec), "passages that can be listed"):
+        return Passages.of(source, match_on)
+
+
+@contextmanager
+def _blamed(option: str, spec: str, expected: str) -> Iterator[None]:
+    """Where other people's code fails, name the option, the error, and the line of theirs."""
+    try:
+        yield
+    except (RagMetricsError, FileNotFoundError):
+        raise
+    except (Exception, SystemExit) as error:
+        line = ""
+        for frame in traceback.extract_tb(error.__traceback__):
+            if Path.cwd() in Path(frame.filename).parents:
+                line = f" ({Path(frame.filename).name}, line {frame.lineno})"
+        raise InvalidInput(option, spec, expected, describe_error(error) + line) from error

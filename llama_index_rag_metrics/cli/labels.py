@@ -96,7 +96,8 @@ def run_pool(
     """
     from llama_index_rag_metrics.labels import pool
 
-    from .score import StoredFiles, named_apart
+    from .evaluate import named_apart
+    from .score import StoredFiles
 
     stored = StoredFiles(qrels, dataset, o.columns_of(columns), None)
     loaded = [stored.run(path) for path in runs]
@@ -160,13 +161,13 @@ def run_ask(
     from llama_index_rag_metrics import RetrievalDataset, generate_question_context_pairs
     from llama_index_rag_metrics.files.retrieval_dataset import check_ending
 
-    from .factories import built, imported, passages_of
+    from .factories import built, passages_of
 
     check_ending(output)
     nothing = RetrievalDataset({})
     model = None
     if llm is not None:
-        model = built("--llm", llm, imported(llm, "--llm"), nothing, 0, lambda made: made)
+        model = built("--llm", llm, nothing)
     passages = passages_of("NODES", nodes, nothing)
     texts = [TextNode(id_=item, text=text) for item, text in passages.texts.items()]
     dataset = generate_question_context_pairs(

@@ -9,13 +9,10 @@ from . import options as o
 from .commands import app, command, unbroken_pipe
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-    from rich.console import RenderableType
-
     from llama_index_rag_metrics.metrics.metric_names import MetricEntry
 
 _CUTOFFS = {"k": "@k", "tokens": "@Ntokens"}  # parameters that are written behind the name
-_FORMS = "name, name@k, name(parameter=value), name(parameter=value)@k"
+_FORMS = "\n name, name@k, name(parameter=value), name(parameter=value)@k"
 
 
 @command(app, "metrics", "rag-metrics metrics ndcg")
@@ -23,91 +20,59 @@ def run_metrics(
     name: Annotated[str | None, o.argument("NAME", "A metric: prints all about it.")] = None,
 ) -> None:
     """List every metric: its names, range, definition and parameters."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
+    from llama_index_rag_metrics.report.terminal import Trimmed
 
-    with unbroken_pipe():
-        if name is None:
-            _print_table([*METRICS.values()])
-            return
+    entries = [*METRICS.values()]
+    if name is not None:
         entry_name = ALIASES.get(name, name)
-        _print_entry(METRICS[entry_name if entry_name in METRICS else metric(entry_name).name])
-
-
-def _print_table(entries: list[MetricEntry]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("metric", no_wrap=True)
-    table.add_column("range", no_wrap=True)
-    table.add_column("definition", overflow="fold")
+        entries = [METRICS[entry_name if entry_name in METRICS else metric(entry_name).name]]
+    table = Table("metric", "range", "definition", box=None, padding=(0, 2, 0, 1))
     for entry in entries:
-        parameters = []
-        for name, field in _parameters(entry):
-            parameters.append(_CUTOFFS.get(name, f"{name}={_default(field)}"))
-        lines = [*filter(None, [_variant(entry)]), ", ".join(parameters)]
-        if _aliases(entry):
-            lines.append(f"also called {_aliases(entry)}")
-        table.add_row(Text(entry.name, "bold"), _range(entry), entry.definition)
-        table.add_row("", "", Text("\n".join(lines), "dim"))
-    _print(table)
-    _print(Text(f"\n{_FORMS}", "dim"))
+        low, high = entry.metric_class.bounds
+        bounds = f"{low:g} to {high:g}".replace("inf", "∞")
+        table.add_row(Text(entry.name, "bold"), bounds, entry.definition)
+        table.add_row("", "", Text(_facts(entry), "dim"))
+    with unbroken_pipe():
+        console = Console(highlight=False)
+        console.print(Trimmed(table))
+        console.print(Text(_FORMS if name is None else _description(entries[0])))
 
 
-def _print_entry(entry: MetricEntry) -> None:
-    from rich.table import Table
-    from rich.text import Text
+def _facts(entry: MetricEntry) -> str:
+    """What a metric is short for, its parameters, and its other names, a line each."""
+    from llama_index_rag_metrics.metrics.metric_names import ALIASES
 
-    _print(Text.assemble((entry.name, "bold"), f"  {_range(entry)}  ", _variant(entry)))
+    lines = []
+    if entry.preset:
+        preset = ", ".join(f"{name}={_value(value)}" for name, value in entry.preset.items())
+        lines.append(f"= {entry.metric_class.name}({preset})")
+    parameters = []
+    for name, field in entry.parameters.items():
+        default = "…" if field.is_required() else _value(field.default)
+        parameters.append(_CUTOFFS.get(name, f"{name}={default}"))
+    lines.append(", ".join(parameters))
+    aliases = [alias for alias, name in ALIASES.items() if name == entry.name]
+    if aliases:
+        lines.append(f"also called {', '.join(aliases)}")
+    return "\n".join(filter(None, lines))
+
+
+def _description(entry: MetricEntry) -> str:
+    """What the metric's class says of it, and of its parameters."""
     description = cleandoc(entry.metric_class.__doc__ or "")
     for section in ("Args:", "Raises:", "Examples:"):
         description = description.partition(f"\n\n{section}")[0]
     paragraphs = [part.replace("\n", " ") for part in description.split("\n\n")]
-    _print(Text("\n" + "\n\n".join(paragraphs)))
-    if entry.parameters:
-        grid = Table("name", "default", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for name, field in _parameters(entry):
-            grid.add_row(name, _default(field), Text(field.description or ""))
-        _print(Text("\nParameters", "bold"))
-        _print(grid)
-    if _aliases(entry):
-        _print(Text("\nAlso called", "bold"))
-        _print(Text(_aliases(entry)))
-
-
-def _print(part: RenderableType) -> None:
-    from rich.console import Console
-    from rich.padding import Padding
-
-    from llama_index_rag_metrics.report.terminal import Trimmed
-
-    Console(highlight=False).print(Trimmed(Padding.indent(part, 1)))
-
-
-def _range(entry: MetricEntry) -> str:
-    low, high = entry.metric_class.bounds
-    return f"{low:g} to {high:g}".replace("inf", "∞")
-
-
-def _variant(entry: MetricEntry) -> str:
-    preset = ", ".join(f"{name}={_value(value)}" for name, value in entry.preset.items())
-    return f"= {entry.metric_class.name}({preset})" if preset else ""
-
-
-def _parameters(entry: MetricEntry) -> list[tuple[str, FieldInfo]]:
-    return sorted(entry.parameters.items(), key=lambda pair: pair[0] not in _CUTOFFS)
-
-
-def _default(field: FieldInfo) -> str:
-    return "…" if field.is_required() else _value(field.default)
+    for name, field in entry.parameters.items():
+        if field.description:
+            paragraphs.append(f"{_CUTOFFS.get(name, name)}: {field.description}")
+    return "\n" + "\n\n".join(paragraphs)
 
 
 def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).lower()
-
-
-def _aliases(entry: MetricEntry) -> str:
-    from llama_index_rag_metrics.metrics.metric_names import ALIASES
-
-    return ", ".join(alias for alias, name in ALIASES.items() if name == entry.name)

@@ -111,8 +111,8 @@ RunOutput: TypeAlias = Annotated[
         "--output -o",
         "FILE",
         OUTPUT,
-        help="Write what was retrieved: a TREC run, or by the ending .jsonl or .parquet. Several "
-        "retrievers get a file each: RUN.NAME.trec.",
+        help="Write what was retrieved, as .jsonl or .parquet. Several retrievers get a file each: "
+        "RUN.NAME.jsonl.",
         **_file,
     ),
 ]

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from . import options as o
-from .commands import app, chosen_metrics, command, fail_if, say_of_threshold, show_report
+from .commands import app, chosen_metrics, command, fail_if, show_report
+from .evaluate import named_apart, report_of
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.rankings.relevance import Relevance
-    from llama_index_rag_metrics.rankings.run import Run
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-_WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
+    from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, Scores
+
+_WITH_LABELS = ("jsonl", "csv", "parquet", "arrow")
 _NO_LABELS = (
     "Give the labels with --qrels FILE; if you have none, let an LLM judge: in Python "
     "LLMRelevancy(llm=…).grade() and write_qrels() make such a file."
+)
+_OTHER_IDS = (
+    "They compare exactly; of traces, --question-id ATTRIBUTE or --dataset DATASET names them."
 )
 
 
@@ -44,31 +48,11 @@ def run_score(
     """Score stored rankings; several are compared with the first."""
     from llama_index_rag_metrics.report.html import write_page
     from llama_index_rag_metrics.scores import scores_export
-    from llama_index_rag_metrics.scores.retrieval import Retrieval
-    from llama_index_rag_metrics.scores.score_rankings import score_rankings
-    from llama_index_rag_metrics.stories.label_view import with_retrieval
 
-    from .evaluate import report_of
-
-    for path in runs:
-        if runs.count(path) > 1:
-            raise InvalidInput("RUN", str(path), "each run once")
-    metrics = chosen_metrics(metric)
     stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
-    say_of_threshold(min_score, len(runs), "runs")
-    scored = []
-    for path in runs:
-        stored.check_labelled(path)
-        run = stored.run(path)
-        if min_score is not None:
-            run = run.at_least(min_score)
-        relevance = stored.labels_for(path, run)
-        labels: Any = relevance
-        if stored.dataset is not None and relevance is stored.dataset.relevance:
-            labels = stored.dataset
-        scores = score_rankings(labels, run, metrics, metadata=stored.metadata_of(run))
-        scored.append(with_retrieval(scores, Retrieval(run, relevance)))
-    names = named_apart([scores.name for scores in scored], runs)
+    metrics, paths = chosen_metrics(metric), [*dict.fromkeys(runs)]
+    scored = [stored.scores(path, metrics, min_score) for path in paths]
+    names = named_apart([scores.name for scores in scored], paths)
     systems = {}
     for name, scores in zip(names, scored, strict=True):
         systems[name] = scores.replace(name=name)
@@ -89,40 +73,21 @@ class StoredFiles:
         columns: Mapping[str, str] | None,
         question_id: str | None,
     ) -> None:
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+        from llama_index_rag_metrics import RetrievalDataset, read_qrels
 
-        self._columns = columns
-        self._question_id = question_id
+        self._columns, self._question_id = columns, question_id
         self.dataset: RetrievalDataset | None = None
         if dataset is not None:
             self.dataset = RetrievalDataset.load(dataset, columns=columns)
         self.relevance: Mapping[str, Relevance] | None = None
         if qrels is not None:
-            self.relevance = self._qrels(qrels)
-            if not self.relevance:
-                raise InvalidInput("--qrels", str(qrels), "a file with at least one label")
+            self.relevance = read_qrels(qrels, columns=columns)
         elif self.dataset is not None and self.dataset.relevance:
             self.relevance = self.dataset.relevance
 
-    def _qrels(self, path: Path) -> Mapping[str, Relevance]:
-        from llama_index_rag_metrics.files.read_runs import read_qrels
-
-        return read_qrels(path, columns=self._columns)
-
-    def check_labelled(self, path: Path) -> None:
-        """Refuse a run without labels whose file can't have any, before it is read."""
-        from llama_index_rag_metrics.files.sources import kind_of
-
-        path.stat()  # what isn't there has no kind
-        if self.relevance is None and kind_of(path) not in _WITH_RELEVANCE:
-            expected = "a kind of file that has expected_ids beside its rankings"
-            remedy = "Or give the labels with --qrels FILE."
-            raise InvalidInput("RUN", str(path), expected, remedy)
-
     def run(self, path: Path) -> Run:
         """A run from a file, of traces where their questions are named."""
-        from llama_index_rag_metrics.files.read_runs import read_run
-        from llama_index_rag_metrics.files.trace_reading import read_traces
+        from llama_index_rag_metrics import read_run, read_traces
         from llama_index_rag_metrics.files.trace_spans import is_trace_file
 
         is_named = self._question_id is not None or self.dataset is not None
@@ -133,50 +98,43 @@ class StoredFiles:
         else:
             run = read_run(path, columns=self._columns)
         if not run:
-            remedy = f"It says: {'; '.join(run.notes)}." if run.notes else ""
-            raise InvalidInput("RUN", str(path), "a file with at least one ranking", remedy)
+            raise InvalidInput("RUN", str(path), "a file with at least one ranking")
         return run
 
-    def labels_for(self, path: Path, run: Run) -> Mapping[str, Relevance]:
+    def scores(
+        self, path: Path, metrics: Sequence[BaseRetrievalMetric], min_score: float | None = None
+    ) -> Scores:
+        """The scores of a run, with what it retrieved."""
+        from llama_index_rag_metrics import score_rankings
+        from llama_index_rag_metrics.scores.retrieval import Retrieval
+        from llama_index_rag_metrics.stories.label_view import with_retrieval
+
+        run = self.run(path)
+        if min_score is not None:
+            run = run.at_least(min_score)
+        relevance = self._labels_for(path, run)
+        labels: Any = relevance
+        text_of = None
+        if self.dataset is not None:
+            text_of = self.dataset.text_of
+            if relevance is self.dataset.relevance:
+                labels = self.dataset
+        scores = score_rankings(labels, run, metrics)
+        return with_retrieval(scores, Retrieval(run, relevance, text_of=text_of))
+
+    def _labels_for(self, path: Path, run: Run) -> Mapping[str, Relevance]:
         """The labels of a run, of which at least one belongs to a question of it."""
-        from llama_index_rag_metrics.files.trace_spans import is_trace_file
+        from llama_index_rag_metrics import read_qrels
+        from llama_index_rag_metrics.files.lines import LacksField
+        from llama_index_rag_metrics.files.sources import kind_of
 
         relevance = self.relevance
-        if relevance is None:
-            relevance = self.relevance_beside(path)
-        if not run.keys() & relevance.keys():
-            if is_trace_file(path) and self._question_id is None and self.dataset is None:
-                expected = "traces of the questions that are judged"
-                remedy = "--question-id ATTRIBUTE or --dataset DATASET names a trace's question."
-                raise InvalidInput("RUN", str(path), expected, remedy)
-            expected = (
-                f"some that the qrels have, too, which are like {next(iter(relevance), '')!r}"
-            )
-            remedy = "Query ids compare exactly."
-            raise InvalidInput(f"query ids of {path}", next(iter(run)), expected, remedy)
-        return relevance
-
-    def relevance_beside(self, path: Path) -> Mapping[str, Relevance]:
-        """The labels beside the rankings of a run."""
-        from llama_index_rag_metrics.files.lines import LacksField
-
-        relevance: Mapping[str, Relevance] = {}
-        with suppress(LacksField):
-            relevance = self._qrels(path)
+        if relevance is None and kind_of(path) in _WITH_LABELS:
+            with suppress(LacksField):
+                relevance = read_qrels(path, columns=self._columns)
         if not relevance:
-            raise InvalidInput("RUN", str(path), "expected_ids beside its rankings", _NO_LABELS)
+            raise InvalidInput("RUN", str(path), "labels of its questions", _NO_LABELS)
+        if not run.keys() & relevance.keys():
+            expected = f"some that the labels have, too, which are like {next(iter(relevance))!r}"
+            raise InvalidInput(f"query ids of {path}", next(iter(run)), expected, _OTHER_IDS)
         return relevance
-
-    def metadata_of(self, run: Run) -> Mapping[str, Mapping[str, Any]]:
-        """The run's own metadata, if it was read with the dataset; else the dataset's."""
-        if run.metadata or self.dataset is None:
-            return run.metadata
-        return self.dataset.metadata
-
-
-def named_apart(names: Sequence[str], runs: Sequence[Path]) -> Sequence[str]:
-    """Names of runs; where two are the same, those of their files, or if these are, their paths."""
-    for choice in (names, [run.name for run in runs], [str(run) for run in runs]):
-        if all(choice) and len(set(choice)) == len(names):
-            return choice
-    return names

@@ -61,7 +61,7 @@ class InvalidInput(RagMetricsError, ValueError):
     """An argument can't be used: the message has its name, its value, and what was expected.
 
     `sentence` says what is wrong where "expected" isn't the word for it; `remedy`, what to do about
-    it. `lacks` is the argument that the remedy gives, where a command has another way to give it.
+    it.
     """
 
     def __init__(
@@ -72,18 +72,17 @@ class InvalidInput(RagMetricsError, ValueError):
         remedy: str = "",
         *,
         sentence: str = "",
-        lacks: str = "",
     ) -> None:
         if not remedy and isinstance(value, Coroutine):
             remedy = "It is a coroutine: await it."
         self.argument, self.value, self.expected, self.remedy = argument, value, expected, remedy
-        self.sentence, self.lacks = sentence, lacks
-        super().__init__(self.worded(argument, remedy))
+        self.sentence = sentence
+        super().__init__(self.worded(argument))
 
-    def worded(self, argument: str, remedy: str) -> str:
-        """The message, with another name of the argument, or another remedy."""
+    def worded(self, argument: str) -> str:
+        """The message, with another name of the argument."""
         sentence = f"{argument}: expected {self.expected}, got {shorten(self.value)}."
-        return f"{self.sentence or sentence} {remedy}".rstrip()
+        return f"{self.sentence or sentence} {self.remedy}".rstrip()
 
 
 class UnusableAnswer(InvalidInput):

@@ -91,7 +91,6 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
             None,
             sentence=f"{wanted_by} needs {model}, and LlamaIndex's default fails: {reason}.",
             remedy=f"Pass {kind}=..., or set Settings.{kind}.",
-            lacks=kind,
         ) from error
 
 

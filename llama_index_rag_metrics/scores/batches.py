@@ -145,7 +145,7 @@ def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
         name = metric.metric_name
         if not isinstance(metric, RankingMetric):
             remedy = "A metric of texts needs the questions and the texts: use evaluate()."
-            raise InvalidInput("metrics", name, "metrics of rankings", remedy, lacks="texts")
+            raise InvalidInput("metrics", name, "metrics of rankings", remedy)
         accepted.append(metric)
     return accepted
 

@@ -38,13 +38,6 @@ def test_a_threshold_of_score(tmp_path: Path) -> None:
     assert "a score of every retrieved passage" in said
 
 
-def test_one_threshold_for_several_is_remarked_on() -> None:
-    options = ("--qrels", "labels.jsonl", "-m", "abstained", "--min-score", "0.5")
-    said = "--min-score cuts 2 runs at the same score: only scores of one kind compare"
-    assert said in run("score", "run.jsonl", "run.trec", *options).stderr
-    assert said not in run("score", "run.jsonl", *options).stderr
-
-
 def test_an_evaluation_ends_well_without_values_that_nobody_is_due() -> None:
     questions = {"q1": "How do ants march?", "q2": "Who repairs zeppelins?"}
     corpus = {"d1": "Ants march in columns at night.", "d2": "Bees dance to show the way."}

@@ -68,7 +68,7 @@ def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
     )
     assert "run 1 0.00 1. io Io has lava. 2. enceladus [2]" in shown
     assert "run 2 1.00 1. enceladus [2] Enceladus has geysers. 2. triton [1]" in shown
-    assert "run 2 – failed: Busy: later" in words(show("q2", "agent.jsonl", *alone))
+    assert "run 2 0.00 failed: Busy: later" in words(show("q2", "agent.jsonl", *alone))
     write_qrels({"q2": ["titan"]}, "of_q2.jsonl")
     unlabelled = words(show("q1", "agent.jsonl", "--qrels", "of_q2.jsonl"))
     assert "run 1 – 1. io 2. enceladus run 2 – 1. enceladus 2. triton" in unlabelled
@@ -111,11 +111,3 @@ def test_a_run_in_json_isnt_taken_for_scores(folder: Path) -> None:
     result = show("q1", "run.json", "--dataset", "dataset.json")
     assert result.exit_code == 0, result.output
     assert "Question q1 1 of 2 relevant passages was never retrieved." in words(result)
-
-
-def test_labels_are_recognised_by_their_texts(folder: Path) -> None:
-    again = Ranking(["n1", "n2"], texts=["Io has lava.", "They say: Enceladus has geysers."])
-    write_run(Run({"q1": again}, name="chunks"), "chunks.jsonl")
-    result = show("q1", "chunks.jsonl", "--dataset", "dataset.json", "--matcher", "text")
-    assert "2. n2 [2] They say: Enceladus has geysers." in words(result)
-    assert "enceladus [2] Enceladus has geysers. rank 2, as n2" in words(result)

@@ -121,7 +121,7 @@ def _lacking(
 ) -> InvalidInput:
     query_id = query if query_ids is None else query_ids[query]
     expected = f"the {what} of what was retrieved"
-    return InvalidInput(f"ranking of question {query_id!r}", ids, expected, remedy, lacks=name)
+    return InvalidInput(f"ranking of question {query_id!r}", ids, expected, remedy)
 
 
 @dataclass(frozen=True, eq=False)

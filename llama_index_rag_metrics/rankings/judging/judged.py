@@ -133,7 +133,7 @@ class JudgedRankings:
         if self.tokens is None:
             expected = "the number of tokens of every retrieved passage"
             remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
-            raise InvalidInput("tokens", None, expected, remedy, lacks="tokens")
+            raise InvalidInput("tokens", None, expected, remedy)
         spent_above = np.concatenate([[0], np.cumsum(self.tokens)])
         limit = spent_above[self._begin] + budget.tokens
         end = np.searchsorted(spent_above, limit, side="right") - 1
