@@ -14,6 +14,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.evaluation.as_ask import (
+    Answer,
+    Question,
     SourceLike,
     as_source,
     ask_captured,
@@ -21,6 +23,7 @@ from llama_index_rag_metrics.evaluation.as_ask import (
     retrieval_depth,
 )
 from llama_index_rag_metrics.evaluation.ask_all import Answers
+from llama_index_rag_metrics.evaluation.capturing import copied
 from llama_index_rag_metrics.evaluation.evaluating import Evaluation
 from llama_index_rag_metrics.evaluation.evaluation_results import (
     EvaluationResults,
@@ -29,7 +32,6 @@ from llama_index_rag_metrics.evaluation.evaluation_results import (
     system_of,
 )
 from llama_index_rag_metrics.evaluation.plan import Plan, checked_postprocessor
-from llama_index_rag_metrics.evaluation.question import Answer, Question, copied
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of

@@ -13,13 +13,14 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.evaluation import evaluator
 from llama_index_rag_metrics.evaluation.as_ask import (
+    Answer,
+    Question,
     Source,
     as_source,
     ask_captured,
     retrieval_depth,
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.question import Answer, Question
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.runtime.errors import (

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
 
-from .question import Question
+from .as_ask import Question
 
 _RESUMED = "{kept:,} of {all:,} answers come from {path}, of {day}; {new}"
 CONTEXT = "told"

@@ -7,12 +7,15 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
@@ -22,12 +25,12 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.workflow import StartEvent, Workflow
 from pydantic import BaseModel
 
+from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
 
-from .capturing import capture
-from .question import Answer, Ask, Question, RetrieverOutput, as_nodes
+from .capturing import Retrieval, RetrieverOutput, as_nodes, capture, each_once
 
 SourceLike: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
@@ -50,6 +53,50 @@ _CONTEXTS: Mapping[str, str] = {"metadata": "metadata", "chat_history": "history
 
 _CANT_WAIT = re.compile(r"sync|await|event loop|different loop|not initiali[sz]ed", re.IGNORECASE)
 """What errors say of asynchronous methods that can't work, as without an asynchronous client."""
+
+
+@dataclass
+class Question(QueryBundle):
+    """A question as a system is asked it."""
+
+    query_id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def copied_metadata(self) -> dict[str, Any]:
+        """The metadata, which whoever gets them may change."""
+        return deepcopy(dict(self.metadata))
+
+    @property
+    def history(self) -> list[ChatMessage]:
+        """What was said before the question."""
+        return [ChatMessage(**message) for message in self.metadata.get(HISTORY) or ()]
+
+
+@dataclass
+class Answer:
+    """What a system retrieved for a question.
+
+    Attributes:
+        items: nodes or ids, best first.
+        calls: the retrievals that make up the answer, where a question could have several.
+        seconds: how long it took.
+        notes: what a reader of the results should know.
+    """
+
+    items: Sequence[NodeWithScore | str] = ()
+    calls: Sequence[Retrieval] | None = None
+    seconds: float | None = None
+    notes: Sequence[str] = ()
+
+    def nodes(self) -> list[NodeWithScore]:
+        """All that was retrieved, of whatever call, each node once."""
+        if self.calls is None:
+            return as_nodes(self.items)
+        return each_once(chain.from_iterable(call.nodes or () for call in self.calls))
+
+
+Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
+"""Everything that can be asked."""
 
 
 @dataclass

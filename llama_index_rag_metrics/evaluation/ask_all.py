@@ -12,7 +12,6 @@ from itertools import product
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.files.conversations import HISTORY
-from llama_index_rag_metrics.files.records import plain_score
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
     NODE_ID,
@@ -31,10 +30,9 @@ from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.sync import as_exception, within
 
 from .answers_kept import Attempt, Journal
-from .as_ask import Source, ask_captured, postprocessor_call
-from .capturing import as_call, listening
+from .as_ask import Answer, Ask, Question, Source, ask_captured, postprocessor_call
+from .capturing import as_call, as_nodes, listening, scores_and_texts
 from .plan import Plan
-from .question import Answer, Ask, Question, as_nodes, scores_and_texts
 
 _GRACE = 0.3  # seconds that cancelled code may take to end
 
@@ -45,10 +43,6 @@ _WITHOUT = (
 _WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "
     "functions with a parameter metadata do"
-)
-_NAN = (
-    "scores of some passages are NaN, which counts as none: what was sorted by them may be in any "
-    "order"
 )
 
 
@@ -227,8 +221,6 @@ class AnswerReader:
         else:
             calls = [as_call(retrieval, self.ranking) for retrieval in answer.calls]
             ranking = combine_calls(calls)
-        if any(plain_score(node.score) != node.score for node in nodes):
-            self.notes[_NAN] = None
         self.labels.see(ranking.ids, names_of(nodes))
         return ranking
 

@@ -11,9 +11,11 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
 from itertools import count
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
@@ -22,19 +24,37 @@ from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent,
 from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 
-from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
+from llama_index_rag_metrics.files.records import plain_score
+from llama_index_rag_metrics.rankings.run import Call, Ranking, has_order, item_columns
 from llama_index_rag_metrics.rankings.span import node_span
-from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer, check_amount
 from llama_index_rag_metrics.runtime.masking import describe_error
-
-from .question import Retrieval, RetrieverOutput, as_nodes, copied, scores_and_texts
 
 TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to."""
 
 _numbers = count(1)
+
+RetrieverOutput: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
+
+_RETURNED = "what the retriever returned"
+_REMEDY = (
+    "Return ids as strings, or NodeWithScore(node=TextNode(id_=..., text=...), score=...), best "
+    "first."
+)
+
+
+@dataclass(slots=True)
+class Retrieval:
+    """One outermost retrieval, with the postprocessors that could be seen."""
+
+    query: str
+    asked_by: str = ""
+    nodes: list[NodeWithScore] | None = None  # copies; None as long as it runs
+    seconds: float | None = None
+    error: str | None = None
 
 
 class CapturedSession:
@@ -279,3 +299,46 @@ def record_retrieval(
         if not session.is_retrieving(spans):
             copies = [copied(node) for node in retrieved]
             session.retrievals.append(Retrieval(query, asked_by, copies, latency, message))
+
+
+def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
+    if not has_order(retrieved):
+        remedy = f"{_REMEDY} {hint}".rstrip()
+        raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", remedy)
+    return [_node(item) for item in retrieved]
+
+
+def _node(item: Any) -> NodeWithScore:
+    if isinstance(item, NodeWithScore):
+        return item
+    if isinstance(item, BaseNode):
+        return NodeWithScore(node=item)
+    if isinstance(item, str):
+        # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
+        return NodeWithScore(node=TextNode(id_=item, text="", metadata={"id": item}))
+    raise UnusableAnswer(_RETURNED, item, "nodes or ids", _REMEDY)
+
+
+def scores_and_texts(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
+    """The columns of a ranking that nodes have by themselves."""
+    return {
+        "scores": [plain_score(node.score) for node in nodes],
+        "texts": [node.node.get_content() for node in nodes],
+    }
+
+
+def copied(node: NodeWithScore) -> NodeWithScore:
+    """A copy whose texts and metadata whoever gets it may change; its embedding is shared."""
+    values = {
+        name: deepcopy(value)
+        for name, value in vars(node.node).items()
+        if isinstance(value, dict) or name.endswith("_resource")
+    }
+    return node.model_copy(update={"node": node.node.model_copy(update=values)})
+
+
+def each_once(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
+    by_id: dict[str, NodeWithScore] = {}
+    for node in nodes:
+        by_id.setdefault(node.node.node_id, node)
+    return list(by_id.values())

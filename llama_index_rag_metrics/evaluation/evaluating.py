@@ -44,11 +44,10 @@ from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .answers_kept import CONTEXT, Attempt, Journal, answers_to
-from .as_ask import Source
+from .as_ask import Ask, Source
 from .ask_all import AnswerReader, Answers, ask_all, pipeline
 from .evaluation_results import EvaluationResults, core_results
 from .plan import Plan
-from .question import Ask
 from .scoring import every_query_failed, score_run
 
 _TEXTS_ALONE = (

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount, c
 from llama_index_rag_metrics.runtime.sync import WORKERS
 from llama_index_rag_metrics.scores.batches import Failed, ScoringOptions
 
-from .question import Question
+from .as_ask import Question
 
 _POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
 

@@ -21,10 +21,9 @@ from llama_index_rag_metrics.evaluation.answers_kept import (
     answers_to,
     read_answers,
 )
-from llama_index_rag_metrics.evaluation.as_ask import Source, retrieval_depth
+from llama_index_rag_metrics.evaluation.as_ask import Answer, Question, Source, retrieval_depth
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.plan import Plan
-from llama_index_rag_metrics.evaluation.question import Answer, Question
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
