@@ -128,7 +128,7 @@ def run_evaluate(
 
 
 def _check_slices(keys: Sequence[str], dataset: RetrievalDataset) -> None:
-    from llama_index_rag_metrics.scores.mappings import unknown_key
+    from llama_index_rag_metrics.scores.counts import unknown_key
 
     for key in keys:
         if not any(key in row for row in dataset.metadata.values()):
@@ -172,12 +172,12 @@ def _show(
 ) -> None:
     """Print each retriever against the first, after it was written to the files asked for."""
     from llama_index_rag_metrics.report.html import write_page
-    from llama_index_rag_metrics.scores import scores_export
+    from llama_index_rag_metrics.scores.scores import json_of
 
     systems = {result.run.name: result for result in results}
     if html is not None:
         write_page(report_of(systems, slice_by=slices), html)
-    scores = scores_export.to_json([result.scores for result in results])
+    scores = json_of([result.scores for result in results])
     show_report(report_of(systems, worst=_WORST, slice_by=slices), scores, json)
 
 

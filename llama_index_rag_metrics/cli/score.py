@@ -47,7 +47,7 @@ def run_score(
 ) -> None:
     """Score stored rankings; several are compared with the first."""
     from llama_index_rag_metrics.report.html import write_page
-    from llama_index_rag_metrics.scores import scores_export
+    from llama_index_rag_metrics.scores.scores import json_of
 
     stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
     metrics, paths = chosen_metrics(metric), [*dict.fromkeys(runs)]
@@ -59,7 +59,7 @@ def run_score(
     report = report_of(systems)
     if html is not None:
         write_page(report, html)
-    show_report(report, scores_export.to_json([*systems.values()]), json)
+    show_report(report, json_of([*systems.values()]), json)
     fail_if(any(scores.failed for scores in scored))
 
 

@@ -36,7 +36,7 @@ def run_show(
     A RUN may also be scores that `evaluate --json` or `score --json` wrote.
     """
     from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
-    from llama_index_rag_metrics.scores.scores_export import read_json
+    from llama_index_rag_metrics.scores.scores import read_json
     from llama_index_rag_metrics.stories.label_view import System
     from llama_index_rag_metrics.stories.worst import story_report
 

@@ -19,8 +19,8 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArr
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
+from .counts import Reason
 from .label_fit import Asked
-from .scores import Reason
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric

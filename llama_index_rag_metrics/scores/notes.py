@@ -46,10 +46,10 @@ _SHORT = (
     "against the best ranking of that length; {other} has the mean {mean}"
 )
 _RISING = (
-    "in {n:,} of {rankings} scores rise with the rank, as distances do: the order given counts, "
-    "not the scores"
+    "scores rise with the rank in {n:,} of {rankings:,} rankings, as distances do: the order given "
+    "counts, not the scores"
 )
-_EQUAL = "in {n:,} of {rankings} all scores are equal, and say nothing about the order"
+_EQUAL = "all scores are equal in {n:,} of {rankings:,} rankings, and say nothing about the order"
 
 
 def label_notes(
@@ -179,10 +179,9 @@ def order_notes(rankings: Iterable[object]) -> list[str]:
         n_scored += 1
         n_rising += slope(scores) > 0
         n_equal += scores[0] == scores[-1] and len(set(scores)) == 1
-    rankings_scored = counted(n_scored, "ranking", "rankings")
     notes = []
     if 2 * n_rising > n_scored:
-        notes.append(_RISING.format(n=n_rising, rankings=rankings_scored))
+        notes.append(_RISING.format(n=n_rising, rankings=n_scored))
     if 2 * n_equal > n_scored:
-        notes.append(_EQUAL.format(n=n_equal, rankings=rankings_scored))
+        notes.append(_EQUAL.format(n=n_equal, rankings=n_scored))
     return notes

@@ -61,7 +61,7 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
         no_relevant=list(_all(parts, "no_relevant")),
         queries=_all(parts, "queries"),
         metadata=_all(parts, "metadata"),
-        notes=[*_notes_of_runs(parts), *_notes(parts, n_asked)],
+        notes=[*_notes(parts, n_asked)],
         repeats=parts,
     )
 
@@ -87,29 +87,19 @@ def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
     return merged
 
 
-def _notes_of_runs(parts: Sequence[Scores]) -> Iterator[str]:
-    """The notes of all runs; those of some say of which."""
-    for note in _all(parts, "notes"):
-        numbers = [str(number) for number, part in enumerate(parts, 1) if note in part.notes]
-        if len(numbers) == len(parts):
-            yield note
-        elif len(numbers) == 1:
-            yield f"run {numbers[0]}: {note}"
-        else:
-            yield f"runs {', '.join(numbers)}: {note}"
-
-
 def _notes(parts: Sequence[Scores], n_asked: Mapping[str, int]) -> Iterator[str]:
+    for note in _all(parts, "notes"):
+        n = sum(note in part.notes for part in parts)
+        yield note if n == len(parts) else f"in {n} of {len(parts)} runs: {note}"
     n_failed = sum(len(part.failed) for part in parts)
     if n_failed:
         n_answers, n_questions = sum(n_asked.values()), len(_all(parts, "failed"))
         yield f"{n_failed:,} of {n_answers:,} answers failed, of {questions(n_questions)}"
     n_fewer = sum(times < len(parts) for times in n_asked.values())
     if n_fewer:
-        have = "has" if n_fewer == 1 else "have"
         yield (
-            f"{n_fewer:,} of {questions(len(n_asked))} {have} fewer than {len(parts)} runs, and "
-            "the mean of those: a run that isn't there doesn't count as 0"
+            f"fewer than {len(parts)} runs: {n_fewer:,} of {questions(len(n_asked))}, with the "
+            "mean of those: a run that isn't there doesn't count as 0"
         )
     rankings = [part.rankings for part in parts]
     if len(parts) > 1 and rankings[0] and all(of_run == rankings[0] for of_run in rankings):

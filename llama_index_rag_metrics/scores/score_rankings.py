@@ -32,11 +32,12 @@ from .batches import (
     ranking_metrics,
     score_batch,
 )
+from .counts import Reason
 from .label_fit import NO_STOCK, Asked, Stock
 from .notes import graders_of_labels, label_notes, order_notes, other_notes, questions_apart
 from .repeats import of_repeats
 from .retrieval import Retrieval
-from .scores import Reason, Scores
+from .scores import Scores
 
 _NOT_ASKED = "{missing:,} of {labelled:,} labelled questions weren't asked, and aren't scored"
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
@@ -205,24 +206,18 @@ def _collected(
     for row in np.flatnonzero(batch.reason).tolist():
         excluded[query_ids[row]] = cast(Reason, REASONS[batch.reason[row]])
     is_empty = (batch.depth == 0) & ~batch.is_failed
-    usual = [name for name in batch.columns if name not in batch.own]
-    scores = Scores(
-        list(compress(query_ids, batch.is_scored)),
-        {name: batch.columns[name][batch.is_scored] for name in usual},
+    is_listed = np.logical_or.reduce([batch.is_scored, *batch.own.values()])
+    columns = {}
+    for name, column in batch.columns.items():
+        columns[name] = np.where(batch.has_value(name), column, np.nan)[is_listed]
+    return Scores(
+        list(compress(query_ids, is_listed)),
+        columns,
         excluded=excluded,
-        failed={
-            key: error for key, error in zip(query_ids, errors, strict=True) if error is not None
-        },
+        failed={key: why for key, why in zip(query_ids, errors, strict=True) if why is not None},
         empty=list(compress(query_ids, is_empty)),
         no_relevant=list(compress(query_ids, batch.is_scored & (batch.n_relevant == 0))),
     )
-    if not batch.own:
-        return scores
-    columns = {}
-    for metric, has_value in batch.own.items():
-        values = zip(query_ids, batch.columns[metric].tolist(), strict=True)
-        columns[metric] = dict(compress(values, has_value))
-    return scores.join(columns, order=list(batch.columns))
 
 
 def align(

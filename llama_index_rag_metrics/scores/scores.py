@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from llama_index_rag_metrics.files.conversations import conversations_of
+from llama_index_rag_metrics.files.lines import Location, from_json, read_text
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
     limits_of,
@@ -28,53 +29,14 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error, without_secrets
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
-from .mappings import name_among, slice_of, unknown_key
+from .counts import Counts, Reason, name_among, slice_of, unknown_key
 from .retrieval import Retrieval
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
     from llama_index_rag_metrics.stories.worst import HardQuestions
 
-# why a query is left out of the means
-Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed", "not asked"]
 FORMAT = "llama-index-rag-metrics scores, version 1"
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How many queries the means are taken over, and how many are special.
-
-    `failed` and `empty` are counted among all queries: those that also count as `no_relevant` or
-    `unjudged` are left out of the means with them.
-
-    Attributes:
-        queries: all queries.
-        scored: those that the means are taken over.
-        failed: the retriever failed; scored 0, unless `failed="exclude"` or less is better. Of
-            several runs, in any of them.
-        empty: nothing was retrieved, without an error; scored 0. Of several runs, in any of them.
-        no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
-        unjudged: without any relevance given; left out.
-        not_asked: labelled, but not in the log that is scored, as traces are; left out.
-    """
-
-    queries: int = 0
-    scored: int = 0
-    failed: int = 0
-    empty: int = 0
-    no_relevant: int = 0
-    unjudged: int = 0
-    not_asked: int = 0
-
-    @property
-    def left_out(self) -> list[str]:
-        """How many are left out of the means, and why, in words."""
-        reasons = {
-            "not asked": self.not_asked,
-            "without labels": self.unjudged,
-            "without a relevant label": self.no_relevant,
-        }
-        return [f"{n:,} {reason}" for reason, n in reasons.items() if n]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -387,17 +349,17 @@ class Scores(Reportable):
             data = json.loads(text)
         except json.JSONDecodeError as error:
             raise InvalidInput("source", source_text, f"JSON ({error})") from error
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise InvalidInput("source", source_text, "JSON written by Scores.to_json")
-        return cls._of_plain(data)
+        return cls._read(data)
 
     @classmethod
-    def _of_plain(cls, data: Mapping[str, Any]) -> Scores:
+    def _read(cls, data: Any) -> Scores:
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise InvalidInput("source", data, "JSON written by Scores.to_json")
         names = {part.name for part in fields(cls)}
         parts = {name: value for name, value in data.items() if name in names}
         columns = data["scores"].items()
         parts["columns"] = {metric: np.array(values, np.float64) for metric, values in columns}
-        parts["repeats"] = [cls._of_plain(run) for run in data.get("repeats", ())]
+        parts["repeats"] = [cls._read(run) for run in data.get("repeats", ())]
         if "retrieval" in data:
             parts["retrieval"] = Retrieval.of_plain(data["retrieval"])
         return cls(**parts)
@@ -424,3 +386,20 @@ _SEQUENCES = ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repe
 def listed_means(means: Mapping[str, float]) -> str:
     """Means in one line, rounded."""
     return ", ".join(f"{metric}: {score(mean)}" for metric, mean in means.items())
+
+
+def json_of(systems: Sequence[Scores]) -> str:
+    """{name: scores}, each as `Scores.from_json` reads it."""
+    return json_text({scores.name: scores._plain() for scores in systems}, indent=1)
+
+
+def read_json(path: Path) -> dict[str, Scores]:
+    """What `json_of` wrote, or `Scores.to_json`, whose scores are under ""."""
+    location = Location(str(path))
+    expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
+    try:
+        data = from_json(read_text(path), location)
+        parts = data if isinstance(data, dict) and data and "format" not in data else {"": data}
+        return {name: Scores._read(part) for name, part in parts.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise location.wrong(expected) from error

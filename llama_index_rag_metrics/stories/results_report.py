@@ -18,7 +18,6 @@ from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
-from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 from . import rows
@@ -201,11 +200,20 @@ def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
 
 def _records(systems: Sequence[System]) -> m.Records:
     """One row a query; of several systems one row a system and query."""
-    if len(systems) > 1:
-        return per_query([system.scores for system in systems])
     scores = systems[0].scores
     columns: dict[str, Any] = {metric: scores.column(metric) for metric in scores}
-    return m.Records({"query_id": scores.query_ids, **columns}, index="query_id")
+    if len(systems) == 1:
+        return m.Records({"query_id": scores.query_ids, **columns}, index="query_id")
+    columns = {"run": [], "query_id": [], **{metric: [] for metric in metrics_of(systems)}}
+    for system in systems:
+        query_ids = system.scores.query_ids
+        columns["run"] += [system.scores.name] * len(query_ids)
+        columns["query_id"] += query_ids
+        for metric in metrics_of(systems):
+            is_known = system.scores.is_measured and metric in system.scores
+            values = system.scores.by_query(metric) if is_known else {}
+            columns[metric] += map(values.get, query_ids)
+    return m.Records(columns)
 
 
 def _with_holders(pairs: Iterable[tuple[str, str]], n: float) -> list[str]:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from llama_index_rag_metrics import Run, Scores, score_rankings
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.scores.retrieval import Retrieval
-from llama_index_rag_metrics.scores.scores_export import to_json
+from llama_index_rag_metrics.scores.scores import json_of
 
 IDS = [f"q{number:02d}" for number in range(50)]
 
@@ -96,7 +96,7 @@ class TestExitCodes:
         (folder / "other.json").write_text('{"format": "another"}')
         same = Scores.from_json(folder / "same.json")
         two = [same, same.replace(name="lsa")]
-        (folder / "two.json").write_text(to_json(two))
+        (folder / "two.json").write_text(json_of(two))
         assert message in refusal(gate(*arguments))
 
     def test_other_queries(self, folder: Path) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, evaluate, write_run
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.files.write_runs import write_qrels
-from llama_index_rag_metrics.scores.scores_export import to_json
+from llama_index_rag_metrics.scores.scores import json_of
 
 DATASET = RetrievalDataset(
     {"q1": "Which moon has geysers?", "q2": "Which moon has lakes?"},
@@ -78,7 +78,7 @@ def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
     answers = iter(["io", "titan"])
     of_q2 = DATASET.select(["q2"])
     results = evaluate(lambda _: [next(answers)], of_q2, "mrr", repeats=2, workers=1)
-    Path("scores.json").write_text(to_json([results.scores]), encoding="utf-8")
+    Path("scores.json").write_text(json_of([results.scores]), encoding="utf-8")
     kept = words(show("q2", "scores.json"))
     assert (
         "run 1: the relevant passage was never retrieved; run 2: the relevant passage was found."
@@ -101,7 +101,7 @@ def test_qrels_are_enough(folder: Path) -> None:
 def test_stored_scores_tell_the_story(folder: Path) -> None:
     script = Scripted({"Which moon has geysers?": [node("io")], "Which moon has lakes?": []})
     results = evaluate(script, DATASET, ["ndcg@10"], name="bm25")
-    Path("scores.json").write_text(to_json([results.scores]))
+    Path("scores.json").write_text(json_of([results.scores]))
     assert "bm25 0.00 1. io text of io" in words(show("geysers", "scores.json"))
     assert "Enceladus has geysers. never retrieved" in words(show("q1", "scores.json"))
 

@@ -18,7 +18,7 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
-from llama_index_rag_metrics.scores.scores_export import to_json
+from llama_index_rag_metrics.scores.scores import json_of
 
 QUERIES = {"q2": "Where is the kiln?", "q1": "番茄", "q3": "Who?"}
 LABELS = {"q1": ["d1"], "q2": {"d2": 2, "d1": 1}, "q3": ["d1"]}
@@ -48,7 +48,7 @@ class TestFile:
     def test_of_several_systems_the_one_of_the_same_name(self, tmp_path: Path) -> None:
         bm25, lsa = Scores(["q"], {"mrr": [0.5]}, name="bm25"), Scores(["q"], {"mrr": [1.0]})
         path, rule = tmp_path / "both.json", "mrr >= baseline as observed"
-        path.write_text(to_json([bm25, lsa.replace(name="lsa")]))
+        path.write_text(json_of([bm25, lsa.replace(name="lsa")]))
         assert check_rules(bm25, rule, baseline=path).verdicts[0].baseline == 0.5
         with pytest.raises(InvalidInput, match="'bm25' or 'lsa'"):
             check_rules(bm25.replace(name="new"), rule, baseline=path)

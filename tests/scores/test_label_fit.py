@@ -276,13 +276,13 @@ class TestOrder:
         scores = score_rankings({"q1": ["d1"]}, read_run(path), ["mrr"])
         # trec_eval orders by score, wherever the rank says otherwise
         assert scores.means["mrr"] == (0.5 if ending == "run" else 1.0)
-        assert any("scores rise with the rank" in note for note in scores.notes)
+        assert any("scores rise" in note for note in scores.notes)
 
     def test_equal_scores(self, tmp_path: Path) -> None:
         path = tmp_path / "ties.run"
         path.write_text("q1 Q0 d1 1 0 t\nq1 Q0 d2 2 0 t\n")
         (note,) = score_rankings({"q1": ["d1"]}, read_run(path), ["mrr"]).notes
-        assert note == "in 1 of 1 ranking all scores are equal, and say nothing about the order"
+        assert note == "all scores are equal in 1 of 1 rankings, and say nothing about the order"
 
     def test_scores_that_fall_are_usual(self, tmp_path: Path) -> None:
         path = tmp_path / "usual.run"

@@ -157,7 +157,7 @@ class TestReport:
         fewer = [*runs()[:-1], Run({"q29": ["a"]})]
         scores = score_rankings(JUDGED, Run(repeats=fewer), ["hit_rate"])
         assert (
-            f"{N - 1} of {N} questions have fewer than 5 runs, and the mean of those: a run that "
+            f"fewer than 5 runs: {N - 1} of {N} questions, with the mean of those: a run that "
             "isn't there doesn't count as 0"
         ) in scores.notes
 

@@ -17,8 +17,8 @@ from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.counts import name_among, slice_of, unknown_key
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
-from llama_index_rag_metrics.scores.mappings import name_among, slice_of, unknown_key
 from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
     mean_intervals,

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
-from llama_index_rag_metrics.scores.scores_export import read_json
+from llama_index_rag_metrics.scores.scores import read_json
 from llama_index_rag_metrics.stories.first_line import nothing_measured
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import failures, unsaid

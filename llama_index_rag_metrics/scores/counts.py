@@ -1,0 +1,76 @@
+"""How many questions scores are of, and names of metrics and of slices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored
+
+# why a query is left out of the means
+Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed", "not asked"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many queries the means are taken over, and how many are special.
+
+    `failed` and `empty` are counted among all queries: those that also count as `no_relevant` or
+    `unjudged` are left out of the means with them.
+
+    Attributes:
+        queries: all queries.
+        scored: those that the means are taken over.
+        failed: the retriever failed; scored 0, unless `failed="exclude"` or less is better. Of
+            several runs, in any of them.
+        empty: nothing was retrieved, without an error; scored 0. Of several runs, in any of them.
+        no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
+        unjudged: without any relevance given; left out.
+        not_asked: labelled, but not in the log that is scored, as traces are; left out.
+    """
+
+    queries: int = 0
+    scored: int = 0
+    failed: int = 0
+    empty: int = 0
+    no_relevant: int = 0
+    unjudged: int = 0
+    not_asked: int = 0
+
+    @property
+    def left_out(self) -> list[str]:
+        """How many are left out of the means, and why, in words."""
+        reasons = {
+            "not asked": self.not_asked,
+            "without labels": self.unjudged,
+            "without a relevant label": self.no_relevant,
+        }
+        return [f"{n:,} {reason}" for reason, n in reasons.items() if n]
+
+
+def name_among(name: str, names: Collection[str]) -> str:
+    """The name of a metric that is among those that were scored."""
+    if name not in names:
+        raise NotScored(name, tuple(names))
+    return name
+
+
+def slice_of(value: object) -> str | None:
+    """The slice of a value of metadata: values that print alike share one, as do 1 and 1.0."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return None if value is None else str(value)
+
+
+def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
+    keys: set[str] = set()
+    for row in metadata.values():
+        keys.update(map(str, row))
+    if keys:
+        return InvalidInput(argument, key, f"a key of the questions' metadata: {sorted(keys)}")
+    remedy = "They have none: score with metadata=, or with --dataset DATASET."
+    return InvalidInput(argument, key, "a key of the questions' metadata", remedy)
