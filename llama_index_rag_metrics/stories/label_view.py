@@ -161,34 +161,22 @@ class System(NamedTuple):
         by_id = Matched(BY_ID, retrieval.run, retrieval.relevance, {}, {}, {})
         return retrieval.matched.get(metric, by_id)
 
-    def mean(self, metric: str) -> float | None:
-        is_measured = self.scores.is_measured and metric in self.scores and self.scores.n(metric)
-        if not is_measured:
-            return None
-        return self.scores.means[metric]
-
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""
         if self.judged_by(metric).matcher != BY_ID:
             return ""
         return next((note for note in self.scores.notes if note.startswith(NOT_VALID)), "")
 
-    def valid_mean(self, metric: str) -> float | None:
-        if self.invalid(metric):
-            return None
-        return self.mean(metric)
-
-    def valid_by_query(self, metric: str) -> dict[str, float]:
-        if self.invalid(metric):
-            return {}
-        return self.by_query(metric)
+    def mean(self, metric: str) -> float | None:
+        """The mean of a metric; None where nothing was measured, or not validly."""
+        scores = self.scores
+        is_measured = scores.is_measured and metric in scores and scores.n(metric)
+        return scores.means[metric] if is_measured and not self.invalid(metric) else None
 
     def by_query(self, metric: str) -> dict[str, float]:
         """Query id to score; empty where nothing was measured by the metric."""
         is_measured = self.scores.is_measured and metric in self.scores
-        if not is_measured:
-            return {}
-        return self.scores.by_query(metric)
+        return self.scores.by_query(metric) if is_measured else {}
 
 
 def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
@@ -211,8 +199,3 @@ def shown_name(scores: Scores, unnamed: str) -> str:
 
 def metrics_of(systems: Iterable[System]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(system.scores for system in systems)))
-
-
-def query_text(query_id: str, systems: Sequence[System]) -> str:
-    texts = (system.scores.queries.get(query_id) for system in systems)
-    return next(filter(None, texts), "")

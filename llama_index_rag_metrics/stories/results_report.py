@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import cleandoc
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -16,11 +17,10 @@ from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import Draw
-from llama_index_rag_metrics.report.numbers import questions
+from llama_index_rag_metrics.report.numbers import mean_of, questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
-from . import rows
 from .first_line import first_lines
 from .label_view import System, metrics_of
 from .story import query_answers
@@ -28,6 +28,16 @@ from .whereabouts import Losses, losses, losses_sentence
 from .worst import hardest, listing_title
 
 _MOST_ERRORS = 10  # how many different ones are listed
+_COUNTS = {
+    "questions": "queries",
+    "scored": "scored",
+    "nothing relevant": "no_relevant",
+    "not labelled": "unjudged",
+    "not asked": "not_asked",
+    "nothing retrieved": "empty",
+    "failed": "failed",
+}
+_FEWEST_TIMED = {"p50": 1, "p95": 20}
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
 )
@@ -69,8 +79,8 @@ def systems_report(
     if all(system.invalid(primary) for system in systems):
         drawn = {}  # no number is shown that somebody could take for a score
     counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
-    means = [rows.means_table(systems, metrics, intervals), *rows.counts_tables(systems)]
-    slices = [rows.slice_table(systems, key, primary) for key in slice_by]
+    means = [means_table(systems, metrics, intervals), *counts_tables(systems)]
+    slices = [slice_table(systems, key, primary) for key in slice_by]
     runs = with_runs(systems)
     return m.Report(
         title=title,
@@ -83,14 +93,14 @@ def systems_report(
         notes=unsaid(remarks(systems), decision),
         glossary=glossary(metrics),
         figures=drawn,
-        queries=partial(queries_of, runs, list(filter(None, [primary])), stages=stages),
+        queries=partial(queries_of, runs, primary, stages=stages),
         records=_records(systems),
     )
 
 
 def _valid_intervals(system: System) -> dict[str, MeanInterval]:
     """Metric to its mean, where it has a valid one."""
-    metrics = [name for name in system.scores if system.valid_mean(name) is not None]
+    metrics = [name for name in system.scores if system.mean(name) is not None]
     intervals = system.scores.intervals() if metrics else {}
     return {name: intervals[name] for name in metrics}
 
@@ -104,24 +114,93 @@ def with_runs(systems: Sequence[System]) -> Sequence[System]:
     return [System.of(means, system.name), *system.repeats]
 
 
-def queries_of(
+def means_table(
     systems: Sequence[System],
     metrics: Sequence[str],
-    *,
-    compared: bool = False,
-    stages: bool = False,
+    intervals: Sequence[Mapping[str, MeanInterval]],
+) -> m.Table:
+    """The mean of each metric with its interval, in the digits that its questions carry."""
+    rows = []
+    for system, of_system in zip(systems, intervals, strict=True):
+        cells = []
+        for metric in metrics:
+            interval = of_system.get(metric)
+            cell = m.Cell.of(None, "score")
+            if system.invalid(metric):
+                cell = m.Cell("not valid", tone="quiet")
+            elif interval is not None:
+                cell = m.Cell(interval.mean, "score", low=interval.low, high=interval.high)
+                cell = mean_of(cell, interval.n)
+            cells.append(cell)
+        rows.append(m.Row(system.name, cells))
+    return m.Table("", metrics, rows)
+
+
+def slice_table(systems: Sequence[System], key: str, metric: str) -> m.Table:
+    """The mean of one metric by a value of the queries' metadata; the head says of how many."""
+    slices = [system.scores.slices(key) for system in systems]
+    values = list(dict.fromkeys(chain.from_iterable(slices)))
+    heads = []
+    for value in values:
+        n = max(parts[value].counts.scored for parts in slices if value in parts)
+        label = "without" if value is None else terminal(value)
+        heads.append(f"{label} ({n})")
+    rows = []
+    for system, parts in zip(systems, slices, strict=True):
+        cells = [m.Cell(None, "score", "quiet")] * len(values)
+        for number, value in enumerate(values):
+            if value in parts and system.mean(metric) is not None:
+                mean = m.Cell.of(parts[value].means[metric], "score")
+                cells[number] = mean_of(mean, parts[value].n(metric))
+        rows.append(m.Row(system.name, cells))
+    title = f"{metric} by {terminal(key)} (scored questions)"
+    return m.Table(title, heads, rows, is_detail=True)
+
+
+def counts_tables(systems: Sequence[System]) -> list[m.Table]:
+    """How many questions count, and what they cost, without what is 0; none if all count."""
+    columns: dict[str, list[m.Cell]] = {}
+    for heading, name in _COUNTS.items():
+        numbers = [getattr(system.scores.counts, name) for system in systems]
+        tone: m.Tone = "alarm" if name in ("empty", "failed") else "normal"
+        if any(numbers):
+            columns[heading] = [m.Cell.of(number, "count", tone) for number in numbers]
+    if len({cell.value for cell in chain(*columns.values())}) == 1:
+        columns = {}
+    tokens = [m.Cell.of(system.run.mean_tokens, "count") for system in systems]
+    if any(cell.value is not None for cell in tokens):
+        columns["tokens a question"] = tokens
+    latencies = [system.run.latency for system in systems]
+    n_timed = max((latency.n for latency in latencies if latency), default=0)
+    for percentile, fewest in _FEWEST_TIMED.items():
+        if n_timed >= fewest:
+            seconds = [getattr(latency, percentile, None) for latency in latencies]
+            columns[f"latency {percentile}"] = [m.Cell.of(value, "seconds") for value in seconds]
+    if not columns:
+        return []
+    workers = {latency.concurrency for latency in latencies if latency}
+    title = "Questions and latency"
+    if len(workers) == 1 and None not in workers:
+        title += f" ({workers.pop()} at once)"
+    rows = []
+    for number, system in enumerate(systems):
+        rows.append(m.Row(system.name, [cells[number] for cells in columns.values()]))
+    return [m.Table(title, list(columns), rows, is_detail=True)]
+
+
+def queries_of(
+    systems: Sequence[System], metric: str, *, compared: bool = False, stages: bool = False
 ) -> m.Queries:
-    """Every question on the first metric; of `compared` systems the first is the baseline."""
-    query_ids_known: dict[str, None] = {}
+    """Every question on a metric; of `compared` systems the first is the baseline."""
+    query_ids: dict[str, None] = {}
     for system in systems:
         scores = system.scores
-        for query_ids in (scores.queries, system.run, scores.query_ids, scores.excluded):
-            query_ids_known |= dict.fromkeys(query_ids)
-    metric = next(iter(metrics), "")
-    columns = [system.valid_by_query(metric) for system in systems]
+        query_ids |= dict.fromkeys(
+            [*scores.queries, *system.run, *scores.query_ids, *scores.excluded]
+        )
+    columns = [system.by_query(metric) for system in systems]
     stories = (
-        query_answers(query_id, systems, metric, columns, stages=stages)
-        for query_id in query_ids_known
+        query_answers(query_id, systems, metric, columns, stages=stages) for query_id in query_ids
     )
     names = [system.name for system in systems]
     is_lower_better = bool(metric) and lower_is_better(metric)

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
 from llama_index_rag_metrics.report.numbers import counted, digits_apart
 
 from . import whereabouts as w
-from .label_view import Item, System, query_text
+from .label_view import Item, System
 from .whereabouts import Question, SystemAnswer, Whereabouts
 
 _WORDS = {
@@ -62,9 +62,9 @@ def query_answers(
     for answer, value in zip(question.answers, values, strict=True):
         cell = m.Cell.of(value, "score")._replace(digits=digits)
         answers.append(_answer(answer, cell, names))
-    text, why = query_text(query_id, systems), _why(question, stages=stages)
-    remarks = list(_remarks(question, systems, metric))
-    return m.QueryAnswers(query_id, text, passages, answers, why, remarks)
+    texts = filter(None, (system.scores.queries.get(query_id) for system in systems))
+    why, remarks = _why(question, stages=stages), list(_remarks(question, systems, metric))
+    return m.QueryAnswers(query_id, next(texts, ""), passages, answers, why, remarks)
 
 
 def _short_names(question: Question) -> dict[str, str]:

@@ -186,8 +186,12 @@ class Question:
                 text = item.text or next(filter(None, found_texts), texts.get(item.id))
                 items.append(item._replace(text=text))
             self.needs.append(items)
-        find = self._through_stages if stages else self._by_system
-        self.places = [list(find(need)) for need in self.needs]
+        self.places: list[list[Whereabouts | None]] = []
+        for need in self.needs:
+            whereabouts = [answer.whereabouts(need) for answer in self.answers]
+            if stages:
+                whereabouts = list(self._through_stages(need, whereabouts))
+            self.places.append(whereabouts)
 
     def losses(self) -> list[Losses]:
         """What each system lost."""
@@ -214,24 +218,24 @@ class Question:
                             texts.setdefault(name, text)
         return texts
 
-    def _by_system(self, need: Sequence[Item]) -> Iterator[Whereabouts | None]:
-        return (answer.whereabouts(need) for answer in self.answers)
-
-    def _through_stages(self, need: Sequence[Item]) -> Iterator[Whereabouts | None]:
-        """Where each stage has a need, or which one lost it: the one after the last that had it."""
+    def _through_stages(
+        self, need: Sequence[Item], places: Sequence[Whereabouts | None]
+    ) -> Iterator[Whereabouts | None]:
+        """Where each stage has a need; the one after the last that had it dropped it, or failed."""
         source: Whereabouts | None = None  # of the last stage that had it
         stage = ""
-        for answer in self.answers:
+        for answer, place in zip(self.answers, places, strict=True):
             stage = stage or answer.system.name
-            place = answer.whereabouts(need)
             has_failed = answer.error is not None
             if place is not None and place.is_ranked:
                 source, stage = place, ""
+                yield place
             elif source is not None and (has_failed or place is not None):
-                place = source._replace(loss=DROPPED, stage=stage)
+                yield source._replace(loss=DROPPED, stage=stage)
             elif has_failed and need[0].grade:
-                place = Whereabouts(NEVER, stage=RETRIEVER)
-            yield place
+                yield Whereabouts(NEVER, stage=RETRIEVER)
+            else:
+                yield place
 
 
 class Losses:

@@ -24,8 +24,7 @@ from llama_index_rag_metrics.report.numbers import shown as shown_cell
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.label_view import System, shown_name
-from llama_index_rag_metrics.stories.results_report import systems_report
-from llama_index_rag_metrics.stories.rows import counts_tables
+from llama_index_rag_metrics.stories.results_report import counts_tables, systems_report
 
 RELEVANCE = {
     "q1": Relevance({"a": 2, "b": 1, "z": 0}),

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import clusters_of
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, NotScored
 from llama_index_rag_metrics.scores import Reason
 from llama_index_rag_metrics.stories.label_view import System
-from llama_index_rag_metrics.stories.rows import slice_table
+from llama_index_rag_metrics.stories.results_report import slice_table
 
 
 class TestRun:

@@ -30,7 +30,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.counts import name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of, mean_intervals
-from llama_index_rag_metrics.stories import results_report, rows
+from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
 
@@ -141,12 +141,12 @@ class Comparison(Reportable):
             lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
             decision=decision,
             about=results_report.about(systems),
-            tables=[*map(self._table, metrics), *rows.counts_tables(systems)],
+            tables=[*map(self._table, metrics), *results_report.counts_tables(systems)],
             failures=results_report.failures(systems),
             notes=results_report.unsaid(notes, decision),
             glossary=results_report.glossary(metrics),
             figures={"differences": self._figure},
-            queries=partial(results_report.queries_of, systems, metrics, compared=True),
+            queries=partial(results_report.queries_of, systems, self.primary, compared=True),
             records=m.Records.of_fields(self.differences, _RECORDS),
         )
 
