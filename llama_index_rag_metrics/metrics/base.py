@@ -30,7 +30,7 @@ from llama_index_rag_metrics.rankings.judging.judged import (
 )
 from llama_index_rag_metrics.rankings.judging.lists import judge_one
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
+from llama_index_rag_metrics.rankings.span import SpanLike
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.runtime.masking import shorten
@@ -189,17 +189,10 @@ class RankingMetric(NamedMetric):
         if expected_ids is None and self.needs_relevance:
             remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
             raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
-        needs, tokens = self.needs, None
-        spans: list[Span | None] | None = None
-        if TOKENS in needs:
-            tokens = retrieved_tokens
-            if tokens is None and retrieved_texts is not None:
-                tokens = TokenCounter().count(retrieved_texts)
-        if SPANS in needs and retrieved_spans is not None:
-            spans = [
-                None if place is None else read_span("retrieved", place)
-                for place in retrieved_spans
-            ]
+        tokens = retrieved_tokens if TOKENS in self.needs else None
+        if TOKENS in self.needs and tokens is None and retrieved_texts is not None:
+            tokens = TokenCounter().count(retrieved_texts)
+        spans = retrieved_spans if SPANS in self.needs else None
         judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
         is_answerable = judged.n_gaining[0] > 0
         if self.of_unanswerable and is_answerable:

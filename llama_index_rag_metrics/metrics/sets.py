@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isclose, isinf
+from math import isclose
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,12 +91,10 @@ class FScore(BinaryMetric):
 
     name = "f"
     variants: ClassVar[Variants] = {"f1": {"beta": 1.0}}
-    beta: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="weight of recall")
+    beta: float = Field(default=1.0, gt=0, le=1e9, description="weight of recall")
 
     def score(self, hits: Hits) -> FloatArray:
         squared = self.beta * self.beta
-        if isinf(squared):
-            return recall(hits)
         # trec_eval is given B², of which beta may be the rounded root
         if isclose(short := float(f"{squared:.12g}"), squared, rel_tol=5e-16):
             squared = short

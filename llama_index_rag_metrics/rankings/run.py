@@ -234,14 +234,12 @@ class Run(Mapping[str, Ranking]):
     @property
     def failed(self) -> dict[str, str]:
         """Query id to error of the queries on which the retriever failed."""
-        errors = ((query_id, ranking.error) for query_id, ranking in self.items())
-        return {query_id: error for query_id, error in errors if error is not None}
+        return {key: ranking.error for key, ranking in self.items() if ranking.error is not None}
 
     @property
     def calls(self) -> dict[str, Sequence[Call]]:
         """Query id to its calls, in order, for the queries that could have several."""
-        calls = ((query_id, ranking.calls) for query_id, ranking in self.items())
-        return {query_id: of_query for query_id, of_query in calls if of_query is not None}
+        return {key: ranking.calls for key, ranking in self.items() if ranking.calls is not None}
 
     @property
     def every_ranking(self) -> list[Ranking]:
@@ -251,29 +249,25 @@ class Run(Mapping[str, Ranking]):
     @property
     def latency(self) -> Latency | None:
         """Percentiles of the seconds that a query took; failed ones are left out. None: no time."""
-        seconds: list[float] = []
-        at_once: set[int | None] = set()
-        for ranking in self.every_ranking:
-            if ranking.latency is not None and ranking.error is None:
-                seconds.append(ranking.latency)
-                at_once.add(ranking.concurrency)
-        if not seconds:
+        answered = [ranking for ranking in self.every_ranking if ranking.error is None]
+        timed = [ranking for ranking in answered if ranking.latency is not None]
+        if not timed:
             return None
+        seconds = np.array([ranking.latency for ranking in timed])
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
-        concurrency = at_once.pop() if len(at_once) == 1 else None
-        return Latency(len(seconds), p50, p95, p99, concurrency)
+        at_once = {ranking.concurrency for ranking in timed}
+        return Latency(len(timed), p50, p95, p99, at_once.pop() if len(at_once) == 1 else None)
 
     @property
     def mean_tokens(self) -> float | None:
         """The tokens of what a query that didn't fail retrieved, copies dropped; None: unknown."""
         spent: list[int] = []
         for ranking in self.every_ranking:
-            if ranking.error is not None:
-                continue
-            if ranking.tokens is None:
-                return None
-            tokens_of = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
-            spent.append(sum(tokens_of.values()))
+            if ranking.error is None:
+                if ranking.tokens is None:
+                    return None
+                first_last = zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True)
+                spent.append(sum(dict(first_last).values()))
         return float(np.mean(spent)) if spent else None
 
     def at_least(self, min_score: float) -> Run:

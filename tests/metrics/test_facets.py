@@ -113,9 +113,8 @@ def test_what_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
     assert NEEDED.alternatives == (("a",), ())
     dataset = RetrievalDataset({"q": "where?"}, {"q": NEEDED})
     results = evaluate(lambda query: ["a"], dataset, ["facet_recall"])
-    (answers,) = results.report(full=True).queries().stories  # type: ignore[misc]
-    assert [[item.id for item in need] for need in answers.wanted] == [["a"], ["hop 2"]]
     results.to_html(tmp_path / "page.html")
+    assert "hop 2" in (tmp_path / "page.html").read_text("utf-8")
     nothing = score_rankings({"q": Relevance(facets={"hop": []})}, {"q": ["b"]}, ["facet_recall"])
     assert list(nothing.excluded) == ["q"]
 

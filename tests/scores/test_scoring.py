@@ -370,7 +370,7 @@ class TestGrades:
         assert scores.means["dcg"] < np.inf
         assert (scores.means["ndcg"], scores.means["ndcg@10"]) == (1, 1)
 
-    @pytest.mark.parametrize("beta", [1e-200, 1e-3, 1e3, 1e200])
+    @pytest.mark.parametrize("beta", [1e-200, 1e-3, 1e3])
     def test_f_goes_from_precision_to_recall(self, beta: float) -> None:
         # P 1, R 1/4: a small beta says P, a large one R
         score = FScore(beta=beta).compute("", ["a", "b", "c", "d"], ["a"]).score

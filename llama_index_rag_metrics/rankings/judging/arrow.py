@@ -309,20 +309,12 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     columns: dict[str, pl.Series] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
-            items = pa.table({name: _own_items(_plain_lists(column))})
+            items = pa.table({name: _own_items(column)})
             columns[name] = pl.DataFrame(pl.from_arrow(items))[name]
         except unreadable as error:
             expected = "a type of Arrow that Polars reads, such as list<string>"
             raise InvalidInput(f"column {name}", str(column.type), expected) from error
     return pl.DataFrame(columns)
-
-
-def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of one length and views of lists, which Polars doesn't read with nulls, as lists."""
-    kind = str(column.type)
-    if kind.startswith(("fixed_size_list", "list_view", "large_list_view")):
-        return pa.chunked_array([column.to_pylist()], pa.large_list(column.type.value_type))
-    return column
 
 
 def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:

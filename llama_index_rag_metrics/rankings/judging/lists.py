@@ -14,7 +14,7 @@ import numpy as np
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, has_order
-from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.span import SpanLike
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
 
@@ -126,16 +126,16 @@ def judge_one(
     labels: RelevanceLike | None,
     ranking: Sequence[str] | None,
     tokens: Sequence[int] | None = None,
-    spans: Sequence[Span | None] | None = None,
+    spans: Sequence[SpanLike | None] | None = None,
 ) -> JudgedRankings:
     """Judge a batch of one, remembering the last: the metrics of one query share the work."""
     if ranking is None:
         raise InvalidInput("retrieved_ids", None, "ids, [] where nothing was retrieved")
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
     if tokens is not None or spans is not None:
-        columns = {TOKENS: tokens, SPANS: spans}
+        columns: dict[str, Any] = {TOKENS: tokens, SPANS: spans}
         needs = [name for name, values in columns.items() if values is not None]
-        return judge([labels], [Ranking(ids, tokens=tokens, spans=spans)], needs)
+        return judge([labels], [Ranking(ids, **columns)], needs)
     if type(labels) is not list and labels is not None:
         labels = as_relevance(labels)
     last_labels, last_ids, last_judged = _last[0]

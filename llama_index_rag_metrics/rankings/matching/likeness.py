@@ -7,6 +7,7 @@ import string
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
+from itertools import product
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -104,21 +105,9 @@ def _grams(text: str) -> Grams:
 
 def _count_shared(passages: Sequence[Grams], parts: Sequence[Grams]) -> IntArray:
     """(retrieved, expected) how many grams they share."""
-    shared = np.zeros((len(parts), len(passages)), np.int64)
-    if not parts:
-        return shared
-    grams = np.concatenate(parts)
-    row = np.repeat(np.arange(len(parts)), list(map(len, parts)))
-    order = np.argsort(grams)
-    grams = grams[order]
-    for column, passage in enumerate(passages):
-        first = np.searchsorted(grams, passage, "left")
-        last = np.searchsorted(grams, passage, "right")
-        count = last - first
-        begin = np.repeat(first - (np.cumsum(count) - count), count)
-        member = order[begin + np.arange(count.sum())]
-        shared[:, column] = np.bincount(row[member], minlength=len(parts))
-    return shared
+    pairs = product(parts, passages)
+    counts = [len(np.intersect1d(*pair, assume_unique=True)) for pair in pairs]
+    return np.array(counts, np.int64).reshape(len(parts), len(passages))
 
 
 def _holds(text: str, short: str) -> bool:
