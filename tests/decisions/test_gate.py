@@ -11,7 +11,6 @@ import pytest
 from support.verdicts import scores, verdict_of
 
 from llama_index_rag_metrics import Scores, check_rules
-from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 IDS = [f"q{number:04d}" for number in range(100)]
@@ -122,7 +121,7 @@ class TestErrorRates:
 
     def outcomes(self, draw: Callable[[np.random.Generator, int], Any], n: int) -> list[str]:
         rng = np.random.default_rng(11)
-        rule = Rule("ndcg@10", ">=", -0.02, baseline=True, confidence=0.95)
+        rule = "ndcg@10 >= baseline - 0.02"
         reports = [
             check_rules(scores(0.5 + draw(rng, n)), rule, baseline=scores([0.5] * n))
             for _ in range(self.DATA_SETS)

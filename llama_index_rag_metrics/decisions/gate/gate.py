@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -30,7 +30,7 @@ from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import failures, unsaid
 from llama_index_rag_metrics.stories.story import query_answers
 
-from .rules import Rule, RuleLike, parse_rules
+from .rules import parse_rules
 from .verdict import Outcome, Verdict, decide, measure
 
 BaselineLike: TypeAlias = "Results | str | Path"
@@ -113,7 +113,7 @@ class GateReport(Reportable):
 
 
 def check_rules(
-    results: Results, rules: RuleLike, *, baseline: BaselineLike | None = None
+    results: Results, rules: str | Iterable[str], *, baseline: BaselineLike | None = None
 ) -> GateReport:
     """Check results against rules.
 
@@ -123,7 +123,7 @@ def check_rules(
     of the questions have a value.
 
     Args:
-        rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
+        rules: one or several, such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
         baseline: the results of before, or the file that their `to_json()` wrote.
 
     Raises:
@@ -157,7 +157,7 @@ least baseline (2 questions).
 
 
 def assert_retrieval(
-    results: Results, *rules: str | Rule, baseline: BaselineLike | None = None, strict: bool = False
+    results: Results, *rules: str, baseline: BaselineLike | None = None, strict: bool = False
 ) -> GateReport:
     """Assert that results satisfy rules; arguments and errors are those of `check_rules`.
 
@@ -197,7 +197,7 @@ class RetrievalAssertion:
     def __call__(
         self,
         results: Results,
-        *rules: str | Rule,
+        *rules: str,
         baseline: BaselineLike | None = None,
         strict: bool = False,
     ) -> GateReport:
@@ -253,19 +253,17 @@ def _worst(verdict: Verdict, system: System) -> Iterator[m.QueryAnswers]:
 
 
 def _row(verdict: Verdict) -> m.Row:
-    """Return the numbers with the digits that the questions carry, told from the rule's limit."""
-    rule, limit = verdict.rule, verdict.rule.value
-    bounds = m.Cell("score", "bounds", low=verdict.lower, high=verdict.upper, limit=limit)
-    now = m.Cell.of(verdict.value, "score")
-    if rule.baseline:
+    """Return the numbers with the digits that the questions carry."""
+    bounds = m.Cell("score", "bounds", low=verdict.lower, high=verdict.upper)
+    if verdict.rule.baseline:
         bounds = bounds._replace(value="signed")
-    elif isinstance(verdict.value, int):
-        now = m.Cell(verdict.value, "count")
-    else:
-        now = now._replace(limit=limit)
-    baseline = m.Cell.of(verdict.baseline, "score")
-    difference = m.Cell(verdict.difference, "signed", limit=limit)
+    numbers = [
+        m.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score"),
+        m.Cell(verdict.baseline, "score"),
+        m.Cell(verdict.difference, "signed"),
+        bounds,
+    ]
     digits = digits_for(verdict.n, bounds)
-    numbers = [cell._replace(digits=digits) for cell in (now, baseline, difference, bounds)]
     outcome = m.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome])
-    return m.Row(str(rule), [outcome, *numbers, m.Cell(verdict.n, "count")])
+    cells = [outcome, *(cell._replace(digits=digits) for cell in numbers)]
+    return m.Row(str(verdict.rule), [*cells, m.Cell(verdict.n, "count")])

@@ -45,6 +45,7 @@ from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_kept
 from .rules import Rule
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
+_Ends: TypeAlias = "tuple[float | None, float | None]"
 
 _MIN_COVERAGE = 0.95  # with fewer values than this share of the questions, a rule fails
 _TOLERABLE = 0.25  # a larger loss, as a share of R, isn't proposed as a tolerance
@@ -247,11 +248,11 @@ def decide(measured: Sequence[Verdict]) -> list[Verdict]:
 def _decided(verdict: Verdict, together: int) -> Verdict:
     """Return the verdict by its bounds: it passes by the worse, and fails by the better one."""
     rule, units = verdict.rule, Units.of(verdict.values.reshape(-1, 1), verdict.paired.clusters)
-    worse_end, better_end = (1, 0) if rule.lower_is_better else (0, 1)
-    worse = _bounds(verdict, units, rule.confidence or 0.0)[worse_end]
-    confidence = rule.failing_confidence(together)
-    better = _bounds(verdict, units, confidence, is_passing=False)[better_end]
-    lower, upper = (better, worse) if rule.lower_is_better else (worse, better)
+    confidences = rule.confidence or 0.0, rule.failing_confidence(together)
+    passing, failing = _intervals(verdict, units, *confidences)
+    lower, worse, better, upper = passing[0], passing[0], failing[1], failing[1]
+    if rule.lower_is_better:
+        lower, worse, better, upper = failing[0], passing[1], failing[0], passing[1]
     verdict = replace(verdict, lower=lower, upper=upper, together=together)
     if worse is not None and rule.is_kept_by(worse):
         return replace(verdict, outcome="pass")
@@ -270,26 +271,21 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
     return replace(verdict, needed=needed, decidable=decidable)
 
 
-def _bounds(
-    verdict: Verdict, units: Units, confidence: float, *, is_passing: bool = True
-) -> Sequence[float | None]:
-    """Return what the true mean is above and below, each with this confidence."""
+def _intervals(verdict: Verdict, units: Units, passing: float, failing: float) -> list[_Ends]:
+    """Return what the true mean is above and below, with the confidence to pass, and to fail."""
     metric, paired = verdict.metric, verdict.paired
     if not verdict.rule.baseline:
-        interval = mean_interval(
-            verdict.values,
-            confidence=2 * confidence - 1,
-            limits=limits_of(metric),
-            clusters=paired.clusters,
-        )
-        return interval.low, interval.high
+        column, limits, clusters = verdict.values, limits_of(metric), paired.clusters
+        means = [
+            mean_interval(column, confidence=2 * level - 1, limits=limits, clusters=clusters)
+            for level in (passing, failing)
+        ]
+        return [(mean.low, mean.high) for mean in means]
     if units.n_units[0] < 2:
-        return None, None
-    widest = paired.widest(_NOW, metric, _BEFORE)
-    bounded = pseudo_queries(units, widest, counted=CAUTIOUS)
-    if not is_passing and not unvaried(units)[0]:
-        bounded = student(units)
-    low, high = bounded.bounds(confidence)
-    possible = paired.possible([(_NOW, metric, _BEFORE)], verdict.rule.confidence or 0.0)[0]
-    ends: list[float] = np.clip([low[0], high[0]], *possible).tolist()
-    return ends
+        return [(None, None)] * 2
+    assumed = pseudo_queries(units, paired.widest(_NOW, metric, _BEFORE), counted=CAUTIOUS)
+    plain = assumed if unvaried(units)[0] else student(units)
+    possible = paired.possible([(_NOW, metric, _BEFORE)], passing)[0]
+    bounds = np.concatenate([*assumed.bounds(passing), *plain.bounds(failing)])
+    low, high, low_to_fail, high_to_fail = np.clip(bounds, *possible).tolist()
+    return [(low, high), (low_to_fail, high_to_fail)]
