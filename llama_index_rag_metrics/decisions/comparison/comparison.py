@@ -15,16 +15,9 @@ import numpy as np
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Figure, Mark, Series
-from llama_index_rag_metrics.report.numbers import (
-    between,
-    counted,
-    digits_for,
-    percent,
-    questions,
-    signed,
-)
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
@@ -135,10 +128,10 @@ class Comparison(Reportable):
         decision = with_failures(self.sentences, systems, self.primary)
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
         rivals = results_report.listed(list(self.systems)[1:])
-        n = questions(len(self.paired.query_ids))
+        n = numbers.questions(len(self.paired.query_ids))
         return m.Report(
             title=f"{rivals} against {terminal(self.baseline)}",
-            lead=f"{n} compared on {counted(len(metrics), 'metric', 'metrics')}",
+            lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
             decision=decision,
             about=results_report.about(systems),
             tables=[*map(self._table, metrics), *results_report.counts_tables(systems)],
@@ -161,17 +154,17 @@ class Comparison(Reportable):
                 m.Cell(None, "range", low=row.low, high=row.high),
                 m.Cell((row.wins, row.ties, row.losses), "tally"),
             ]
-        lines, digits = [], max(digits_for(row.n, row) for row in rows)
+        lines, digits = [], max(numbers.digits_for(row.n, row) for row in rows)
         for name, differences in cells_of.items():
             mean = self.means[name, metric]
             bounds = m.Cell("score", "bounds", low=mean.low, high=mean.high)
             cells = [m.Cell(mean.mean, "score"), bounds, *differences]
             lines.append(m.Row(name, [cell._replace(digits=digits) for cell in cells]))
-        interval = f"{percent(self.confidence)} interval"
+        interval = f"{numbers.percent(self.confidence)} interval"
         head = ["mean", interval, "difference", interval, "better / same / worse"]
         if metric != self.primary:
             return m.Table(f"On {metric}", head, lines, is_detail=True)
-        text = _HOW.format(confidence=percent(self.confidence), metric=metric)
+        text = _HOW.format(confidence=numbers.percent(self.confidence), metric=metric)
         return m.Table(f"On {metric}", head, lines, text=text)
 
     def _figure(self) -> Figure:
@@ -184,8 +177,8 @@ class Comparison(Reportable):
             marks = []
             for row in self:
                 if row.system == name and row.metric in metrics and row.n:
-                    interval = between(row.low, row.high)
-                    title = f"{name}: {row.metric}: {signed(row.difference)} ({interval})"
+                    interval = numbers.between(row.low, row.high)
+                    title = f"{name}: {row.metric}: {numbers.signed(row.difference)} ({interval})"
                     marks.append(Mark(row.difference, row.metric, title, row.low, row.high))
             series.append(Series(name, number, marks))
         return Figure("points", f"difference from {self.baseline}", "", series, has_zero_line=True)

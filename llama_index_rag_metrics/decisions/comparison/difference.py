@@ -11,18 +11,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
+from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import Statement, Tone
-from llama_index_rag_metrics.report.numbers import (
-    decimals_of,
-    ends,
-    given,
-    percent,
-    questions,
-    rounded_up,
-    score,
-    signed,
-    two_digits_up,
-)
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.errors import check_amount
 from llama_index_rag_metrics.statistics.differences import difference_intervals
@@ -145,20 +135,20 @@ class Difference(Sentence):
         fields = {"system": self.system, "baseline": self.baseline, "metric": self.metric}
         if self.low is None or self.high is None:
             return _NOTHING.format(**fields, reason=self.note.split(":")[0])
-        decimals, bound = decimals_of(self.low, self.high), max(-self.low, self.high)
+        decimals, bound = numbers.decimals_of(self.low, self.high), max(-self.low, self.high)
         worse, better = -self.low, self.high
         if lower_is_better(self.metric):
             worse, better = better, worse
         return _VERDICTS[self.outcome if self.changed else "the same"].format(
             **fields,
-            questions=questions(self.n),
+            questions=numbers.questions(self.n),
             outcome=self.outcome,
-            confidence=percent(self.confidence),
-            difference=signed(self.difference, 0.0, decimals),
-            interval=ends(self.low, self.high),
-            bound=rounded_up(bound, decimals_of(-bound, bound)),
-            worse=score(worse, 0.0, decimals),
-            better=score(better, 0.0, decimals),
+            confidence=numbers.percent(self.confidence),
+            difference=numbers.signed(self.difference, 0.0, decimals),
+            interval=numbers.ends(self.low, self.high),
+            bound=numbers.rounded_up(bound, numbers.decimals_of(-bound, bound)),
+            worse=numbers.score(worse, 0.0, decimals),
+            better=numbers.score(better, 0.0, decimals),
         )
 
     def __str__(self) -> str:
@@ -259,6 +249,6 @@ def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) 
             return _UNKNOWN.format(meanwhile=meanwhile)
         needed = max(needed, rival.questions(to_be_better(alpha), margin) or math.inf)
     if len(paired.query_ids) < needed < math.inf:
-        fields = {"needed": two_digits_up(needed), "margin": given(margin)}
+        fields = {"needed": numbers.two_digits_up(needed), "margin": numbers.given(margin)}
         return _TOO_FEW.format(**fields, meanwhile=meanwhile)
     return _UNKNOWN.format(meanwhile=meanwhile)

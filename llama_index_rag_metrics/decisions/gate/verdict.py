@@ -17,17 +17,8 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.metrics.metric_names import is_of_unanswerable, limits_of
+from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import QueryAnswers
-from llama_index_rag_metrics.report.numbers import (
-    count,
-    digits_of,
-    percent,
-    questions,
-    rounded_up,
-    score,
-    signed,
-    two_digits_up,
-)
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.scores import Scores
@@ -131,14 +122,14 @@ class Verdict(Sentence):
             metric=self.metric,
             value=self._score(self.value),
             before=self._score(self.baseline or 0.0),
-            difference=signed(self.difference or 0.0, rule.value, digits_of(self.n)),
+            difference=numbers.signed(self.difference or 0.0, rule.value, numbers.digits_of(self.n)),
             bound=self._bound,
             wanted=f"at {'most' if rule.lower_is_better else 'least'} {rule.limit}",
-            questions=questions(self.n),
+            questions=numbers.questions(self.n),
             n=f"{self.n:,}",
-            expected=questions(self.expected),
-            needed=two_digits_up(self.needed or 0),
-            decidable=rounded_up(self.decidable or 0.0, 2),
+            expected=numbers.questions(self.expected),
+            needed=numbers.two_digits_up(self.needed or 0),
+            decidable=numbers.rounded_up(self.decidable or 0.0, 2),
         )
 
     @property
@@ -151,8 +142,8 @@ class Verdict(Sentence):
     def _score(self, value: float | int) -> str:
         """Return a count in full, or a score in the digits that n carries, told from a limit."""
         if isinstance(value, int):
-            return count(value)
-        return score(value, None if self.rule.baseline else self.rule.value, digits_of(self.n))
+            return numbers.count(value)
+        return numbers.score(value, None if self.rule.baseline else self.rule.value, numbers.digits_of(self.n))
 
     @property
     def _bound(self) -> str:
@@ -163,10 +154,10 @@ class Verdict(Sentence):
             return ""
         text = self._score(bound)
         if rule.baseline:
-            text = signed(bound, rule.value, digits_of(self.n))
+            text = numbers.signed(bound, rule.value, numbers.digits_of(self.n))
         confidence = rule.failing_confidence(self.together if is_fail else 1)
         kind = "best" if is_fail else "worst"
-        return _BOUND.format(kind=kind, bound=text, confidence=percent(confidence))
+        return _BOUND.format(kind=kind, bound=text, confidence=numbers.percent(confidence))
 
     @property
     def values(self) -> FloatArray:
