@@ -150,7 +150,7 @@ class Comparison(Reportable):
         cells_of = {self.baseline: [m.Cell(None, tone="quiet")] * 3}
         for row in rows:
             cells_of[row.system] = [
-                m.Cell(row.difference, "signed", row.tone),
+                m.Cell(row.difference, "signed", row.statement.tone),
                 m.Cell(None, "range", low=row.low, high=row.high),
                 m.Cell((row.wins, row.ties, row.losses), "tally"),
             ]
@@ -239,7 +239,8 @@ def compare(
     scores = {name: scores_of(system, f"system {name!r}") for name, system in systems.items()}
     if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
-    paired = pair(scores, baseline, metrics=metrics, clusters=clusters)
+    scores = {baseline: scores[baseline], **scores}
+    paired = pair(scores, metrics, clusters)
     notes = []
     if paired.clusters is not None:
         words = clusters_in_words(clusters, paired.clusters)
@@ -251,9 +252,8 @@ def compare(
         confidence=confidence,
         clusters=paired.clusters,
     )
-    names = dict.fromkeys([baseline, *systems])
     return Comparison(
-        systems={name: system_of(systems[name], name) for name in names},
+        systems={name: system_of(systems[name], name) for name in scores},
         baseline=baseline,
         differences=tuple(differences_of(paired, baseline, confidence, margin)),
         means=dict(zip(keys, means, strict=True)),

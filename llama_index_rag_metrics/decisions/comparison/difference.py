@@ -120,14 +120,9 @@ class Difference(Sentence):
         return self.wins + self.losses
 
     @property
-    def tone(self) -> Tone:
-        """How it looks in a report."""
-        return _TONES.get(self.outcome, "normal")
-
-    @property
     def statement(self) -> Statement:
         """The verdict as a report has it."""
-        return Statement(self.verdict, self.tone, self.outcome)
+        return Statement(self.verdict, _TONES.get(self.outcome, "normal"), self.outcome)
 
     @property
     def verdict(self) -> str:

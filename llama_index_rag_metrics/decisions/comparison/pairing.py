@@ -113,21 +113,17 @@ def scores_of(results: Results, argument: str = "results") -> Scores:
 
 
 def pair(
-    systems: Mapping[str, Scores],
-    baseline: str,
-    *,
-    metrics: Sequence[str] | None = None,
-    clusters: str | None = None,
+    systems: Mapping[str, Scores], metrics: Sequence[str] | None = None, clusters: str | None = None
 ) -> Paired:
     """Return the scores of several systems, paired by question; refuse those that can't be."""
-    check_same_questions({baseline: systems[baseline], **systems}, "systems")
+    check_same_questions(systems, "systems")
     query_ids = sorted(set(chain.from_iterable(s.query_ids for s in systems.values())), key=str)
     metadata: dict[str, dict[str, Any]] = {}
     for scores in reversed([*systems.values()]):  # where systems differ, the first one counts
         for query_id, row in scores.metadata.items():
             metadata[query_id] = {**metadata.get(query_id, {}), **row}
     columns = {}
-    for metric in _metrics_of(systems, baseline, metrics):
+    for metric in _metrics_of(systems, metrics):
         columns[metric] = _columns(systems.values(), metric, query_ids)
     return Paired(
         systems=tuple(systems),
@@ -142,13 +138,11 @@ def clusters_in_words(key: str | None, numbers: IntArray) -> str:
     return f"{questions(len(numbers))} in {len(np.unique(numbers)):,} {noun}"
 
 
-def _metrics_of(
-    systems: Mapping[str, Scores], baseline: str, metrics: Sequence[str] | None
-) -> list[str]:
+def _metrics_of(systems: Mapping[str, Scores], metrics: Sequence[str] | None) -> list[str]:
     names = list(metrics or ())
     if metrics is None:
-        common = set.intersection(*(set(scores) for scores in systems.values()))
-        names = [name for name in systems[baseline] if name in common]
+        names, *rivals = (list(scores) for scores in systems.values())
+        names = [name for name in names if all(name in rival for rival in rivals)]
     if not names:
         parts = [f"{name} has {', '.join(scores) or 'none'}" for name, scores in systems.items()]
         raise InvalidInput("metrics", "; ".join(parts), "a metric that every system has")

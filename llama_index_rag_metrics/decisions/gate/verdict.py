@@ -122,7 +122,9 @@ class Verdict(Sentence):
             metric=self.metric,
             value=self._score(self.value),
             before=self._score(self.baseline or 0.0),
-            difference=numbers.signed(self.difference or 0.0, rule.value, numbers.digits_of(self.n)),
+            difference=numbers.signed(
+                self.difference or 0.0, rule.value, numbers.digits_of(self.n)
+            ),
             bound=self._bound,
             wanted=f"at {'most' if rule.lower_is_better else 'least'} {rule.limit}",
             questions=numbers.questions(self.n),
@@ -143,7 +145,9 @@ class Verdict(Sentence):
         """Return a count in full, or a score in the digits that n carries, told from a limit."""
         if isinstance(value, int):
             return numbers.count(value)
-        return numbers.score(value, None if self.rule.baseline else self.rule.value, numbers.digits_of(self.n))
+        return numbers.score(
+            value, None if self.rule.baseline else self.rule.value, numbers.digits_of(self.n)
+        )
 
     @property
     def _bound(self) -> str:
@@ -178,7 +182,7 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
     sides = {_NOW: now}
     if rule.baseline and previous is not None:
         sides = {_BEFORE: previous, _NOW: now}
-    paired = pair(sides, next(iter(sides)), metrics=[metric])
+    paired = pair(sides, [metric])
     query_ids, scores = paired.scored(metric)
     expected = min(_expected(side, metric) for side in sides.values())
     mean = exact_mean(scores[:, -1])

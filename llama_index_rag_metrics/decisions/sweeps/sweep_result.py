@@ -233,7 +233,7 @@ class Sweep(Reportable):
     @cached_property
     def _paired(self) -> Paired:
         scores = {name: results.scores for name, results in self.results.items()}
-        return pair(scores, next(iter(scores)), metrics=[self.primary])
+        return pair(scores, [self.primary])
 
     @cached_property
     def _is_scored(self) -> BoolArray:
