@@ -25,8 +25,6 @@ from llama_index_rag_metrics import (
     Scores,
     labels,
 )
-from llama_index_rag_metrics.decisions.gate import rules
-from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     check_amount,
@@ -65,7 +63,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "RetrieverEvaluator.evaluate_dataset": lambda **options: evaluator().evaluate_dataset(
         DATASET, **options
     ),
-    "Rule": lambda value=0.0, **options: Rule("mrr", ">=", value, baseline=True, **options),
     "Scores.intervals": SCORES.intervals,
     "Scores.worst": lambda n=1: SCORES.worst("mrr", n),
     "agreement": lambda **options: labels.agreement(RELEVANT, RELEVANT, **options),
@@ -95,9 +92,9 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
 """How each is called with everything but its numbers."""
 
 
-HOMES = (package, labels, rules)
+HOMES = (package, labels)
 
-ANY_NUMBER = {("Rule", "value"), ("agreement", "min_grade")}
+ANY_NUMBER = {("agreement", "min_grade")}
 
 
 def numbers_of(function: object) -> dict[str, str]:
@@ -162,8 +159,8 @@ def test_numpy_s_whole_numbers_are_whole_numbers(name: str, argument: str) -> No
 
 
 def test_a_number_beyond_all_floats_is_out_of_range() -> None:
-    with pytest.raises(InvalidInput, match="value of a rule, its limit: expected a finite number"):
-        Rule("mrr", ">=", 10**400)
+    with pytest.raises(InvalidInput, match="limit: expected a finite number"):
+        check_amount("limit", 10**400, "a finite number", math.isfinite)
 
 
 def test_amounts_are_within_their_range() -> None:
