@@ -14,7 +14,7 @@ from llama_index_rag_metrics.files.read_runs import read_qrels
 from llama_index_rag_metrics.files.records import format_grade
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import counted, kappa_in_words, mean_of
+from llama_index_rag_metrics.report.numbers import counted, mean_of, shown
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import check_confidence
@@ -58,11 +58,12 @@ class Agreement(Reportable, Kappa):
     def report(self, *, full: bool = False) -> m.Report:
         """Kappa with its interval, and the passages on which the two differ."""
         passages = counted(self.n, "passage", "passages")
-        sentence = f"{kappa_in_words(self).capitalize()} on {passages}."
+        sentence = "Kappa has no value: all grades are the same."
         remarks = [(pair.query_id, "", [str(pair)]) for pair in self.disagreements]
         kappa = m.Cell(None, "score", "quiet")
         if not math.isnan(self.kappa):
             kappa = mean_of(m.Cell(self.kappa, "score", low=self.low, high=self.high), self.n)
+            sentence = f"Kappa {shown(kappa)} on {passages}."
         counts = [m.Cell(self.n, "count"), m.Cell.of(len(remarks), "count")]
         rows = [m.Row("both", [kappa, *counts])]
         table = m.Table(

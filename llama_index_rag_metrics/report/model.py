@@ -17,14 +17,14 @@ LEGEND = "[grade] of a label; none: unlabelled"
 # how a value or a sentence looks: better, worse or failed, undecided
 Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
 # what a value is, and so how `numbers.shown` writes it
-Several: TypeAlias = Literal["range", "bounds", "change", "tally", "share"]
+Several: TypeAlias = Literal["range", "bounds", "change", "tally"]
 Form: TypeAlias = Literal["text", "outcome", "score", "signed", "count", "seconds", Several]
 
 
 class Cell(NamedTuple):
     """A value of a table."""
 
-    # of "share", "tally" and "change" several numbers; of "bounds" "signed" or not
+    # of "tally" and "change" several numbers; of "bounds" "signed" or not
     value: float | int | str | tuple[float, ...] | None
     form: Form = "text"
     tone: Tone = "normal"

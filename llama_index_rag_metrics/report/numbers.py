@@ -6,11 +6,10 @@ A bare `g` elsewhere writes a number that somebody gave, such as a limit or a gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.statistics.intervals import HasEnds
-from llama_index_rag_metrics.statistics.kappa import Kappa
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 from .model import Cell, Form
@@ -27,7 +26,7 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
     >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
     '0.5252 (0.4310 to 0.6194)'
     """
-    if cell.value is None and cell.form != "range":
+    if cell.value is None and cell.form not in ("range", "bounds"):
         return NO_VALUE
     text = _FORMS[cell.form](cell.value, cell)
     return text + interval_of(cell) if interval else text
@@ -37,7 +36,7 @@ def interval_of(cell: Cell) -> str:
     """The interval of a score in brackets, after a space; "" where there is none."""
     if cell.form != "score" or cell.low is None or cell.high is None or math.isnan(cell.low):
         return ""
-    return f" ({_bounds(score, cell._replace(limit=None))})"
+    return f" ({_bounds(None, cell._replace(limit=None))})"
 
 
 def digits_of(n: int) -> int:
@@ -55,21 +54,10 @@ def digits_for(n: int, interval: HasEnds) -> int:
 
 def mean_of(cell: Cell, n: int, digits: int = 0) -> Cell:
     """A mean over n questions in the digits that these carry, or in more; 0 and 1 are exact."""
-    limit = _exact(cell.value) if isinstance(cell.value, float) else None
+    limit = None
+    if isinstance(cell.value, float) and 0 <= cell.value <= 1:
+        limit = round(cell.value)
     return cell._replace(digits=max(digits_of(n), digits), limit=limit)
-
-
-def digits_apart(values: Iterable[float | None], n: int) -> int:
-    """How many decimals tell different scores from each other, and from 0 and 1; at most 4.
-
-    >>> digits_apart([0.5, None], 58), digits_apart([0.5, 0.503], 58), digits_apart([0.998], 58)
-    (2, 3, 3)
-    """
-    scores = {0.0, 1.0, *(value for value in values if value is not None)}
-    for digits in range(digits_of(n), DIGITS):
-        if len({round(value, digits) for value in scores}) == len(scores):
-            return digits
-    return DIGITS
 
 
 def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
@@ -86,16 +74,15 @@ def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str
     return text
 
 
-def estimate(
-    name: str, value: float, low: float | None, high: float | None, n: int, confidence: float = 0.95
-) -> str:
-    """A mean over n questions with its interval, in words and in the digits that n carries."""
-    return f"{name} is {_with_ends(value, low, high, n, f' with {percent(confidence)} confidence')}"
+def estimate(name: str, value: float, low: float | None, high: float | None, n: int) -> str:
+    """A mean over n questions with its 95 % interval in words.
 
-
-def carried(value: float, n: int) -> str:
-    """A mean over n questions in the digits that these carry; 0 and 1 are exact."""
-    return score(value, _exact(value), digits_of(n))
+    >>> estimate("mrr", 0.52523, 0.43101, 0.6194, 58)
+    'mrr is 0.53 (0.43 to 0.62 with 95 % confidence)'
+    """
+    cell = mean_of(Cell(value, "score", low=low, high=high), n)
+    interval = interval_of(cell).replace(")", " with 95 % confidence)")
+    return f"{name} is {shown(cell, interval=False)}{interval}"
 
 
 def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
@@ -122,6 +109,16 @@ def between(low: float | None, high: float | None, digits: int = DIGITS) -> str:
     return " to ".join(_beside_0(signed(end, 0.0, digits), end) for end in (low, high))
 
 
+def ends(low: float, high: float) -> str:
+    """The interval of a difference in a sentence, in the decimals that it carries.
+
+    >>> ends(0.0102, 0.0711), ends(-0.0711, -0.0003), ends(1e-12, 0.2)
+    ('0.01 to 0.07', '−0.07 to −0.0003', 'above 0 to 0.20')
+    """
+    decimals = decimals_of(low, high)
+    return " to ".join(_beside_0(score(end, 0.0, decimals), end) for end in (low, high))
+
+
 def decimals_of(low: float, high: float) -> int:
     """How many decimals the ends of an interval carry: rounding moves none by over a fifth of it.
 
@@ -134,16 +131,6 @@ def decimals_of(low: float, high: float) -> int:
     decimals = math.ceil(-math.log10(half / 2.5))
     fewest = _FEWEST_DIGITS if half < 1 else 0
     return min(_MOST_DIGITS, max(decimals, fewest))
-
-
-def ends(low: float, high: float) -> str:
-    """The interval of a difference in a sentence, in the decimals that it carries.
-
-    >>> ends(0.0102, 0.0711), ends(-0.0711, -0.0003), ends(1e-12, 0.2)
-    ('0.01 to 0.07', '−0.07 to −0.0003', 'above 0 to 0.20')
-    """
-    decimals = decimals_of(low, high)
-    return " to ".join(_beside_0(score(end, 0.0, decimals), end) for end in (low, high))
 
 
 def rounded_up(value: float, decimals: int) -> str:
@@ -168,13 +155,6 @@ def count(value: float) -> str:
     return f"{value:.3g}"
 
 
-def kappa_in_words(kappa: Kappa) -> str:
-    """Cohen's kappa with its interval, in the digits that its n carries."""
-    if math.isnan(kappa.kappa):
-        return "kappa has no value (all grades are the same)"
-    return f"kappa {_with_ends(kappa.kappa, kappa.low, kappa.high, kappa.n)}"
-
-
 def percent(share: float) -> str:
     """A level of confidence, in four digits; more where these would make it certain.
 
@@ -189,14 +169,6 @@ def whole_percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-def times(factor: float) -> str:
-    """How much of what it was something is, such as "69 % less"."""
-    if factor > 2:
-        return f"{factor:.1f} times as much"
-    change = "less" if factor < 1 else "more"
-    return f"{abs(factor - 1) * 100:.0f} % {change}"
-
-
 def two_digits_up(n: float) -> str:
     """About how many, rounded up: 299,639 is 300,000."""
     unit = int(10 ** max(0, len(str(math.ceil(n))) - 2))
@@ -204,17 +176,8 @@ def two_digits_up(n: float) -> str:
 
 
 def given(value: float) -> str:
-    """A number that somebody gave, without the noise of binary fractions."""
-    return f"{value:.12g}"
-
-
-def on_axis(value: float) -> str:
+    """A number that somebody gave, or of an axis, without the noise of binary fractions."""
     return f"{value:,.10g}".replace("-", MINUS)
-
-
-def kept_score(value: float) -> float:
-    """A score as a page keeps it: to the digits that it shows."""
-    return round(value, DIGITS)
 
 
 def counted(n: int, noun: str, plural: str) -> str:
@@ -238,35 +201,19 @@ def _decimals(value: float, limit: float | None, digits: int) -> int:
     return digits
 
 
-def _exact(value: float) -> int | None:
-    return round(value) if 0 <= value <= 1 else None
-
-
-def _with_ends(value: float, low: float | None, high: float | None, n: int, more: str = "") -> str:
-    if low is None or high is None or math.isnan(low):
-        return carried(value, n)
-    low_end, high_end = (score(end, digits=digits_of(n)) for end in (low, high))
-    return f"{carried(value, n)} ({low_end} to {high_end}{more})"
-
-
 def _beside_0(text: str, value: float) -> str:
     if float(text.replace(MINUS, "-")) or abs(value) < NOISE:
         return text
     return "above 0" if value > 0 else "below 0"
 
 
-def _share(counts: tuple[int, int], _: Cell) -> str:
-    part, total = counts
-    return f"{part:,} of {total:,} ({whole_percent(part / max(total, 1))})"
-
-
-def _bounds(show: Callable[[float, float | None, int], str], cell: Cell) -> str:
+def _bounds(value: object, cell: Cell) -> str:
+    """The interval of a score, or of a "signed" difference; one end may be unknown."""
     if cell.low is None and cell.high is None:
         return NO_VALUE
-    texts = []
-    for end in (cell.low, cell.high):
-        texts.append(NO_VALUE if end is None else show(end, cell.limit, cell.digits))
-    return " to ".join(texts)
+    show = signed if value == "signed" else score
+    numbers = [math.nan if end is None else end for end in (cell.low, cell.high)]
+    return " to ".join(show(end, cell.limit, cell.digits) for end in numbers)
 
 
 def _text(value: object, _: Cell) -> str:
@@ -279,10 +226,9 @@ _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "score": lambda value, cell: score(value, cell.limit, cell.digits),
     "signed": lambda value, cell: signed(value, cell.limit, cell.digits),
     "range": lambda _, cell: between(cell.low, cell.high, cell.digits),
-    "bounds": lambda value, cell: _bounds(signed if value == "signed" else score, cell),
+    "bounds": _bounds,
     "change": lambda value, cell: " → ".join(score(end, digits=cell.digits) for end in value),
     "count": lambda value, _: count(value),
     "tally": lambda value, _: " / ".join(f"{part:,}" for part in value),
-    "share": _share,
     "seconds": lambda value, _: seconds(value),
 }

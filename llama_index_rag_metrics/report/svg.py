@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from .escape import Element, element
 from .escape import terminal as one_line
 from .figure import Figure, Mark, Series
-from .numbers import on_axis
+from .numbers import given
 
 # violet, orange and teal first: told apart in grey and by colour-blind eyes, on white and on black;
 # red and green mean worse and better, and no system
@@ -89,7 +89,7 @@ class _Plot:
             if number % 2 and len(ticks) > _TICKS:
                 look["class_"] = "minor"
             self.segment(place, 0, place, self.height, **_RULE)
-            self.text(on_axis(tick), place, self.height + 15, **look)
+            self.text(given(tick), place, self.height + 15, **look)
         if self.figure.has_zero_line:
             zero = x.across(0.0)
             dashed = {"stroke": "currentColor", "stroke_dasharray": "2 2"}
@@ -99,11 +99,11 @@ class _Plot:
 
     def y_axis(self, y: _Scale) -> None:
         ticks = y.ticks()
-        self.left = _width(map(on_axis, ticks)) + 12
+        self.left = _width(map(given, ticks)) + 12
         for tick in ticks:
             down = self.down(y, tick)
             self.segment("0", down, "100%", down, **_RULE)
-            self.text(on_axis(tick), "-6", down + 4, text_anchor="end")
+            self.text(given(tick), "-6", down + 4, text_anchor="end")
         self.text(one_line(self.figure.y), _pixels(2 - self.left), 7 - _LINE, **_QUIET)
 
     def down(self, y: _Scale, value: float | str) -> float:

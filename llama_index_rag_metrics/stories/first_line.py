@@ -9,13 +9,14 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.model import Statement
+from llama_index_rag_metrics.report.model import Cell, Statement
 from llama_index_rag_metrics.report.numbers import (
-    carried,
     counted,
     estimate,
+    mean_of,
     questions,
     score,
+    shown,
     two_digits_up,
 )
 from llama_index_rag_metrics.runtime.masking import truncated
@@ -166,7 +167,8 @@ def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
         yield _FAILED.format(n=len(scores.failed), queries=n_queries, error=errors, fate=fate)
         answered = [value for query_id, value in values.items() if query_id not in scores.failed]
         if counting and answered:
-            mean = carried(intervals.exact_mean(np.array(answered)), len(answered))
+            cell = Cell(intervals.exact_mean(np.array(answered)), "score")
+            mean = shown(mean_of(cell, len(answered)))
             yield _WITHOUT_FAILED.format(metric=metric, mean=mean)
     n_empty = len({*scores.empty} - {*scores.unanswerable})
     if n_empty:

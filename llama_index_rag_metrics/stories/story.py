@@ -12,7 +12,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
-from llama_index_rag_metrics.report.numbers import counted, digits_apart
+from llama_index_rag_metrics.report.numbers import counted, mean_of
 
 from . import whereabouts as w
 from .label_view import Item, System
@@ -57,10 +57,10 @@ def query_answers(
     for number, column in enumerate(scores):
         if not systems[number].invalid(metric):
             values[number] = column.get(query_id)
-    digits = digits_apart(values, max(map(len, scores), default=0))
+    n = max(map(len, scores), default=0)
     answers = []
     for answer, value in zip(question.answers, values, strict=True):
-        cell = m.Cell.of(value, "score")._replace(digits=digits)
+        cell = mean_of(m.Cell.of(value, "score"), n)
         answers.append(_answer(answer, cell, names))
     texts = filter(None, (system.scores.queries.get(query_id) for system in systems))
     why, remarks = _why(question, stages=stages), list(_remarks(question, systems, metric))

@@ -77,7 +77,7 @@ def test_where_nothing_varies() -> None:
     # observed and by chance, they agree on all: 0 / 0. Of two lists only what both name is compared
     agreed = agreement({"q": ["a", "b"]}, {"q": ["a", "c"]})
     assert (math.isnan(agreed.kappa), agreed.low, agreed.high, agreed.n) == (True, None, None, 1)
-    assert "Kappa has no value (all grades are the same) on 1 passage." in str(agreed)
+    assert "Kappa has no value: all grades are the same." in str(agreed)
 
 
 def test_one_query_has_no_interval() -> None:

@@ -28,7 +28,7 @@ class Agreement(Reportable):
     def report(self, *, full: bool = False) -> Report:
         same = self.same
         names = f"{self.first.name} and {self.second.name}"
-        share = Cell((sum(same.values()), len(same)), "share")
+        share = Cell((sum(same.values()), len(same)), "tally")
         table = Table("", ["same first item"], [Row(names, [share])], first="runs")
         return Report(
             title=f"Agreement of {names}",

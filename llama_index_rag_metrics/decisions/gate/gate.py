@@ -13,7 +13,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.numbers import counted, digits_apart, digits_for
+from llama_index_rag_metrics.report.numbers import counted, digits_for
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.errors import (
@@ -247,7 +247,7 @@ def _worst(verdict: Verdict, system: System) -> Iterator[m.QueryAnswers]:
         if gains[position] < 0:
             story = query_answers(query_ids[position], [system], metric)
             change = tuple(scores[position].tolist())
-            cell = m.Cell(change, "change", digits=digits_apart(change, 1))
+            cell = m.Cell(change, "change", digits=2)
             answers = [answer._replace(score=cell) for answer in story.answers]
             yield story._replace(answers=answers)
 

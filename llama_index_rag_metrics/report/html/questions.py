@@ -11,7 +11,7 @@ from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.excerpts import cut_line, titled
 from llama_index_rag_metrics.report.model import Answer, QueryAnswers
-from llama_index_rag_metrics.report.numbers import kept_score, shown
+from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 # characters of markup around a passage, of a rank, and of a question without its passages
@@ -51,10 +51,10 @@ def question(query: QueryAnswers, context: Context) -> str:
     data = {
         "change": " ".join(map(_change_name, changes)),
         "loss": "|".join(losses_of(query)),
-        "gains": " ".join(str(kept_score(gain)) for gain in changes if not isnan(gain)),
+        "gains": " ".join(f"{gain:g}" for gain in changes if not isnan(gain)),
     }
     if scores:
-        data["score"] = str(kept_score(sum(scores) / len(scores)))
+        data["score"] = f"{sum(scores) / len(scores):g}"
     attributes = "".join(f' data-{name}="{value}"' for name, value in data.items() if value)
     return (
         f'<details class=q id="{escape(query.query_id)}"{attributes}>{_summary(query, changes)}'
