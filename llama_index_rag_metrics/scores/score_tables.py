@@ -42,11 +42,10 @@ from .label_fit import Asked
 from .notes import label_notes, questions_apart
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
 
-    Table = TypeVar("Table", pa.Table, pa.RecordBatch, pl.DataFrame, pd.DataFrame)
+    Table = TypeVar("Table", pa.Table, pa.RecordBatch, pl.DataFrame)
 
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
@@ -71,7 +70,7 @@ def score_table(
     as those of `score_rankings`.
 
     Args:
-        table: a table or a record batch of pyarrow, or a frame of polars or pandas, with columns
+        table: a table or a record batch of pyarrow, or a frame of polars, with columns
             `retrieved_ids` (ranked ids; null counts as an empty ranking), `expected_ids` (the
             judged ids, or groups of them; null where the query is unjudged) and, optionally,
             `grades` (one for each expected id; null where each has grade 1), `query_id`, and
@@ -192,8 +191,6 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
 
 def _check_columns(keep: Sequence[str], columns: Sequence[str], metrics: Sequence[str]) -> None:
     """Columns to keep have to be there, and to be called otherwise than those of the scores."""
-    if isinstance(keep, str):
-        raise InvalidInput("keep", keep, "a list of columns", f"Write one as [{keep!r}].")
     for column in keep:
         if column not in columns:
             names = ", ".join(map(str, columns))
@@ -224,11 +221,12 @@ def _frame(
         import pyarrow as pa
     except ImportError as error:
         raise MissingExtra("score_table()", "batch") from error
-    is_arrow = isinstance(table, (pa.Table, pa.RecordBatch))
-    if not is_arrow and not isinstance(table, pl.DataFrame) and not _is_pandas(table):
-        expected = "a table or a record batch of pyarrow, or a frame of polars or pandas"
-        raise InvalidInput("table", type(table).__name__, expected)
-    columns = table.schema.names if is_arrow else list(table.columns)
+    is_polars = isinstance(table, pl.DataFrame)
+    if not is_polars and not isinstance(table, (pa.Table, pa.RecordBatch)):
+        expected = "a table or a record batch of pyarrow, or a frame of polars"
+        remedy = "Of pandas, pyarrow.Table.from_pandas() makes one."
+        raise InvalidInput("table", type(table).__name__, expected, remedy)
+    columns = table.columns if is_polars else table.schema.names
     for column in (RETRIEVED, EXPECTED):
         if column not in columns and not (column == EXPECTED and EXPECTED_SPANS in columns):
             raise InvalidInput("table", columns, f"a column {column}")
@@ -237,18 +235,8 @@ def _frame(
     for need in needs_of(metrics):
         needed |= dict.fromkeys(FIELDS[need])
     wanted = [column for column in needed if column in columns]
-    if is_arrow:
-        return frame_of(table.select(wanted))
-    if isinstance(table, pl.DataFrame):
-        return table.select(wanted)
-    try:
-        return pl.from_pandas(table[wanted])
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidInput("table", str(error), "values of one type in every column") from error
-
-
-def _is_pandas(table: Any) -> bool:
-    return hasattr(table, "iloc") and hasattr(table, "columns")
+    chosen = table.select(wanted)
+    return chosen if is_polars else frame_of(chosen)
 
 
 def _like(
@@ -260,8 +248,6 @@ def _like(
 
     if isinstance(table, pl.DataFrame):
         return scored
-    if _is_pandas(table):
-        return scored.to_pandas().set_axis(table.index)
     arrow = scored.to_arrow().cast(score_schema(table.schema, metrics, keep=keep))
     if isinstance(table, pa.Table):
         return arrow

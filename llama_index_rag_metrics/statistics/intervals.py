@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
-from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
+from llama_index_rag_metrics.runtime.errors import check_amount
 
 from .resampling import NOISE, Units
 
@@ -83,8 +83,6 @@ def mean_intervals(
     check_confidence(confidence)
     units = units_of(columns, clusters)
     bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
-    if not (bounds[:, 0] < bounds[:, 1]).all():
-        raise InvalidInput("limits", limits, "a lower and a higher number, such as (0.0, 1.0)")
     extremes = _limits_seen(columns, bounds)
     are_hits = _are_hits(columns, bounds)
     ends = []
@@ -227,8 +225,6 @@ def exact_mean(values: FloatArray) -> float:
 def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
     if clusters is None:
         return Units.of(columns)
-    if len(clusters) != len(columns):
-        raise InvalidInput("clusters", len(clusters), f"one for each of {len(columns)} questions")
     return Units.of(columns, number_clusters(clusters))
 
 
