@@ -23,7 +23,7 @@ from llama_index_rag_metrics.evaluation.as_ask import (
     retrieval_depth,
 )
 from llama_index_rag_metrics.evaluation.ask_all import Answers
-from llama_index_rag_metrics.evaluation.capturing import copied
+from llama_index_rag_metrics.evaluation.capturing import copies
 from llama_index_rag_metrics.evaluation.evaluating import Evaluation
 from llama_index_rag_metrics.evaluation.evaluation_results import (
     EvaluationResults,
@@ -313,8 +313,7 @@ class _StageAsk:
         self._keep(RETRIEVER, question, nodes, seconds)
         for stage, call in self._calls.items():
             begin = perf_counter()
-            copies = [copied(node) for node in nodes]
-            nodes = await within(timeout, call(copies, QueryBundle(question.query_str)))
+            nodes = await within(timeout, call(copies(nodes), QueryBundle(question.query_str)))
             seconds += perf_counter() - begin
             self._keep(stage, question, nodes, seconds)
             notes.extend(call.notes)

@@ -277,12 +277,13 @@ def _chat_engine(engine: BaseChatEngine) -> Source:
 
 def _workflow(workflow: Workflow) -> Source:
     names, extras = _arguments(workflow)
-    context = next((_CONTEXTS[name] for name in _CONTEXTS if name in extras), "")
+    context = _CONTEXTS.get(next(iter(extras), ""), "")
 
     async def ask(question: Question) -> Answer:
         arguments: dict[str, Any] = dict.fromkeys(names, question.query_str)
         context_of = {"chat_history": question.history, "metadata": question.copied_metadata()}
-        arguments.update({name: context_of[name] for name in extras})
+        for name in extras:
+            arguments[name] = context_of[name]
         handler: Any = workflow.run(**arguments)
         try:
             await handler
@@ -307,11 +308,11 @@ def _arguments(workflow: Workflow) -> tuple[Sequence[str], Sequence[str]]:
     if event_class is StartEvent:
         return _QUESTION, list(_CONTEXTS)
     fields = event_class.model_fields
-    names = [name for name, field in fields.items() if field.is_required()]
-    names = [name for name in names if name not in _CONTEXTS]
-    names = names or [name for name in _QUESTION if name in fields][:1]
+    required = [name for name, field in fields.items() if field.is_required()]
+    names = [name for name in required if name not in _CONTEXTS]
+    names = names or [*filter(fields.__contains__, _QUESTION)][:1]
     if len(names) == 1:
-        return names, [name for name in _CONTEXTS if name in fields]
+        return names, [*filter(fields.__contains__, _CONTEXTS)]
     expected = f"one field for the question, such as {_QUESTION[0]!r}"
     remedy = "Give an asynchronous function: async def ask(question): return await workflow.run(…)."
     raise InvalidInput(f"fields of {event_class.__name__}", list(fields), expected, remedy)

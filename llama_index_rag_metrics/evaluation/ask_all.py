@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, repeat
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
@@ -89,7 +89,7 @@ class _Asking:
         self.kept, self.journal = kept, journal
         pairs = product(range(1, plan.repeats + 1), plan.dataset.queries)
         self.attempts = [Attempt(query_id, number) for number, query_id in pairs]
-        self.n_kept = sum(attempt in kept for attempt in self.attempts)
+        self.n_kept = len(kept.keys() & set(self.attempts))
         self.at_once = max(1, min(plan.workers, len(self.attempts)))
         self.rankings: dict[Attempt, Ranking] = {}
         self.has_answered = bool(kept)
@@ -181,8 +181,7 @@ async def ask_all(
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=_GRACE)
-    rankings = {attempt: asking.rankings[attempt] for attempt in asking.attempts}
-    return Answers(rankings, asking.notes)
+    return Answers(asking.rankings, asking.notes)
 
 
 class AnswerReader:
@@ -212,8 +211,8 @@ class AnswerReader:
         self.notes.update(dict.fromkeys(answer.notes))
         is_by_id = answer.calls is None and self._match_on in (NODE_ID, REF_DOC_ID)
         if is_by_id and set(map(type, answer.items)) == {str}:
-            ids = [str(item) for item in answer.items]
-            self.labels.see(ids, [(NODE_ID, item) for item in ids])
+            ids = [*map(str, answer.items)]
+            self.labels.see(ids, zip(repeat(NODE_ID), ids))
             return self._ranking_of_ids(ids)
         nodes = answer.nodes()
         if answer.calls is None:

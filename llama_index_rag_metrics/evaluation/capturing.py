@@ -87,13 +87,13 @@ class CapturedSession:
         retrieval.seconds = perf_counter() - begin
         retrieval.error = error
         if error is None:
-            retrieval.nodes = [copied(node) for node in nodes]
+            retrieval.nodes = copies(nodes)
 
     def postprocess(self, before: set[str], after: Sequence[NodeWithScore], seconds: float) -> None:
         """Replace the nodes of the latest retrieval that has those a postprocessor got."""
         for retrieval in reversed(self.retrievals):
             if before and before <= _node_ids(retrieval.nodes or ()):
-                retrieval.nodes = [copied(node) for node in after]
+                retrieval.nodes = copies(after)
                 retrieval.seconds = (retrieval.seconds or 0.0) + seconds
                 return
 
@@ -229,9 +229,11 @@ def listening() -> Iterator[CapturedSession]:
             if not _sessions:
                 # new lists: others may be walking along the old ones
                 root.event_handlers = [
-                    other for other in root.event_handlers if other is not _events
+                    handler for handler in root.event_handlers if handler is not _events
                 ]
-                root.span_handlers = [other for other in root.span_handlers if other is not _spans]
+                root.span_handlers = [
+                    handler for handler in root.span_handlers if handler is not _spans
+                ]
                 _parents.clear()
                 _inputs.clear()
 
@@ -297,8 +299,9 @@ def record_retrieval(
     spans = [span_id or "", *_around(span_id)]
     for session in _sessions_of(active_instrument_tags.get()):
         if not session.is_retrieving(spans):
-            copies = [copied(node) for node in retrieved]
-            session.retrievals.append(Retrieval(query, asked_by, copies, latency, message))
+            session.retrievals.append(
+                Retrieval(query, asked_by, copies(retrieved), latency, message)
+            )
 
 
 def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
@@ -327,14 +330,17 @@ def scores_and_texts(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
     }
 
 
-def copied(node: NodeWithScore) -> NodeWithScore:
-    """A copy whose texts and metadata whoever gets it may change; its embedding is shared."""
-    values = {
-        name: deepcopy(value)
-        for name, value in vars(node.node).items()
-        if isinstance(value, dict) or name.endswith("_resource")
-    }
-    return node.model_copy(update={"node": node.node.model_copy(update=values)})
+def copies(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
+    """Copies whose texts and metadata whoever gets them may change; embeddings are shared."""
+    copied = []
+    for node in nodes:
+        values = {}
+        for name, value in vars(node.node).items():
+            if isinstance(value, dict) or name.endswith("_resource"):
+                values[name] = deepcopy(value)
+        inner = node.node.model_copy(update=values)
+        copied.append(node.model_copy(update={"node": inner}))
+    return copied
 
 
 def each_once(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:

@@ -111,8 +111,7 @@ class Evaluation:
             scored.append(await score_run(plan, once, matched_once, self._metrics))
         scores, computed = scored[0]
         if plan.repeats > 1:
-            names = [metric.metric_name for metric in plan.metrics]
-            scores = of_repeats([of_time for of_time, _ in scored], names)
+            scores = of_repeats([of_time for of_time, _ in scored], plan.metric_names)
         note = await self._label_note(runs[0], of_each)
         self._warn(note, runs)
         absent, fit = frozenset[str](), []
@@ -261,11 +260,10 @@ def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict
         about["retriever"] = " → ".join(stages)
     if plan.run:
         about["run"] = plan.run
-    depth = max((len(ranking.ids) for ranking in run.every_ranking), default=0)
-    about["retrieved"] = f"up to {counted(depth, 'passage', 'passages')} a question"
+    about["retrieved"] = f"up to {counted(run.depth, 'passage', 'passages')} a question"
     if plan.min_score is not None:
         about["retrieved"] += f", of a score from {plan.min_score:g} on"
-    about["metrics"] = ", ".join(metric.metric_name for metric in plan.metrics)
+    about["metrics"] = ", ".join(plan.metric_names)
     about["matched by"] = BY_ID if matched is None else matched.matcher
     if counter is not None:
         about["tokens by"] = counter.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -208,8 +208,7 @@ def _curves(
 ) -> Figure | None:
     """A curve of each system that has the metric; None where all are empty."""
     uncut = ranking_metric(metric)
-    rankings = chain.from_iterable(system.run.every_ranking for system in systems)
-    deepest = max((len(ranking.ids) for ranking in rankings), default=0)
+    deepest = max((system.run.depth for system in systems), default=0)
     if uncut is None or "k" not in type(uncut).model_fields or not deepest:
         return None
     parameters = uncut.model_dump(exclude={"k", "tokens", "ideal"}, exclude_none=True)

@@ -109,6 +109,10 @@ class Plan:
         return [type(postprocessor).__qualname__ for postprocessor in self.node_postprocessors]
 
     @property
+    def metric_names(self) -> list[str]:
+        return [metric.metric_name for metric in self.metrics]
+
+    @property
     def computed(self) -> list[BaseRetrievalMetric]:
         """The metrics that are computed question by question: of texts, and of other packages."""
         return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]

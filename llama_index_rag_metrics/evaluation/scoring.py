@@ -77,7 +77,7 @@ async def score_run(
         for query_id, result in results.items():
             if query_id not in excluded and not _is_empty(result):
                 columns[name][query_id] = result.score
-    scores = by_rank.join(columns, order=[metric.metric_name for metric in plan.metrics])
+    scores = by_rank.join(columns, order=plan.metric_names)
     notes = [*scores.notes, *_notes(plan, run, computed, errors)]
     return scores.replace(notes=notes), computed
 
@@ -109,9 +109,8 @@ def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
         recognising = [metric for metric in members if metric.recognises]
         by_id = [metric for metric in members if not metric.recognises]
         # one that stands for several makes it longer, repetitions make it shorter
-        deepest = max((len(ranking.ids) for ranking in run.values()), default=0)
         judged_run = _without_errors(matched)
-        scores = _score(plan, recognising, matched.relevance, judged_run, deepest)
+        scores = _score(plan, recognising, matched.relevance, judged_run, run.depth)
         # what knows no items counts the queries that the others count
         labels = {**matched.relevance, **plan.dataset.relevance}
         scores_by_id = _score(plan, by_id, labels, run)

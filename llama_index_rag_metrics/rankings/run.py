@@ -247,6 +247,11 @@ class Run(Mapping[str, Ranking]):
         return [*chain.from_iterable(run.values() for run in self.repeats or [self])]
 
     @property
+    def depth(self) -> int:
+        """How many items were retrieved for a query at most."""
+        return max((len(ranking.ids) for ranking in self.every_ranking), default=0)
+
+    @property
     def latency(self) -> Latency | None:
         """Percentiles of the seconds that a query took; failed ones are left out. None: no time."""
         answered = [ranking for ranking in self.every_ranking if ranking.error is None]
