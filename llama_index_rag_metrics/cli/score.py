@@ -86,12 +86,11 @@ class StoredFiles:
             self.relevance = self.dataset.relevance
 
     def run(self, path: Path) -> Run:
-        """A run from a file, of traces where their questions are named."""
+        """A run from a file, also of traces."""
         from llama_index_rag_metrics import read_run, read_traces
         from llama_index_rag_metrics.files.trace_spans import is_trace_file
 
-        is_named = self._question_id is not None or self.dataset is not None
-        if is_named and is_trace_file(path):
+        if is_trace_file(path):
             run = read_traces(path, question_id=self._question_id, questions=self.dataset)
         elif self._question_id is not None:
             raise InvalidInput("--question-id", str(path), "a file of traces as RUN")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, unknown_format
+from llama_index_rag_metrics.runtime.errors import FileFormatError, unknown_format
 
 from .conversations import CONVERSATION
 from .fields import Fields
@@ -94,15 +93,6 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
     """
     if isinstance(source, Run):
         return source.replaced(source, name=name, repeats=source.repeats)
-    if isinstance(source, (str, os.PathLike)):
-        from .trace_reading import read_traces
-        from .trace_spans import is_trace_file
-
-        if is_trace_file(Path(source)):
-            if columns is not None:
-                sentence = "columns can't be given for traces."
-                raise InvalidInput("columns", columns, sentence=sentence)
-            return read_traces(source, name=name)
     fields = Fields(columns)
     opened = open_source(source, fields, partial(unknown_format, understood=_RUNS, kind="a run"))
     if opened.is_trec:

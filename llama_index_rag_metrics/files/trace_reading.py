@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls, item_columns
 from llama_index_rag_metrics.runtime.arrays import collection_paused
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import join_first
 
 from .conversations import CONVERSATION, HISTORY
 from .lines import Location, name_of
@@ -26,20 +25,16 @@ from .trace_spans import Document, TraceSpan, mapping, parsed, spans_in
 
 _CONVERSATIONS = ("session.id", "gen_ai.conversation.id", "mlflow.trace.session")
 _REMARKS = {
-    "left out": "questions left out, since a retrieval for them has no documents (was recording "
-    "them turned off?)",
+    "left out": "questions left out: a retrieval has no documents (was recording them turned off?)",
     "unknown": "retrievals for no known question (question_id= reads it from an attribute)",
-    "reranked": "rerankings that failed, hold no documents or aren't of one retrieval, so the "
-    "order before them counts",
+    "reranked": "rerankings that failed or aren't of one retrieval: the order before them counts",
     "again": "questions asked several times; the last time counts",
-    "nameless": "documents without an id, known by a digest of their text (labels find them by "
-    "match_on= and a key of their metadata, or by a matcher)",
+    "nameless": "documents without an id, known by a digest of their text (match_on= takes an id "
+    "from their metadata, a matcher finds texts)",
 }
 """Why something of the traces couldn't be used, in the order of the notes."""
 
 _NO_ID = "documents with {match_on!r}, as match_on says; their metadata has {names}"
-_ATTRIBUTES_SHOWN = 40
-_ASKED_AS = "texts of questions as they were asked"
 
 
 def read_traces(
@@ -57,26 +52,24 @@ def read_traces(
     If every question has one retrieval, in its own words, the rankings are plain ones.
 
     Args:
-        source: a path to OTLP/JSON, to what ConsoleSpanExporter prints, to MLflow's traces as JSON
-            or to Phoenix's spans as JSON or Parquet; or in memory what `mlflow.search_traces()` or
-            Phoenix's `get_spans_dataframe()` returns.
-        question_id: the attribute that holds the id of the question, on the retrieval's span or on
-            one that it is part of: "question_id" (also of `instrument_tags`), "session.id", or
-            "metadata.question_id" for a key of a JSON attribute. Calls with the same id are one
-            session, in whatever traces they are.
-        questions: the questions by id, or a dataset: then a question is known by its text. If it
-            was asked several times, the last time counts. Without `question_id` and `questions`
-            each trace is a question, and its id the trace's.
+        source: a path to OTLP/JSON, what ConsoleSpanExporter prints, MLflow's traces as JSON, or
+            Phoenix's spans as JSON or Parquet; or what `mlflow.search_traces()` or Phoenix's
+            `get_spans_dataframe()` returns.
+        question_id: the attribute that holds the question's id, on the retrieval's span or on one
+            that it is part of; "metadata.question_id" for a key of a JSON attribute. Calls with
+            the same id are one session, in whatever traces they are.
+        questions: the questions by id, or a dataset, to know a question by its text; the last time
+            that it was asked counts. Without `question_id` and `questions`, a trace is a question.
         match_on: which id of a document counts: "node_id", "ref_doc_id" or a key of its metadata.
         name: what to call the run; by default the file's name.
 
     Returns:
         The run. `run.is_log` says that labelled questions that aren't in it weren't asked, and
-        `run.notes` how many retrievals couldn't be used, and why.
+        `run.notes` what couldn't be used, and why.
 
     Raises:
         FileFormatError: a line or a span can't be read, or the source holds no traces.
-        InvalidInput: an argument can't be used, or no retrieval is of a known question.
+        InvalidInput: no retrieval is of a known question.
 
     Examples:
         >>> span = {
@@ -189,7 +182,8 @@ class _Reader:
 
     def _named(self, span: TraceSpan, name: str) -> str | None:
         """The id of the question that a span names."""
-        self._attributes.update(span.attributes)
+        if len(self._attributes) < 40:
+            self._attributes.update(span.attributes)
         value = _tag(span, name)
         outer, _, inner = name.partition(".")
         if value is None and inner and outer in span.attributes:
@@ -202,41 +196,37 @@ class _Reader:
         texts = [document.text for document in documents]
         converted(texts, list[str | None], "the text of a document", location)
         scores = [number_or_none(plain(document.score), location) for document in documents]
-        ids = [self._id(document, location) for document in documents]
-        columns: dict[str, Any] = {}
-        if any(score is not None for score in scores):
-            columns["scores"] = scores
-        if any(text is not None for text in texts):
-            columns["texts"] = [text or "" for text in texts]
-        return Ranking(ids, **columns)
+        return Ranking(
+            [self._id(document, location) for document in documents],
+            scores if any(score is not None for score in scores) else None,
+            [text or "" for text in texts] if any(text is not None for text in texts) else None,
+        )
 
     def _id(self, document: Document, location: Location) -> str:
-        item, text = document.id, document.text
-        if self._match_on == NODE_ID and item in (None, "") and text:
-            self._remarks["nameless"] += 1
-            return f"text-{sha256(encoded(text)).hexdigest()[:16]}"
-        metadata: Mapping[str, Any] = {}
+        item, names = document.id, ""
         if self._match_on == REF_DOC_ID:
             item = document.source
         elif self._match_on != NODE_ID:
             metadata = mapping(parsed(document.metadata, "a document's metadata", location))
-            item = metadata.get(self._match_on)
-        names = sorted(map(str, metadata)) or "no keys"
-        expected = _NO_ID.format(match_on=self._match_on, names=names)
+            item, names = metadata.get(self._match_on), str(sorted(map(str, metadata)))
+        elif item in (None, "") and document.text:
+            self._remarks["nameless"] += 1
+            return f"text-{sha256(encoded(document.text)).hexdigest()[:16]}"
+        expected = _NO_ID.format(match_on=self._match_on, names=names or "no keys")
         location.check(item not in (None, ""), expected, "")
-        return str(item) if metadata else read_id(item, location)
+        return str(item) if names else read_id(item, location)
 
     def sessions(self) -> dict[str, _Session]:
         """Query id to the last session of each question whose retrievals are all known."""
         for spans in self._traces.values():
             _link(spans)
         traces = self._traces.values()
-        found = [pair for spans in traces for pair in _calls(spans.values(), self._remarks)]
-        asked: set[tuple[str, str]] = set()
-        for span, call in sorted(found, key=lambda pair: pair[0].started):
+        pairs = [pair for spans in traces for pair in _calls(spans.values(), self._remarks)]
+        with_calls: set[tuple[str, str]] = set()
+        for span, call in sorted(pairs, key=lambda pair: pair[0].started):
             sessions = self._asked(span)
             self._remarks["unknown"] += not sessions
-            asked.update((span.trace_id, query_id) for query_id in sessions)
+            with_calls.update((span.trace_id, query_id) for query_id in sessions)
             for query_id, session in sessions.items():
                 if call is None:
                     self._left_out.add(query_id)
@@ -247,22 +237,19 @@ class _Reader:
             is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
             is_outermost = span.known_text and not any(outer.known_text for outer in span.outer)
             if span.question_id or (not self._question_id and is_program and is_outermost):
-                self._asked(span, besides=asked)  # perhaps nothing was retrieved for it
+                self._asked(span, besides=with_calls)  # perhaps nothing was retrieved for it
         sessions = {}
         for query_id, times in self._times.items():
             if query_id not in self._left_out:
                 self._remarks["again"] += len(times) > 1
                 sessions[query_id] = max(times.values(), key=lambda session: session.asked_at)
         self._remarks["left out"] = len(self._left_out)
-        if self._remarks["retrievals"] and not sessions and not self._left_out:
-            self._refuse()
-        return sessions
-
-    def _refuse(self) -> NoReturn:
+        if sessions or self._left_out or not self._remarks["retrievals"]:
+            return sessions
         if self._question_id is None:
-            raise InvalidInput("questions", next(iter(self._texts.values()), ""), _ASKED_AS)
-        names = join_first(sorted(self._attributes), _ATTRIBUTES_SHOWN)
-        expected = f"an attribute of the spans, which have {names}"
+            text = next(iter(self._texts.values()), "")
+            raise InvalidInput("questions", text, "texts of questions as they were asked")
+        expected = f"an attribute of the spans, which have {', '.join(sorted(self._attributes))}"
         raise InvalidInput("question_id", self._question_id, expected, self._hint)
 
     def notes(self) -> list[str]:

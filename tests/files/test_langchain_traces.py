@@ -79,8 +79,8 @@ def test_without_ids_they_go_by_digests_and_a_note_says_what_to_do(traces: Path)
         [TEXTS[item] for item in RETRIEVED[query]] for query in QUERIES.values()
     ]
     assert run.notes == (
-        "documents without an id, known by a digest of their text (labels find them by "
-        "match_on= and a key of their metadata, or by a matcher): 5",
+        "documents without an id, known by a digest of their text (match_on= takes an id from "
+        "their metadata, a matcher finds texts): 5",
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from support.telemetry import llamaindex_otel, mlflow_store, openinference
 
 from llama_index_rag_metrics import RetrievalDataset, Run, evaluate, read_traces, score_rankings
+from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 pytestmark = pytest.mark.servers
@@ -333,8 +334,7 @@ def test_sessions_are_conversations(name: str, tmp_path: Path) -> None:
         "q1": {"conversation": "c1"},
     }
     # a conversation is one cluster
-    scores = score_rankings({key: RELEVANT[key] for key in ("q1", "q2", "q3")}, run, METRICS)
-    assert scores.conversations == [
+    assert conversations_of(["q1", "q2", "q3"], run.metadata) == [
         ("conversation", "c1"),
         ("conversation", "c1"),
         ("conversation", "c2"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.telemetry import request, retrieval, span
 
-from llama_index_rag_metrics import read_run, read_traces
+from llama_index_rag_metrics import read_traces
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 EVENTS = [
@@ -94,9 +94,6 @@ def test_what_console_span_exporter_prints_is_read(tmp_path: Path) -> None:
                     retrieve.set_attribute("openinference.span.kind", "RETRIEVER")
                     retrieve.set_attribute("input.value", f"search {number}")
                     retrieve.set_attribute("retrieval.documents.0.document.id", item)
-    for run in (read_traces(path, question_id="question_id"), read_run(path)):
-        (ranking,) = run.values()
-        assert (ranking.ids, [call.query for call in ranking.calls or ()]) == (
-            ["a", "b"],
-            ["search 0", "search 1"],
-        )
+    (ranking,) = read_traces(path, question_id="question_id").values()
+    assert ranking.ids == ["a", "b"]
+    assert [call.query for call in ranking.calls or ()] == ["search 0", "search 1"]

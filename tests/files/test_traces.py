@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.telemetry import request, retrieval, span, write_lines
 
-from llama_index_rag_metrics import Ranking, RetrievalDataset, read_run, read_traces, score_rankings
+from llama_index_rag_metrics import Ranking, RetrievalDataset, read_traces, score_rankings
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
@@ -90,8 +90,7 @@ class TestSessions:
         run = read_traces(path)
         assert {query_id: ranking.ids for query_id, ranking in run.items()} == {"t2": []}
         assert run.notes == (
-            "questions left out, since a retrieval for them has no documents (was recording them "
-            "turned off?): 1",
+            "questions left out: a retrieval has no documents (was recording them turned off?): 1",
         )
         assert run.notes == tuple(score_rankings({"t2": ["a"]}, run, "mrr").notes[:1])
 
@@ -167,8 +166,7 @@ class TestRerankings:
         run = read_traces(path)
         assert [list(call.ids) for call in calls_of(run["t1"])] == [["a"], ["b"]]
         assert run.notes == (
-            "rerankings that failed, hold no documents or aren't of one retrieval, so the order "
-            "before them counts: 1",
+            "rerankings that failed or aren't of one retrieval: the order before them counts: 1",
         )
 
     def test_one_that_fits_two_retrievals_is_of_the_last(self, path: Path) -> None:
@@ -193,8 +191,7 @@ class TestRerankings:
         run = read_traces(path)
         assert list(run["t1"].ids) == ["a", "b"]
         assert run.notes == (
-            "rerankings that failed, hold no documents or aren't of one retrieval, so the order "
-            "before them counts: 2",
+            "rerankings that failed or aren't of one retrieval: the order before them counts: 2",
         )
 
     @pytest.mark.parametrize("silent", ["outer", "inner"])
@@ -402,8 +399,8 @@ class TestDocuments:
         assert first == "text-ca978112ca1bbdca"  # SHA-256 of "a"
         assert run["t1"].texts == ["a", "b", "a"]
         assert run.notes == (
-            "documents without an id, known by a digest of their text (labels find them by "
-            "match_on= and a key of their metadata, or by a matcher): 3",
+            "documents without an id, known by a digest of their text (match_on= takes an id from "
+            "their metadata, a matcher finds texts): 3",
         )
 
     def test_what_the_exporter_dropped_is_an_error_not_a_shorter_ranking(self, path: Path) -> None:
@@ -503,16 +500,6 @@ class TestFiles:
         pretty.write_text(json.dumps(whole, indent=2))
         dense.write_text(json.dumps(whole))
         assert read_traces(pretty) == read_traces(dense) == expected
-
-    def test_read_run_recognises_them(self, path: Path, tmp_path: Path) -> None:
-        write_lines(path, request(retrieval("r1", "x", ["a"])))
-        assert read_run(path) == read_traces(path)
-        assert read_run(path).queries == {"t1": "x"}
-        other = tmp_path / "collector.json"
-        other.write_text(json.dumps(request(retrieval("r1", "x", ["a"])), indent=2))
-        assert read_run(other) == read_traces(path)
-        with pytest.raises(InvalidInput, match="columns can't be given for traces"):
-            read_run(path, columns={"scores": "s"})
 
     @pytest.mark.parametrize(
         ("line", "message"),
