@@ -47,7 +47,6 @@ _QRELS = (
 _NO_RANKING = "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"
 _NO_LABELS = "a field 'expected_ids', or 'doc_id' with a 'grade'"
 _LABELS_AS_RUN = "a 'score' or a 'rank': labels, which have a grade, are read by read_qrels"
-_DISORDER = "a {order}, a number, as in the first record"
 ONCE = "every query id once (without one, it is a digest of the question)"
 _ITEM_ONCE = "every document once a question"
 _TREC_QRELS = "4 columns: query id, 0, document id, grade"
@@ -68,21 +67,17 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
     id: score}}, and for tables without ranks. A list of ids is a ranking as it is.
 
     Args:
-        source: a path, whose ending says the format: .jsonl, .json {query id: {document id:
-            score}}, .csv, .tsv, .parquet, any other a TREC run, each also packed as .gz, .bz2 or
-            .xz; or in memory {query id: {document id: score} or ids}, a data frame of pandas or
-            polars, an Arrow table, a ranx Run, or an iterable of ir_measures' ScoredDoc or of
-            records. A record or row holds a query (`query_id`, `retrieved_ids`, perhaps `scores`,
-            `retrieved_texts`) or a document (`query_id`, `doc_id`, `score` or `rank`). Without
-            `query_id`, a question's id is a digest of its text. With `repeat`, which time a
-            question was asked, the run has `repeats`.
+        source: a path, whose ending says the format: .jsonl, .json, .csv, .tsv, .parquet, any other
+            a TREC run, each also packed as .gz, .bz2 or .xz; or in memory {query id: {document
+            id: score} or ids}, a data frame of pandas or polars, an Arrow table, a ranx Run, or an
+            iterable of ir_measures' ScoredDoc or of records. A row holds a query (`query_id`,
+            `retrieved_ids`, perhaps `scores`) or a document (`query_id`, `doc_id`, `score` or
+            `rank`), and perhaps `repeat`: which time the question was asked.
         name: what to call the run; by default the tag of a TREC run, or the file's name.
-        columns: what fields are called in the source: {"retrieved_ids": "my_ids"}, or {"repeat":
-            "epoch"}.
+        columns: what fields are called in the source: {"retrieved_ids": "my_ids"}.
 
     Raises:
-        FileFormatError: a line can't be read, or repeats a document; or the source is nothing that
-            is understood.
+        FileFormatError: a line can't be read, or repeats a document.
         MissingExtra: Parquet needs the extra `batch`.
         FileNotFoundError: there is no such file.
 
@@ -117,8 +112,7 @@ def read_qrels(source: Any, *, columns: Mapping[str, str] | None = None) -> Qrel
         columns: what fields are called in the source: {"labels": "gold_ids"}.
 
     Raises:
-        FileFormatError: a line can't be read, or contradicts another; or the source is nothing
-            that is understood.
+        FileFormatError: a line can't be read, or contradicts another.
         MissingExtra: Parquet needs the extra `batch`.
         FileNotFoundError: there is no such file.
 
@@ -177,18 +171,17 @@ class _RunReader:
         self, passages: _Passages, query_id: str, row: Mapping[str, Any], location: Location
     ) -> None:
         passage = read_id(self._fields.value(row, "doc_id"), location)
+        rank = number_or_none(self._fields.value(row, "rank"), location)
         score = number_or_none(self._fields.value(row, "score"), location)
-        keys: dict[str, Any] = {"rank": number_or_none(self._fields.value(row, "rank"), location)}
-        keys |= {"score": score, "line": len(passages)}
+        keys: dict[str, Any] = {"rank": rank, "score": score, "line": len(passages)}
         if not self._order:
             self._order = next(order for order, key in keys.items() if key is not None)
             are_labels = self._order == "line" and self._fields.has(row, "grade")
             location.check(not are_labels, _LABELS_AS_RUN, sorted(row))
-        key, expected = keys[self._order], "every rank once a question"
-        expected_order = _DISORDER.format(order=self._order)
-        location.check(key is not None, expected_order, f"{query_id} {passage}")
-        if self._order == "score":
-            key, expected = passage, _ITEM_ONCE
+        expected = f"a {self._order}, a number, as in the first record"
+        location.check(keys[self._order] is not None, expected, f"{query_id} {passage}")
+        key = passage if self._order == "score" else keys[self._order]
+        expected = "every document and every rank once a question"
         location.check(key not in passages, expected, f"{query_id} {key}")
         passages[key] = passage, score
 

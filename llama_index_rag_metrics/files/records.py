@@ -316,15 +316,13 @@ def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, An
     if repeat == 1:
         del record[REPEAT]
     if ranking.calls is not None:
-        record[CALLS] = [
-            {**{name: getattr(call, name) for name in ASKED}, **_plain_columns(call)}
-            for call in ranking.calls
-        ]
+        record[CALLS] = [_plain_columns(call) for call in ranking.calls]
     return record
 
 
 def _plain_columns(items: Ranking) -> dict[str, Any]:
-    record: dict[str, Any] = {"retrieved_ids": list(items.ids)}
+    record = {name: getattr(items, name) for name in ASKED if isinstance(items, Call)}
+    record["retrieved_ids"] = list(items.ids)
     for field, (name, *_) in _COLUMNS.items():
         if (value := getattr(items, name)) is not None:
             record[field] = _plain(name, value)

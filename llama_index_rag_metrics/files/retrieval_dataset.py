@@ -128,8 +128,8 @@ class RetrievalDataset:
             source: a path: a BEIR folder; JSON of `save`, of LlamaIndex's datasets or of ragas;
                 JSONL, CSV, TSV or Parquet with a question a row; each also packed as .gz, .bz2 or
                 .xz. Or an object: a dataset of LlamaIndex or ir_datasets, a dict or a list of such
-                a shape, a data frame, what has `to_pandas()`. A question without an id has a digest
-                of its text as its id; fields without a meaning become its metadata.
+                a shape, a data frame. Without an id, a question has a digest of its text as its
+                id; other fields become its metadata.
             corpus: the documents, where they are elsewhere: {document id: text}, a data frame, or
                 a file like BEIR's corpus.jsonl.
             columns: what fields are called here: {"question": "input", "labels": "gold_ids"}.
@@ -137,9 +137,7 @@ class RetrievalDataset:
             name: what to call it; by default as the file or the folder.
 
         Raises:
-            FileFormatError: it is none of these, or empty; a line can't be read, repeats an id, or
-                contradicts another.
-            FileNotFoundError: there is nothing at that path.
+            FileFormatError: it is none of these, or empty; a line can't be read, or repeats an id.
 
         Examples:
             >>> goldens = [{"input": "why?", "gold_ids": ["d1"]}]
@@ -275,8 +273,8 @@ class RetrievalDataset:
 
     def __repr__(self) -> str:
         name = f" {terminal(self.name)}" if self.name else ""
-        n_labelled = len(self) - len(self._unlabelled())
-        extent = "labelled" if n_labelled == len(self) else f"{n_labelled} of them labelled"
+        n_unlabelled = len(self._unlabelled())
+        extent = f"{len(self) - n_unlabelled} of them labelled" if n_unlabelled else "labelled"
         counts = f"{questions(len(self))}, {extent}"
         if self.relevance:
             n_labels = sum(len(labels.grades) for labels in self.relevance.values())

@@ -40,7 +40,6 @@ _INDEX = ("", "Unnamed: 0")
 """How pandas heads an index in CSV."""
 
 _RECORD = f"a record, {{field: value}}, such as {EXAMPLE}"
-_ROWS_AT_ONCE = 16_384
 
 
 class Source(NamedTuple):
@@ -196,22 +195,18 @@ def parquet_records(path: Path) -> Iterator[Row]:
     from pyarrow import parquet
 
     damage = (arrow.ArrowException, ValueError, LookupError, TypeError, OverflowError, MemoryError)
-    number = 0
     try:
-        # a buffer would hold the whole file in memory
-        with parquet.ParquetFile(path, pre_buffer=False) as file:
-            for batch in file.iter_batches(_ROWS_AT_ONCE):
-                # whoever follows offsets that were damaged reads beside the buffers, and dies
-                batch.validate(full=True)
-                for record in batch.to_pylist():
-                    number += 1
-                    yield Location(f"{path}, row {number}"), plain(record)
-    except FileFormatError:
-        raise
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+        # whoever follows offsets that were damaged reads beside the buffers, and dies
+        table.validate(full=True)
+        records = table.to_pylist()
     except (*damage, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # there is no such file, or it may not be read
         raise Location(str(path)).wrong("a Parquet file", str(error)) from error
+    for place, record in Location(str(path)).numbered(records, "row"):
+        yield place, plain(record)
 
 
 def pyarrow() -> Any:

@@ -35,21 +35,19 @@ def write_run(
 ) -> None:
     """Write rankings.
 
-    JSONL and Parquet have one record a query and hold all of a ranking, the question's text, the
-    calls of an agent and several runs of each question, too. A TREC run holds ids, order and
+    JSONL and Parquet have one record a query and hold all of a run. A TREC run holds ids, order and
     scores: if the ranking has none, or if trec_eval would order it otherwise by its own, n, n - 1,
-    …, 1 are written. Its tag is the run's name, or that of the file without its endings.
+    …, 1 are written. Its tag is the run's name, or the file's.
 
     Args:
         run: a Run, or {query id: ids or Ranking}.
-        path: the file, whose ending says the format: .jsonl, .parquet, or any other for TREC's;
-            .gz is compressed, where the format is text.
+        path: the file, whose ending says the format: .jsonl, .parquet, or any other for TREC's,
+            packed by .gz, .bz2 or .xz behind it where it is text.
         relevance: query id to what is relevant, to stand beside the ranking as `expected_ids` and
             `grades`, in JSONL and Parquet.
 
     Raises:
-        InvalidInput: a TREC run can't hold it: an id with a space, an id twice in one ranking, that
-            the retriever failed on a question, several runs of each question.
+        InvalidInput: a TREC run can't hold it, such as an id with a space or a failed question.
         MissingExtra: Parquet needs the extra `batch`.
 
     Examples:
@@ -83,12 +81,11 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
 
     Args:
         qrels: query id to Relevance, {document id: grade}, ids or groups of ids.
-        path: the file, whose ending says the format: .jsonl, .parquet, or any other for TREC's;
-            .gz is compressed, where the format is text.
+        path: as of `write_run`.
 
     Raises:
-        InvalidInput: the format can't hold it: groups are for JSONL only; a question of which no
-            passage is labelled, for JSONL and Parquet; grades in TREC qrels are whole.
+        InvalidInput: the format can't hold it: groups are for JSONL only, and TREC's grades are
+            whole.
         MissingExtra: Parquet needs the extra `batch`.
 
     Examples:

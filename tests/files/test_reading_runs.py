@@ -107,10 +107,10 @@ def test_csv_runs(tmp_path: Path, text: str, ids: list[str]) -> None:
 
 CSV_ERRORS = [
     ("query,document\nq,a", 2, "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"),
-    ("query_id,doc_id,rank\nq,a,1\nq,b,1", 3, "every rank once a question, got 'q 1.0'"),
+    ("query_id,doc_id,rank\nq,a,1\nq,b,1", 3, "every document and every rank once a question"),
     ("query_id,doc_id,rank\nq,a,1\nq,b,", 3, "a rank, a number, as in the first record"),
     ("query_id,doc_id,score\nq,a,1\nq,b,x", 3, "a number, got"),
-    ("query_id,doc_id,score\nq,a,1\nq,a,2", 3, "every document once a question, got 'q a'"),
+    ("query_id,doc_id,score\nq,a,1\nq,a,2", 3, "every document and every rank once a question"),
     ("query_id,doc_id,score\nq,a,1,2", 2, r"3 cells, got ['2']"),
     ("query_id,doc_id,score\n,a,1", 2, "an id, a text that isn't empty, got None"),
     ('query_id,doc_id\nq,"a', 2, "CSV (unexpected end of data)"),
