@@ -52,19 +52,15 @@ class _Place(TypedDict):
     end: int | None
 
 
-_COLUMNS: Mapping[str, tuple[str, Any, str]] = {
-    "scores": ("scores", list[float | None], "scores, a number each"),
-    "retrieved_texts": ("texts", list[str], "texts"),
-    "latency": ("latency", float, "seconds"),
-    "error": ("error", str, "a text"),
-    "retrieved_spans": ("spans", object, _A_SPAN),
-    "retrieved_tokens": (
-        "tokens",
-        list[Annotated[int, msgspec.Meta(ge=0)]],
-        "numbers of tokens, from 0 on",
-    ),
+_COLUMNS: Mapping[str, tuple[str, Any]] = {
+    "scores": ("scores", list[float | None]),
+    "retrieved_texts": ("texts", list[str]),
+    "latency": ("latency", float),
+    "error": ("error", str),
+    "retrieved_spans": ("spans", list[_Place | None]),
+    "retrieved_tokens": ("tokens", list[Annotated[int, msgspec.Meta(ge=0)]]),
 }
-"""Fields of a record: their names in a Ranking, the kind of their values, and that in words."""
+"""Fields of a record: their names in a Ranking, and the kind of their values."""
 
 
 class Qrels(dict[str, Relevance]):
@@ -290,14 +286,13 @@ def _read_call(record: Mapping[str, Any], location: Location) -> Call:
 
 def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields) -> dict[str, Any]:
     columns: dict[str, Any] = {"ids": read_ids(fields.value(record, "retrieved_ids"), location)}
-    for field, (name, kind, expected) in _COLUMNS.items():
+    for field, (name, kind) in _COLUMNS.items():
         value = fields.value(record, field)
-        if value is None:
-            continue
-        if name == "spans":
-            columns[name] = read_spans(value, location)
-        else:
+        if value is not None:
+            expected = _A_SPAN if name == "spans" else f"the values of {field!r}"
             columns[name] = converted(value, kind, expected, location)
+    if "spans" in columns:
+        columns["spans"] = read_spans(columns["spans"], location)
     return columns
 
 
@@ -323,7 +318,7 @@ def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, An
 def _plain_columns(items: Ranking) -> dict[str, Any]:
     record = {name: getattr(items, name) for name in ASKED if isinstance(items, Call)}
     record["retrieved_ids"] = list(items.ids)
-    for field, (name, *_) in _COLUMNS.items():
+    for field, (name, _) in _COLUMNS.items():
         if (value := getattr(items, name)) is not None:
             record[field] = _plain(name, value)
     return record

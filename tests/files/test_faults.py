@@ -164,7 +164,7 @@ def test_the_same_judgement_again_counts_once_and_another_one_is_an_error(tmp_pa
 
 
 def test_seconds_are_a_number_and_a_workbook_is_no_trec_run(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="record 1: expected seconds, got"):
+    with pytest.raises(FileFormatError, match="record 1: expected the values of 'latency', got"):
         read_run([{"query_id": "q1", "retrieved_ids": ["a"], "latency": "fast"}])
     with pytest.raises(InvalidInput, match=r"ends in \.jsonl or \.parquet, or another"):
         write_run({"q1": ["a"]}, tmp_path / "run.xlsx")

@@ -132,7 +132,7 @@ JSONL_ERRORS = [
     ('{"query_id": "q", "retrieved_ids": "a"}', "a list, got 'a'"),
     ('{"query_id": "q", "retrieved_ids": [null]}', "an id, a text that isn't empty, got None"),
     ('{"query_id": "q", "retrieved_ids": ["a"], "scores": [1, 2]}', "lists of the same length"),
-    ('{"query_id": "q", "retrieved_ids": ["a"], "scores": ["x"]}', "scores, a number each, got"),
+    ('{"query_id": "q", "retrieved_ids": ["a"], "scores": ["x"]}', "the values of 'scores', got"),
     (
         '{"query_id": "q", "retrieved_ids": ["a"], "spans": [[1]]}',
         "spans, {source, start, end} each",
