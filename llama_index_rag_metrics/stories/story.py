@@ -19,8 +19,8 @@ from .label_view import Item, System
 from .whereabouts import Question, SystemAnswer, Whereabouts
 
 _WORDS = {
-    "": "rank {rank:,}",
-    w.BELOW: "rank {rank:,}, below the cutoff {cutoff:,}",
+    "": "rank {rank:,}{manner}",
+    w.BELOW: "rank {rank:,}{manner}, below the cutoff {cutoff:,}",
     w.OVER: "over the budget of {cutoff:,} tokens",
     w.OTHER_ID: "rank {rank:,}, under another id ({passage})",
     w.DROPPED: "dropped by {stage} (was {rank:,})",
@@ -126,17 +126,19 @@ def _words(
     """Where a system has a passage, or how it lost it."""
     cutoff = answer.view.cutoff
     item = names.get(place.item, "")
+    manner = ""
+    if place.item not in ids:
+        manner += f" as {item}"
+    if place.search is not None:
+        manner += f" by search {place.search}"
     words = _WORDS.get(place.loss, place.loss).format(
         rank=place.rank,
+        manner=manner,
         cutoff=cutoff.at if cutoff else 0,
         passage=item,
         stage=plain(place.stage),
         search=place.search,
     )
-    if place.is_ranked and place.item not in ids:
-        words += f", as {item}"
-    if place.is_ranked and place.search is not None:
-        words += f", by search {place.search}"
     return words + w.reaching(answer.system.run.min_score, place.loss)
 
 

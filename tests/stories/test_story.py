@@ -128,7 +128,7 @@ def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> 
     stored = stored_of(live)
     found = {
         "recall@5": ["never retrieved"] * 2,
-        "span_recall": ["never retrieved", "rank 1, as c1"],
+        "span_recall": ["never retrieved", "rank 1 as c1"],
     }
     for metric, places in found.items():
         for each in (live, stored):
@@ -141,9 +141,9 @@ def test_a_chunk_that_covers_two_places_has_one_rank() -> None:
     spans = [Span("doc", 0, 30), Span("doc", 40, 50)]
     places = told(Ranking(["c1", "c2"], spans=spans), labels, "span_recall@2")
     assert [line.rpartition(": ")[2] for line in places] == [
-        "rank 1, as c1",
-        "rank 1, as c1",
-        "rank 2, as c2",
+        "rank 1 as c1",
+        "rank 1 as c1",
+        "rank 2 as c2",
     ]
 
 
@@ -179,7 +179,7 @@ def test_a_chunk_that_stands_for_two_has_two_ranks() -> None:
     one = system(ranking, Relevance(list(texts)), "recall@2", matched=matched)
     story = query_answers("q", [one], "recall@2")
     assert [item.rank for item in story.answers[0].retrieved or ()] == [1, None, 3]
-    assert "rank 3, below the cutoff 2" in lines(story)[0]
+    assert "rank 3 as n3, below the cutoff 2" in lines(story)[0]
 
 
 # ---- calls whose passages aren't all in the result
@@ -195,7 +195,7 @@ def test_what_only_a_call_had_says_so() -> None:
     one = system(ranking, Relevance(["a", "c"]), "recall@5", name="agent")
     story = query_answers("q", [one], "recall@5")
     lost = f"a [1] “{IO}”: in search 1, not in the result"
-    assert lines(story) == [lost, f"c [1] “{TITAN}”: rank 1, by search 2"]
+    assert lines(story) == [lost, f"c [1] “{TITAN}”: rank 1 by search 2"]
     assert story.answers[0].searches == [
         "“moons” → 2 passages, 1 relevant (search)",
         "“titan” → 1 passage, 1 relevant (search)",

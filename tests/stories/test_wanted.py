@@ -66,7 +66,7 @@ def answers(results: EvaluationResults, metric: str = "mrr") -> QueryAnswers:
 
 
 MISSED = ("expected text 2 [1]", "Not retrieved.", "never retrieved")
-RECOGNISED = ("expected text 1 [1]", IO, "rank 2, as c2")
+RECOGNISED = ("expected text 1 [1]", IO, "rank 2 as c2")
 EXPECTED = {
     "ids": (by_id, "mrr", "c1 [0]", [("c9 [1]", "never retrieved"), ("c2 [2]", IO, "rank 2")]),
     "groups": (
@@ -80,7 +80,7 @@ EXPECTED = {
         by_span,
         "mrr",
         "c1 [1]",
-        [("geysers (moons.txt, characters 10 to 40) [1]", "text of c1", "rank 1, as c1")],
+        [("geysers (moons.txt, characters 10 to 40) [1]", "text of c1", "rank 1 as c1")],
     ),
 }
 each = pytest.mark.parametrize(

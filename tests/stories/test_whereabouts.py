@@ -126,7 +126,7 @@ def test_searches_say_how_much_is_relevant() -> None:
         "“dust” → nothing retrieved",
     ]
     text = " ".join(to_text(Report("", listings=[Listing("", [story])]), width=100).split())
-    assert "relevant a [1]: rank 1, by search 1 agent – search 1: “moons” → 1 passage" in text
+    assert "relevant a [1]: rank 1 by search 1 agent – search 1: “moons” → 1 passage" in text
 
 
 def test_what_is_left_out_is_counted() -> None:
@@ -163,7 +163,7 @@ def test_a_metric_of_spans_finds_what_overlaps() -> None:
     ranking = Ranking(["n1", "n2"], spans=[Span("other", 0, 100), Span("book", 90, 200)])
     by_place = where(Run({"q": ranking}), "span_recall@5", wanted)
     # [90, 200) overlaps [0, 100), and nothing overlaps [300, 400)
-    assert list(by_place.values()) == ["never retrieved", "rank 2, as n2"]
+    assert list(by_place.values()) == ["never retrieved", "rank 2 as n2"]
 
 
 def test_stages_say_which_one_dropped_it() -> None:
