@@ -59,7 +59,6 @@ from llama_index_rag_metrics.stories.whereabouts import (
 )
 from llama_index_rag_metrics.stories.whereabouts import Question as AskedQuestion
 
-_ENDS = {"items": CUT, "tokens": BUDGET}
 _LISTED_LOSSES = 5
 _CAUSES = {RETRIEVER: NEVER, CUT: BELOW, BUDGET: OVER}
 _LOST = "{n:,} of {passages} lost{causes}."
@@ -170,15 +169,14 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             question = AskedQuestion(query_id, self._systems, self._metric, stages=True)
             if any(not answer.is_known and answer.error is None for answer in question.answers):
                 continue  # its matcher failed
-            cutoff = question.view.cutoff
             for need, places in zip(question.needs, question.places, strict=True):
                 place = places[-1]
                 if place is None or not need[0].grade:
                     continue
                 for stage, reached in zip(self, places, strict=True):
                     kept[stage] += reached is not None and reached.is_ranked
-                if cutoff is not None:
-                    kept[_ENDS[cutoff.unit]] += not place.loss
+                if question.end:
+                    kept[question.end] += not place.loss
                 if place.loss:
                     item = next((item for item in need if item.id == place.item), need[0])
                     rank = None if place.loss == OTHER_ID else place.rank

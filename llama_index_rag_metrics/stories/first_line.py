@@ -137,12 +137,11 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
 
 def _lost(losses: Losses, metric: str) -> str:
     """How many questions got no relevant passage, where it was lost, and what could find it."""
-    cutoff = LabelView.of(metric).cutoff
+    view, depth = LabelView.of(metric), ""
     text = str(losses)
     if losses.n_without:
-        depth = ""
-        if cutoff is not None:
-            depth = f" in the first {cutoff.at:,}" + " tokens" * (cutoff.unit == "tokens")
+        if view.k is not None:
+            depth = f" in the first {view.k:,}"
         of_questions = questions(losses.n_questions)
         text = _WITHOUT_PASSAGE.format(
             n=losses.n_without, questions=of_questions, depth=depth, losses=text

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
@@ -30,28 +30,14 @@ class Item(NamedTuple):
     text: str | None = None  # what it says, from the corpus or from any system that retrieved it
 
 
-class Place(NamedTuple):
-    """Where a ranking has a label: its rank, copies dropped, the tokens up to it, and the item."""
-
-    rank: int
-    tokens: int
-    item: str
-
-
-class Cutoff(NamedTuple):
-    """Where a metric stops reading a ranking: after so many items, or so many tokens."""
-
-    at: int
-    unit: Literal["items", "tokens"] = "items"
-
-
 class LabelView(NamedTuple):
     """How a metric reads labels and rankings; one that isn't known takes every grade above 0."""
 
     least: float = math.ulp(0.0)  # the grade from which a passage is relevant
     in_groups: bool = True  # whether any passage of a group meets the group's need
     by_place: bool = False  # whether passages are recognised by their places in documents
-    cutoff: Cutoff | None = None  # where it stops reading a ranking, if that is known
+    k: int | None = None  # after how many passages it stops reading a ranking, if that is known
+    budget: int | None = None  # after how many tokens
 
     @classmethod
     def of(cls, name: str) -> LabelView:
@@ -60,15 +46,12 @@ class LabelView(NamedTuple):
         except (RagMetricsError, ImportError):
             return cls()
         cutoff = getattr(metric, "cutoff", None)
-        if isinstance(cutoff, TokenBudget):
-            cutoff = Cutoff(cutoff.tokens, "tokens")
-        elif isinstance(cutoff, int):
-            cutoff = Cutoff(cutoff)
         return cls(
             getattr(metric, "min_grade", cls().least),
             getattr(metric, "in_groups", True),
             "spans" in getattr(metric, "needs", ()),
-            cutoff,
+            cutoff if isinstance(cutoff, int) else None,
+            cutoff.tokens if isinstance(cutoff, TokenBudget) else None,
         )
 
     def wanted(self, judged: Relevance, passages: Mapping[str, str | Span]) -> list[list[Item]]:
@@ -93,30 +76,6 @@ class LabelView(NamedTuple):
         if not (self.by_place and judged.spans and items.spans):
             return [(item,) for item in items.ids]
         return [_overlapping(span, judged.spans) for span in items.spans]
-
-    def places(
-        self, items: Ranking, labels: Sequence[Sequence[str]]
-    ) -> tuple[list[int | None], dict[str, Place]]:
-        """The rank of each item, None where all of it came before; and the place of each label."""
-        counted = [[item] for item in items.ids] if self.by_place else labels
-        places: dict[str, Place] = {}
-        ranks: list[int | None] = []
-        costs = dict(zip(reversed(items.ids), reversed(items.tokens or ()), strict=False))
-        spent = 0
-        for item, names in zip(items.ids, counted, strict=True):
-            spent += costs.pop(item, 0)
-            rank = len(places) + 1
-            for name in names:
-                if name not in places:
-                    places[name] = Place(len(places) + 1, spent, item)
-            ranks.append(rank if len(places) >= rank else None)
-        if not self.by_place:
-            return ranks, places
-        places_of_labels: dict[str, Place] = {}
-        for item, names in zip(items.ids, labels, strict=True):
-            for name in names:
-                places_of_labels.setdefault(name, places[item])
-        return ranks, places_of_labels
 
 
 def _overlapping(span: Span | None, labels: Mapping[str, Span]) -> list[str]:

@@ -51,7 +51,7 @@ def query_answers(
     names = _short_names(question)
     passages = []
     for need, places in zip(question.needs, question.places, strict=True):
-        passages.append(_wanted(question, need, places, names, stages=stages))
+        passages.append(_wanted(question, need, places, names))
     passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
     values: list[float | None] = [None] * len(systems)
     for number, column in enumerate(scores):
@@ -63,7 +63,7 @@ def query_answers(
         cell = mean_of(m.Cell.of(value, "score"), n)
         answers.append(_answer(answer, cell, names))
     texts = filter(None, (system.scores.queries.get(query_id) for system in systems))
-    why, remarks = _why(question, stages=stages), list(_remarks(question, systems, metric))
+    why, remarks = _why(question), list(_remarks(question, systems, metric))
     return m.QueryAnswers(query_id, next(texts, ""), passages, answers, why, remarks)
 
 
@@ -81,13 +81,9 @@ def _wanted(
     need: Sequence[Item],
     places: Sequence[Whereabouts | None],
     names: Mapping[str, str],
-    *,
-    stages: bool,
 ) -> m.Wanted:
     ids = [item.id for item in need]
-    pairs = list(zip(question.answers, places, strict=True))
-    if stages:
-        pairs = pairs[-1:]
+    pairs = list(zip(question.answers, places, strict=True))[question.deciding]
     holders: dict[str, list[str]] = defaultdict(list)
     for answer, place in pairs:
         if place is not None:
@@ -124,7 +120,6 @@ def _words(
     place: Whereabouts, answer: SystemAnswer, ids: Sequence[str], names: Mapping[str, str]
 ) -> str:
     """Where a system has a passage, or how it lost it."""
-    cutoff = answer.view.cutoff
     item = names.get(place.item, "")
     manner = ""
     if place.item not in ids:
@@ -134,7 +129,7 @@ def _words(
     words = _WORDS.get(place.loss, place.loss).format(
         rank=place.rank,
         manner=manner,
-        cutoff=cutoff.at if cutoff else 0,
+        cutoff=answer.view.k or answer.view.budget or 0,
         passage=item,
         stage=plain(place.stage),
         search=place.search,
@@ -174,11 +169,9 @@ def _search(answer: SystemAnswer, call: Call, labels: Sequence[Sequence[str]]) -
     return f"“{excerpt(call.query)}” → {outcome}{asked_by}"
 
 
-def _why(question: Question, *, stages: bool) -> list[str]:
+def _why(question: Question) -> list[str]:
     """Why the systems, or the last stage, missed what is relevant; one line for those alike."""
-    pairs = list(zip(question.answers, question.losses(), strict=True))
-    if stages:
-        pairs = pairs[-1:]
+    pairs = list(zip(question.answers, question.losses(), strict=True))[question.deciding]
     holders: dict[str, list[str]] = defaultdict(list)
     for answer, losses in pairs:
         # what failed or returned nothing says so itself

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, product
+from operator import attrgetter
 from typing import NamedTuple
 
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
@@ -14,7 +15,7 @@ from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
 
-from .label_view import Item, LabelView, Place, System
+from .label_view import Item, LabelView, System
 
 NEVER = "never retrieved"
 NOT_INDEXED = "not in the index"
@@ -30,7 +31,6 @@ UNMET = "no relevant passage meets it"
 
 # stages of every pipeline: who retrieves, and where metrics stop
 RETRIEVER, CUT, BUDGET = "retriever", "cut", "token budget"
-_ENDS = {BELOW: CUT, OVER: BUDGET}
 MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
 _TELLING = 40  # texts of fewer characters may be alike by chance
 _WERE = (NEVER, DROPPED)
@@ -74,7 +74,7 @@ class SystemAnswer:
         self.labels: list[Sequence[str]] = []
         self.calls: list[list[Sequence[str]]] = []
         self.ranks: list[int | None] = []
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, Whereabouts] = {}
         if ranking is None:
             return
         self.error = ranking.error
@@ -88,7 +88,29 @@ class SystemAnswer:
             self.labels = [*(matched.stands_for.get(query_id) or nothing)]
             labels = dict(zip(ranking.ids, self.labels, strict=True))
             self.calls = [[labels.get(item, ()) for item in call.ids] for call in calls]
-        self.ranks, self.places = view.places(ranking, self.labels)
+        self._find(ranking)
+
+    def _find(self, ranking: Ranking) -> None:
+        """Give each passage its rank, and each label its place; copies have no rank."""
+        counted: dict[str, Whereabouts] = {}
+        costs = dict(zip(reversed(ranking.ids), reversed(ranking.tokens or ()), strict=False))
+        n_tokens = 0
+        for item, labels in zip(ranking.ids, self.labels, strict=True):
+            n_tokens += costs.pop(item, 0)
+            rank = len(counted) + 1
+            for name in [item] if self.view.by_place else labels:
+                if name not in counted:
+                    counted[name] = self._place(len(counted) + 1, n_tokens, item)
+            self.ranks.append(rank if len(counted) >= rank else None)
+            for label in labels:
+                self.places.setdefault(label, counted[item if self.view.by_place else label])
+
+    def _place(self, rank: int, n_tokens: int, item: str) -> Whereabouts:
+        if self.view.k is not None and rank > self.view.k:
+            return Whereabouts(BELOW, rank, item, stage=CUT)
+        if self.view.budget is not None and n_tokens > self.view.budget:
+            return Whereabouts(OVER, rank, item, stage=BUDGET)
+        return Whereabouts("", rank, item)
 
     def grade_of(self, labels: Sequence[str]) -> float | None:
         """The best grade of labels; None where nothing of it was judged."""
@@ -116,9 +138,7 @@ class SystemAnswer:
                 search = number
         places = [self.places[name] for name in names if name in self.places]
         if places:
-            place = min(places)
-            loss = self._loss(place)
-            return Whereabouts(loss, place.rank, place.item, search, _ENDS.get(loss, ""))
+            return min(places, key=attrgetter("rank"))._replace(search=search)
         if search is not None:
             return Whereabouts(IN_CALL, search=search)
         place_of_text = self._same_text(
@@ -129,15 +149,6 @@ class SystemAnswer:
         if names.issubset(self.system.retrieval.absent):
             return Whereabouts(NOT_INDEXED, stage=RETRIEVER)
         return Whereabouts(NEVER, stage=RETRIEVER)
-
-    def _loss(self, place: Place) -> str:
-        cutoff = self.view.cutoff
-        if cutoff is None:
-            return ""
-        if cutoff.unit == "items":
-            return BELOW if place.rank > cutoff.at else ""
-        has_tokens = self.ranking is not None and self.ranking.tokens
-        return OVER if has_tokens and place.tokens > cutoff.at else ""
 
     def _same_text(self, texts: Sequence[str]) -> Whereabouts | None:
         """The first passage with one of these texts: after a new ingestion, ids are others."""
@@ -166,6 +177,7 @@ class Question:
 
     Attributes:
         needs: what is wanted, best grade first; any item of a need meets it.
+        deciding: which of the answers decide whether a need is missed: the last stage, or all.
         places: of each need, where each system has it or how it was lost; None where nobody knows.
     """
 
@@ -173,6 +185,7 @@ class Question:
         self, query_id: str, systems: Sequence[System], metric: str, *, stages: bool = False
     ) -> None:
         self.query_id, self.view = query_id, LabelView.of(metric)
+        self.deciding = slice(-1, None) if stages else slice(None)
         self.answers = [SystemAnswer(system, query_id, metric, self.view) for system in systems]
         needs = next((answer.needs for answer in self.answers if answer.needs), [])
         texts = self._retrieved_texts()
@@ -192,6 +205,13 @@ class Question:
             if stages:
                 whereabouts = list(self._through_stages(need, whereabouts))
             self.places.append(whereabouts)
+
+    @property
+    def end(self) -> str:
+        """The stage of a pipeline at which the metric stops reading; "" where it reads all."""
+        if self.view.k is not None:
+            return CUT
+        return "" if self.view.budget is None else BUDGET
 
     def losses(self) -> list[Losses]:
         """What each system lost."""
