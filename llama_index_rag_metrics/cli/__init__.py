@@ -5,14 +5,11 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any
 
 import typer
-
-from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 
 from . import evaluate, gate, init, labels, metrics, score, show  # noqa: F401
 from .commands import app, say
@@ -35,27 +32,16 @@ def main() -> None:
         app(prog_name=called if called in SCRIPTS else SCRIPTS[0])
 
 
-def _say_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _say_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     sentence = str(message)
     if not issubclass(category, UserWarning):
         sentence = f"{category.__name__}: {message}"
-    say(sentence, is_error=issubclass(category, EveryQueryFailed))
+    say(sentence)
 
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        try:
-            version = version_of("llama-index-rag-metrics")
-        except PackageNotFoundError:  # a copy that nobody installed
-            version = "of a copy that isn't installed"
-        typer.echo(f"rag-metrics {version}")
+        typer.echo(f"rag-metrics {version('llama-index-rag-metrics')}")
         raise typer.Exit
 
 

@@ -60,7 +60,7 @@ class Command(TyperCommand):
             say(f"interrupted: {state}")
             raise typer.Exit(INTERRUPTED) from None
         except (RagMetricsError, OSError) as error:
-            say(_message(error, names), is_error=True)
+            say(_message(error, names))
             raise typer.Exit(WRONG_USAGE) from None
 
 
@@ -148,15 +148,11 @@ def fail_if(something_is_wrong: object) -> None:
         raise typer.Exit(FAILED)
 
 
-def say(message: str, *, is_error: bool = False) -> None:
+def say(message: str) -> None:
     """Print a message on standard error, in one line; what is in it can't steer a terminal."""
     from llama_index_rag_metrics.report.escape import terminal
 
-    line = f"rag-metrics: {terminal(message)}"
-    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    if is_error and not is_plain:
-        line = typer.style(line, fg="red")
-    typer.echo(line, err=True)
+    typer.echo(f"rag-metrics: {terminal(message)}", err=True)
 
 
 def tell(sentence: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
-from llama_index_rag_metrics.runtime.errors import InvalidInput, check_share
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from . import options as o
 from .commands import command, fail_if, labels, show, tell
@@ -66,7 +66,6 @@ def run_move(
 
     from .factories import passages_of
 
-    check_share("threshold", threshold)
     check_ending(output)
     questions = RetrievalDataset.load(dataset, columns=o.columns_of(columns))
     moved = move_labels(questions, passages_of("NEW", new_nodes, questions), threshold=threshold)

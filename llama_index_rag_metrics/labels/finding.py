@@ -146,12 +146,6 @@ class Finder:
         self.passages = passages
         self._labels = tuple(labels)
         self._threshold = threshold
-        self._found: dict[Label, Found] = {}
-
-    def find(self, label: Label) -> Found:
-        if label not in self._found:
-            self._found[label] = self._find(label)
-        return self._found[label]
 
     @cached_property
     def _lookup(self) -> Lookup:
@@ -160,7 +154,7 @@ class Finder:
             texts += [label.part, *label.texts]
         return Lookup(texts, self.passages.texts)
 
-    def _find(self, label: Label) -> Found:
+    def find(self, label: Label) -> Found:
         today = self.passages.texts.get(label.id) if label.has_id else None
         old_texts = {fold_typography(text) for text in label.texts}
         if today is not None and (not old_texts or fold_typography(today) in old_texts):

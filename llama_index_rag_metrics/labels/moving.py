@@ -100,11 +100,11 @@ def move_labels(
     old_relevance = judged(dataset)
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, old_relevance, old_nodes)
-    finder = Finder(passages, labels.values(), threshold)
-    findings = [finding for _, finding in follow(labels, finder)]
+    found_labels = dict(follow(labels, Finder(passages, labels.values(), threshold)))
+    findings = [*found_labels.values()]
     relevance = {}
     for query_id, old in old_relevance.items():
-        new_ids = {item: finder.find(labels[query_id, item]).new_ids for item in old.grades}
+        new_ids = {item: found_labels[labels[query_id, item]].new_ids for item in old.grades}
         relevance[query_id] = _relabelled(old, new_ids)
     notes = _notes(findings)
     moved = RetrievalDataset(
