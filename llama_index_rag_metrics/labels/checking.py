@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
@@ -73,6 +73,7 @@ _NO_TEXT = (
     "can't be told. Keep the corpus in the dataset."
 )
 _FIELDS = ("kind", "id", "query_ids", "new_ids", "score", "by", "text")
+_OUTCOMES: Mapping[m.Tone, str] = {"alarm": "errors", "open": "warnings"}
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 
 
@@ -127,6 +128,7 @@ class LabelFindings(Reportable):
         "repeated": "open",
     }
     title: ClassVar = "Labels"
+    praise: ClassVar = "Every label is right."
 
     @property
     def counts(self) -> dict[Kind, int]:
@@ -151,17 +153,18 @@ class LabelFindings(Reportable):
         for kind, tone in self.tones.items():
             entry, findings = KINDS[kind], self.of(kind)
             cells = [m.Cell.of(len(findings), "count", tone), m.Cell("")]
-            if findings and tone != "normal":
+            if findings and tone in _OUTCOMES:
                 cells[1] = m.Cell(entry.advice, tone="quiet")
                 listings.append(self._listing(kind, _MOST_ON_PAGE if full else _MOST_SHOWN))
             rows.append(m.Row(entry.meaning, cells))
         table = m.Table("", ("found", "what to do"), rows, first="")
         labels = counted(self.n_labels, "label", "labels")
+        outcome, decision = self._decision()
         return m.Report(
             title=f"{self.title} of {self.name}" if self.name else self.title,
             lead=f"{questions(len(self.questions))}, {labels}",
-            outcome=self.outcome(),
-            decision=[self.decision()],
+            outcome=outcome,
+            decision=[decision],
             tables=[table],
             listings=listings,
             notes=list(self.notes),
@@ -175,31 +178,17 @@ class LabelFindings(Reportable):
             remarks.append((query_id, self.questions.get(query_id, ""), _remarks(finding)))
         return m.Listing.of(KINDS[kind].meaning.capitalize(), remarks, n_listed)
 
-    def outcome(self) -> m.Cell | None:
-        """Whether all is well, in a word."""
-        if self.errors:
-            return m.Cell("errors", "outcome", "alarm")
-        if self.findings:
-            return m.Cell("warnings", "outcome", "open")
-        return m.Cell("fine", "outcome", "best")
-
-    def decision(self) -> m.Statement:
-        """What to do next."""
-        n_errors = len(self.errors)
-        if n_errors:
-            ((kind, _),) = Counter(finding.kind for finding in self.errors).most_common(1)
-            errors = counted(n_errors, "error makes", "errors make")
-            text = (
-                f"{errors} scores wrong, most of them {KINDS[kind].meaning}: {KINDS[kind].advice}."
-            )
-            return m.Statement(text, "alarm")
+    def _decision(self) -> tuple[m.Cell, m.Statement]:
+        """Whether all is well, in a word, and what to do first."""
+        for kind, tone in self.tones.items():
+            n, entry = len(self.of(kind)), KINDS[kind]
+            if n and tone in _OUTCOMES:
+                text = f"{entry.meaning.capitalize()}: {n:,}; {entry.advice}."
+                return m.Cell(_OUTCOMES[tone], "outcome", tone), m.Statement(text, tone)
+        decision = m.Statement(self.praise, "best")
         if not self.n_labels:
-            return m.Statement("Nothing was checked: there are no labels.", "open")
-        text = f"{counted(self.n_labels, 'label', 'labels')} checked, none is wrong"
-        if self.findings:
-            warnings = counted(len(self), "warning", "warnings")
-            return m.Statement(f"{text}; {warnings}.", "open")
-        return m.Statement(f"{text}.", "best")
+            decision = m.Statement("There are no labels.", "open")
+        return m.Cell("fine", "outcome", "best"), decision
 
 
 def check_labels(
