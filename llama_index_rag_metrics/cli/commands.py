@@ -138,8 +138,10 @@ def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
     """The metrics of those names, which may be joined by commas; by default the usual ones."""
     from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS, metrics, split_names
 
-    single = [part.strip() for name in names or () for part in split_names(name)]
-    return metrics(single or DEFAULT_METRICS)
+    single_names: list[str] = []
+    for name in names or ():
+        single_names += map(str.strip, split_names(name))
+    return metrics(single_names or DEFAULT_METRICS)
 
 
 def fail_if(something_is_wrong: object) -> None:

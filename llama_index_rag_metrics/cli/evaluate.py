@@ -157,8 +157,8 @@ def _evaluate_all(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
         for name, retriever in retrievers.items():
-            own = {**settings, **journals.get(name, {})}
-            results.append(evaluate(retriever, dataset, metrics, name=name, **own))
+            options = {**settings, **journals.get(name, {})}
+            results.append(evaluate(retriever, dataset, metrics, name=name, **options))
     if show_progress:
         typer.echo(err=True)
     return results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
+from itertools import chain
 from typing import Annotated
 
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
@@ -41,16 +41,17 @@ def run_show(
     from llama_index_rag_metrics.stories.worst import story_report
 
     stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
-    kept: dict[Path, list[System]] = {}
+    metric_name, scored = metric or "", {}
     for path in runs:
         if path.suffix.lower() == ".json":
             with suppress(FileFormatError):
-                kept[path] = [System.of(scores, name) for name, scores in read_json(path).items()]
-    stored_metrics = [name for systems in kept.values() for name in systems[0].scores]
-    metric_name = metric or next(iter(stored_metrics), _DEFAULT_METRIC)
+                scored[path] = read_json(path)
+                metric_name = metric_name or next(chain(*scored[path].values()), "")
+    metric_name = metric_name or _DEFAULT_METRIC
     systems: list[System] = []
     for path in runs:
-        systems += kept.get(path) or [System.of(stored.scores(path, chosen_metrics([metric_name])))]
+        scores = scored.get(path) or {"": stored.scores(path, chosen_metrics([metric_name]))}
+        systems += [System.of(scores_of_run, name) for name, scores_of_run in scores.items()]
     names = named_apart([system.name for system in systems], runs)
     systems = [system._replace(name=name) for system, name in zip(systems, names, strict=True)]
     questions: dict[str, str] = {}
