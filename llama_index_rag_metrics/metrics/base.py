@@ -316,7 +316,7 @@ def unknown_argument(kwargs: Mapping[str, object], metric_class: type) -> Invali
 
 
 def unknown_parameter(name: str, parameter: str, known: Iterable[str]) -> UnknownMetric:
-    near = get_close_matches(parameter, known := list(known), 3, 0.5) or known
+    near = get_close_matches(parameter, parameters := list(known), 3, 0.5) or parameters
     return UnknownMetric(f"{name}({parameter})", near, kind="metric parameter")
 
 

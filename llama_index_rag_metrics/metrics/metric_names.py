@@ -180,9 +180,9 @@ mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     parts = [part.strip() for part in (match["parameters"] or "").split(",")]
     if cutoff:
         parts.append(f"k={cutoff}")
-    if at := match["k"]:
-        unit = "tokens" if at.endswith("tokens") else "k"
-        parts.append(f"{unit}={at.removesuffix('tokens')}")
+    if cutoff_text := match["k"]:
+        unit = "tokens" if cutoff_text.endswith("tokens") else "k"
+        parts.append(f"{unit}={cutoff_text.removesuffix('tokens')}")
     parameters: dict[str, object] = {}
     for key, _, value in (part.partition("=") for part in parts if part):
         parameter = key.strip()
@@ -249,11 +249,11 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
         'ndcg@7000'
     """
     names: list[str] = []
-    further: list[str] = []
+    texts: list[str] = []
     for entry in metrics:
         if isinstance(entry, str):
             metric(entry)
-            further.append(entry)
+            texts.append(entry)
             names.append(entry)
         elif isinstance(entry, type) and issubclass(entry, NamedMetric):
             _add(entry)
@@ -262,7 +262,7 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
             expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
             raise InvalidInput("register", entry, expected)
     left_alone = []
-    for name in dict.fromkeys((*_usual_names(), *further)):
+    for name in dict.fromkeys((*_usual_names(), *texts)):
         is_ours = getattr(_registry.get(name), "func", None) is metric
         if name not in _registry or is_ours or (replace and (not names or name in names)):
             _registry[name] = partial(metric, name)

@@ -144,8 +144,8 @@ class Accuracy(BinaryMetric):
 
     def _confusion(self, hits: Hits) -> dict[str, IntArray]:
         judged = hits.judged
-        found = np.bincount(judged.item_query, minlength=len(judged))
-        largest = (judged.depth + judged.n_judged - found).max(initial=0)
+        n_found = np.bincount(judged.item_query, minlength=len(judged))
+        largest = (judged.depth + judged.n_judged - n_found).max(initial=0)
         if largest > self.corpus_size:
             passages = "distinct passages retrieved or labelled for one question"
             expected = f"at least {largest}, the {passages}"

@@ -26,8 +26,9 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
             expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance(spans=...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
-        wanted, retrieved, either = coverage
-        return self.score(wanted, retrieved, wanted + retrieved - either)
+        expected_length, retrieved_length, union = coverage
+        shared = expected_length + retrieved_length - union
+        return self.score(expected_length, retrieved_length, shared)
 
     @abstractmethod
     def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
@@ -38,9 +39,8 @@ class SpanRecall(SpanMetric):
     """The share of the labelled characters that was retrieved: |E∩T| / |E|.
 
     Examples:
-        >>> from llama_index_rag_metrics import Relevance
-        >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 200)
-        >>> SpanRecall().compute("", wanted, ["n1"], retrieved_spans=[place]).score
+        >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
+        >>> SpanRecall().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 200)]).score
         0.5
     """
 
@@ -54,9 +54,8 @@ class SpanPrecision(SpanMetric):
     """The share of the retrieved characters that is labelled: |E∩T| / |T|.
 
     Examples:
-        >>> from llama_index_rag_metrics import Relevance
-        >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 250)
-        >>> SpanPrecision().compute("", wanted, ["n1"], retrieved_spans=[place]).score
+        >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
+        >>> SpanPrecision().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 250)]).score
         0.25
     """
 
@@ -70,9 +69,8 @@ class SpanF1(SpanMetric):
     """The harmonic mean of span precision and span recall: 2|E∩T| / (|E| + |T|).
 
     Examples:
-        >>> from llama_index_rag_metrics import Relevance
-        >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 150)
-        >>> SpanF1().compute("", wanted, ["n1"], retrieved_spans=[place]).score
+        >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
+        >>> SpanF1().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 150)]).score
         0.5
     """
 
@@ -86,9 +84,8 @@ class SpanIoU(SpanMetric):
     """What is both labelled and retrieved, over what is either: |E∩T| / |E∪T|.
 
     Examples:
-        >>> from llama_index_rag_metrics import Relevance
-        >>> wanted, place = Relevance(spans=[("moons.txt", 0, 100)]), ("moons.txt", 50, 200)
-        >>> SpanIoU().compute("", wanted, ["n1"], retrieved_spans=[place]).score
+        >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
+        >>> SpanIoU().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 200)]).score
         0.25
     """
 

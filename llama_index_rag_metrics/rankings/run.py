@@ -161,11 +161,11 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
     latencies = [call.latency for call in calls if call.latency is not None]
     latency = sum(latencies) if calls and len(latencies) == len(calls) else None
     ranking = Ranking(**columns, latency=latency, calls=tuple(calls))
-    seen: set[str] = set()
+    ids_above: set[str] = set()
     is_first = []
     for item in ranking.ids:
-        is_first.append(item not in seen)
-        seen.add(item)
+        is_first.append(item not in ids_above)
+        ids_above.add(item)
     return ranking.only(is_first)
 
 
@@ -290,8 +290,12 @@ class Run(Mapping[str, Ranking]):
             rankings[query_id] = ranking.at_least(min_score, query_id)
         cut = self.replaced(rankings, repeats=(run.at_least(min_score) for run in self.repeats))
         cut.min_score = min_score if self.min_score is None else max(min_score, self.min_score)
-        scores: list[Any] = [*chain.from_iterable(each.scores or () for each in self.values())]
-        n_before, n_left = (sum(bool(each.ids) for each in run.values()) for run in (self, cut))
+        scores: list[Any] = [
+            *chain.from_iterable(ranking.scores or () for ranking in self.values())
+        ]
+        n_before, n_left = (
+            sum(bool(ranking.ids) for ranking in run.values()) for run in (self, cut)
+        )
         if sum(slope(ranking.scores) for ranking in self.values()) > 0:
             cut.notes += (_CUT_BEST,)
         if n_before and n_left * _FEW <= n_before:
@@ -348,8 +352,7 @@ def slope(scores: Sequence[float | None] | FloatArray | None) -> int:
     """1 where the last score is above the first, as of distances; -1 where it is below; else 0."""
     if scores is None or not len(scores) or scores[0] is None or scores[-1] is None:
         return 0
-    best, last = scores[0], scores[-1]
-    return int(last > best) - int(last < best)
+    return int(scores[-1] > scores[0]) - int(scores[-1] < scores[0])
 
 
 def _is_number(score: Any) -> bool:

@@ -165,7 +165,7 @@ class IdLists:
         """The positions of the ids that are labels of their row, in order, and of the labels."""
         if labels.counts.max(initial=0) > _MOST_LABELS:
             raise Irregular
-        found, equals = [np.array([], np.int64)], [np.array([], np.int64)]
+        positions, equals = [np.array([], np.int64)], [np.array([], np.int64)]
         label_half = labels.hashes.astype(np.uint32)
         for nth in range(labels.counts.max(initial=0)):
             has_nth = labels.counts > nth
@@ -175,9 +175,9 @@ class IdLists:
             is_there = has_nth[row] & (place < self.counts[row])
             position, equal = (self.begin[row] + place)[is_there], label[row[is_there]]
             is_equal = self.hashes[position] == labels.hashes[equal]
-            found.append(position[is_equal])
+            positions.append(position[is_equal])
             equals.append(equal[is_equal])
-        position, equal = np.concatenate(found), np.concatenate(equals)
+        position, equal = np.concatenate(positions), np.concatenate(equals)
         order = np.argsort(position)
         self._check_same(position[order], labels, equal[order])
         return position[order], equal[order]

@@ -155,8 +155,8 @@ class JudgedRankings:
         if last is not None:
             is_within &= _is_within(spans.query, spans.rank, last)
         counted = is_expected, is_within, is_expected | is_within
-        wanted, retrieved, either = (spans.cover(part, len(self)) for part in counted)
-        return wanted, retrieved, either
+        expected, retrieved, union = (spans.cover(part, len(self)) for part in counted)
+        return expected, retrieved, union
 
 
 @dataclass(eq=False)

@@ -220,7 +220,8 @@ def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray
         n_items += len(number)
         for group_number, group in enumerate(groups, len(query_of)):
             retrieved = filter(place_in_all.__contains__, group)
-            pairs += [(group_number, at) for at in sorted(map(place_in_all.__getitem__, retrieved))]
+            places = sorted(map(place_in_all.__getitem__, retrieved))
+            pairs += [(group_number, place_of_item) for place_of_item in places]
             members += [(group_number, number[item], relevance.grades[item]) for item in group]
         query_of += [query] * len(groups)
         weights += relevance.weights or ()

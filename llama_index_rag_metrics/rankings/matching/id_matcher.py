@@ -23,12 +23,10 @@ NOT_VALID = "Not a valid score"
 """What a note begins with of labels that name what was retrieved otherwise than by its ids."""
 
 CAME_OTHERWISE = (
-    "Not a valid score: {under_other_ids:,} of {wanted:,} relevant passages came under other ids. "
-    "Match by text (matcher='text', --matcher text), or move the labels (rag-metrics labels move)"
+    "Not a valid score: {under_other_ids:,} of {relevant:,} relevant passages came under other "
+    "ids. Match by text (matcher='text', --matcher text), or move the labels (rag-metrics labels move)"
 )
-MATCH_OTHERWISE = (
-    "Not a valid score: {sentence}; {n:,} match {best}: use match_on={best!r} (--match-on {best})"
-)
+MATCH_OTHERWISE = "Not a valid score: {sentence}; {n:,} match {match_on}: use match_on={match_on!r} (--match-on {match_on})"
 MATCH_NOTHING = (
     "{sentence}, nor anything else that is known of the nodes: every score is 0. A label is "
     "{label}, a retrieved id {retrieved}"
@@ -64,7 +62,7 @@ def _described(match_on: MatchOn) -> str:
 class Came(NamedTuple):
     """Relevant passages that came by id, and under other ids alone; `texts` are distinct."""
 
-    wanted: int = 0
+    relevant: int = 0
     by_id: int = 0
     under_other_ids: int = 0
     texts: int = 0
@@ -105,21 +103,21 @@ class LabelCheck:
     def fits_otherwise(self) -> bool:
         return bool(self._labels_by_kind)
 
-    def note(self, came: Came | None = None) -> str | None:
+    def note(self, counts: Came | None = None) -> str | None:
         """What is wrong and what would fit; None where most of what came fits the labels."""
-        came = came or Came()
+        counts = counts or Came()
         matches_nothing = bool(self._labels and self._example) and not self._n_matched
-        best, n_fitting = "", 0
+        match_on, n_fitting = "", 0
         for kind, labels in self._labels_by_kind.items():
             if matches_nothing and len(labels) > n_fitting:
-                best, n_fitting = kind, len(labels)
-        if self.are_strange and came.under_other_ids > came.by_id and came.texts > n_fitting:
-            return CAME_OTHERWISE.format(**came._asdict())
+                match_on, n_fitting = kind, len(labels)
+        if self.are_strange and counts.under_other_ids > counts.by_id and counts.texts > n_fitting:
+            return CAME_OTHERWISE.format(**counts._asdict())
         if not matches_nothing:
             return None
         sentence = f"0 of {len(self._labels):,} labels match {self._match_on}"
-        if best:
-            return MATCH_OTHERWISE.format(sentence=sentence, n=n_fitting, best=best)
+        if match_on:
+            return MATCH_OTHERWISE.format(sentence=sentence, n=n_fitting, match_on=match_on)
         label, retrieved = seen_apart(min(self._labels), self._example)
         return MATCH_NOTHING.format(sentence=sentence, label=label, retrieved=retrieved)
 

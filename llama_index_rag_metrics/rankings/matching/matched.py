@@ -166,14 +166,14 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         repeats = tuple(match_run(time, dataset, matcher) for time in run.repeats)
         runs = [matched.run for matched in repeats]
         return replace(repeats[0], run=Run(repeats=runs, name=run.name), repeats=repeats)
-    name, known = _name(matcher), _expected(dataset, matcher)
-    notes = _check_passages(known.values(), matcher)
+    name, expected_of = _name(matcher), _expected(dataset, matcher)
+    notes = _check_passages(expected_of.values(), matcher)
     rankings: dict[str, Ranking] = {}
     stands_for: dict[str, list[list[str]]] = {}
     errors: dict[str, str] = {}
     could_find = has_found = False
-    for query_id in filter(known.__contains__, run):
-        ranking, expected = run[query_id], known[query_id]
+    for query_id in filter(expected_of.__contains__, run):
+        ranking, expected = run[query_id], expected_of[query_id]
         error = ranking.error
         if error is None:
             try:
@@ -188,7 +188,7 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     if errors:
         query_id, message = next(iter(errors.items()))
         template = "{} failed on {:,} of {:,} questions, where its metrics have no value; {!r}: {}"
-        notes.append(template.format(name, len(errors), len(known), query_id, message))
+        notes.append(template.format(name, len(errors), len(expected_of), query_id, message))
     matched_run = run.replaced(rankings)
     matched_run.notes = (*run.notes, *notes, f"passages are recognised by {name}, not by ids")
     label_note = None
@@ -197,7 +197,7 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         matched_run.notes += (label_note,)
     relevance: dict[str, Relevance] = {}
     passages: dict[str, dict[str, Any]] = {}
-    for query_id, expected in known.items():
+    for query_id, expected in expected_of.items():
         passages[query_id] = dict(zip(expected.ids, expected.passages, strict=True))
         if expected.relevance is not None:
             relevance[query_id] = expected.relevance
