@@ -290,13 +290,14 @@ class Run(Mapping[str, Ranking]):
             rankings[query_id] = ranking.at_least(min_score, query_id)
         cut = self.replaced(rankings, repeats=(run.at_least(min_score) for run in self.repeats))
         cut.min_score = min_score if self.min_score is None else max(min_score, self.min_score)
-        scores: list[Any] = [
-            *chain.from_iterable(ranking.scores or () for ranking in self.values())
-        ]
-        n_before, n_left = (
-            sum(bool(ranking.ids) for ranking in run.values()) for run in (self, cut)
-        )
-        if sum(slope(ranking.scores) for ranking in self.values()) > 0:
+        scores: list[Any] = []
+        n_before = n_left = n_rising = 0
+        for query_id, ranking in self.items():
+            scores += ranking.scores or ()
+            n_before += bool(ranking.ids)
+            n_left += bool(rankings[query_id].ids)
+            n_rising += slope(ranking.scores)
+        if n_rising > 0:
             cut.notes += (_CUT_BEST,)
         if n_before and n_left * _FEW <= n_before:
             fields = {"n": n_before - n_left, "rankings": n_before}

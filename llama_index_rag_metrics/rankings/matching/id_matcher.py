@@ -24,9 +24,13 @@ NOT_VALID = "Not a valid score"
 
 CAME_OTHERWISE = (
     "Not a valid score: {under_other_ids:,} of {relevant:,} relevant passages came under other "
-    "ids. Match by text (matcher='text', --matcher text), or move the labels (rag-metrics labels move)"
+    "ids. Match by text (matcher='text', --matcher text), or move the labels (rag-metrics labels "
+    "move)"
 )
-MATCH_OTHERWISE = "Not a valid score: {sentence}; {n:,} match {match_on}: use match_on={match_on!r} (--match-on {match_on})"
+MATCH_OTHERWISE = (
+    "Not a valid score: {sentence}; {n:,} match {match_on}: use match_on={match_on!r} "
+    "(--match-on {match_on})"
+)
 MATCH_NOTHING = (
     "{sentence}, nor anything else that is known of the nodes: every score is 0. A label is "
     "{label}, a retrieved id {retrieved}"
