@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import feather
 from support.examples import examples
 from support.spans import SPAN_NAMES, by_sets, questions
 from typer.testing import CliRunner
@@ -99,30 +97,6 @@ def test_a_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> N
 
 WANTED = Relevance({"p": 2, "q": 0}, spans={"p": ("moons.txt", 100, 200)})
 FOUND = Ranking(["a", "b"], spans=[Span("moons.txt", 150, 350), None], tokens=[3, 4])
-
-
-@pytest.mark.parametrize("kind", ["arrow", "batch", "polars", "pandas"])
-def test_every_kind_of_table(kind: str) -> None:
-    place = {"end": 350, "source": "moons.txt", "start": 150}
-    rows = {
-        "retrieved_ids": [["a", "b"]],
-        "retrieved_spans": [[place, None]],
-        "expected_ids": [["p"]],
-        "expected_spans": [[{**place, "start": 100, "end": 200}]],
-    }
-    table: Any = pa.table(rows)
-    if kind == "batch":
-        table = table.to_batches()[0]
-    elif kind == "polars":
-        table = pl.DataFrame(rows)
-    elif kind == "pandas":
-        table = pd.DataFrame(rows)
-    scored = score_table(table, SPAN_NAMES)
-    # 50 of 100 expected characters, of 200 retrieved; together they cover 250
-    expected = [0.5, 0.25, 2 * 50 / 300, 0.2]
-    assert [scored[name][0] for name in SPAN_NAMES] == pytest.approx(
-        [pa.scalar(score) for score in expected] if kind in ("arrow", "batch") else expected
-    )
 
 
 def test_labels_by_place_need_no_ids() -> None:
@@ -223,10 +197,8 @@ def test_labels_by_place_alone_in_files(tmp_path: Path, ending: str) -> None:
     frame = pl.DataFrame([{**row, "expected_spans": [place]}])
     if ending == ".jsonl":
         frame.write_ndjson(path)
-    elif ending == ".parquet":
-        frame.write_parquet(path)
     else:
-        feather.write_feather(frame.to_arrow(), path, compression="uncompressed")
+        frame.write_parquet(path)
     scores = score_rankings(read_qrels(path), read_run(path), ["span_recall", "recall"])
     assert dict(scores.means) == {"span_recall": 0.5, "recall": 0.0}
 
