@@ -66,7 +66,9 @@ class ScoredBatch:
     n_relevant: IntArray  # how many labels have a grade above 0
     n_below: dict[float, IntArray]  # min_grade of a metric to how many of these are below it
     columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to scores
-    own: dict[str, BoolArray] = field(default_factory=dict)  # who has a value, if not `is_scored`
+    members: dict[str, BoolArray] = field(
+        default_factory=dict
+    )  # who has a value, if not `is_scored`
     errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
 
     @classmethod
@@ -77,7 +79,7 @@ class ScoredBatch:
             values = [getattr(part, name) for part in parts]
             if isinstance(value, dict):
                 arrays[name] = {
-                    key: np.concatenate([each[key] for each in values]) for key in value
+                    key: np.concatenate([member[key] for member in values]) for key in value
                 }
             else:
                 arrays[name] = np.concatenate(values)
@@ -85,7 +87,7 @@ class ScoredBatch:
 
     def has_value(self, metric: str) -> BoolArray:
         """Whether the query counts in the mean of a metric."""
-        return self.own.get(metric, self.is_scored)
+        return self.members.get(metric, self.is_scored)
 
     @property
     def is_scored(self) -> BoolArray:
@@ -113,7 +115,7 @@ def score_batch(
         question = asked_at(int((reason == _NO_RELEVANT).argmax()))
         remedy = "Leave such questions out of the means with no_relevant='exclude'."
         argument = f"relevance of question {question.query_id!r}"
-        raise InvalidInput(argument, question.given, "a grade above 0", remedy)
+        raise InvalidInput(argument, question.relevance, "a grade above 0", remedy)
     n_found = np.bincount(judged.item_query, minlength=len(judged))
     n_below = {}
     for grade in sorted({getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}):
@@ -132,9 +134,9 @@ def score_batch(
         if metric.of_unanswerable:
             column[is_failed] = 0.0
             counts_failures = options.failed == "zero" and not metric.lower_is_better
-            scored.own[name] = has_no_relevant & is_judged & (~is_failed | counts_failures)
+            scored.members[name] = has_no_relevant & is_judged & (~is_failed | counts_failures)
         elif metric.lower_is_better:
-            scored.own[name] = ~is_failed & (reason == 0)
+            scored.members[name] = ~is_failed & (reason == 0)
     return scored
 
 

@@ -69,13 +69,13 @@ class Asked(NamedTuple):
     """What one question wants and got; `texts` are those of the ids, where they are known."""
 
     query_id: Any
-    given: RelevanceLike | None  # its labels, as they were given
+    relevance: RelevanceLike | None  # its labels, as they were given
     ids: Sequence[str]
     texts: Sequence[str] | None = None
 
     @property
     def labels(self) -> Sequence[str]:
-        return () if self.given is None else as_relevance(self.given)
+        return () if self.relevance is None else as_relevance(self.relevance)
 
 
 def fit_notes(
@@ -105,14 +105,15 @@ Ids compare exactly: write them alike on both sides
             return []
     rows = [asked_at(row) for row in range(n_questions)]
     notes = [_missing_note(rows, stock), _spelling_note(rows, stock), _reused_note(rows, stock)]
-    return [note for note in notes if note]
+    return [*filter(None, notes)]
 
 
 def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many labels name passages that the stock doesn't have, and what recall can be."""
     if not stock.ids:
         return ""
-    n_labels, absences, shares = 0, [], []
+    n_labels, n_absent, shares = 0, 0, []
+    example = ("", "")
     for question in rows:
         labels = question.labels
         if not labels:
@@ -121,13 +122,15 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
         if not set(absent).isdisjoint(question.ids):
             return ""  # the stock isn't all that can be retrieved
         n_labels += len(labels)
-        absences += [(label, question.query_id) for label in absent]
+        if absent and not n_absent:
+            example = absent[0], question.query_id
+        n_absent += len(absent)
         shares.append(1 - len(absent) / len(labels))
-    if not absences:
+    if not n_absent:
         return ""
-    label, query_id = absences[0]
+    label, query_id = example
     return _MISSING.format(
-        absent=len(absences),
+        absent=n_absent,
         labels=n_labels,
         place=stock.place,
         label=shorten(label),
@@ -195,9 +198,9 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
     shares = {(label, text): float(likeness([label], [text])[0, 0]) for label, text in unlike}
     lowest = min(shares, key=shares.__getitem__)
     label, text = map(shorten, lowest)
-    least = score(shares[lowest], digits=2)
+    lowest_share = score(shares[lowest], digits=2)
     fields = {"unlike": len(unlike), "credited": n_credited, "text": text, "label": label}
-    return _UNLIKE.format(lowest=least, **fields)
+    return _UNLIKE.format(lowest=lowest_share, **fields)
 
 
 def check_same_questions(

@@ -57,7 +57,7 @@ def label_notes(
     metrics: Sequence[RankingMetric],
     asked_at: Callable[[int], Asked],
     stock: Stock = NO_STOCK,
-    apart: str = "",
+    mismatch: str = "",
 ) -> list[str]:
     """Return the notes on labels that don't fit, which first lines repeat.
 
@@ -66,17 +66,17 @@ def label_notes(
         metrics: what they are scores of.
         asked_at: what the question at a position wants and got, for examples.
         stock: the passages that can be retrieved.
-        apart: what `questions_apart` says.
+        mismatch: what `questions_apart` says.
     """
     if not any(metric.needs_relevance for metric in metrics):
         return []
-    notes = [apart]
-    if compares_ids(metrics) and not apart:
+    notes = [mismatch]
+    if compares_ids(metrics) and not mismatch:
         missed = np.flatnonzero(batch.n_found < batch.n_relevant).tolist()
         fit = fit_notes(asked_at, len(batch.depth), stock, missed)
         notes = fit or [_little_in_common(batch, asked_at)]
     notes += [_below(batch, grade) for grade in batch.n_below if grade <= _USUAL_GRADE]
-    return [note for note in notes if note]
+    return [*filter(None, notes)]
 
 
 def questions_apart(labels: Mapping[Any, object], rankings: Collection[Any]) -> str:
@@ -134,7 +134,7 @@ def other_notes(
     if greatest_depth and beyond:
         passages = counted(greatest_depth, "passage", "passages")
         notes.append(_SHALLOW.format(most=passages, beyond=", ".join(map(str, beyond))))
-    return [note for note in notes if note]
+    return [*filter(None, notes)]
 
 
 def _short_rankings(
@@ -147,9 +147,9 @@ def _short_rankings(
             continue
         scores = metric.model_copy(update={"ideal": "all"}).score_queries(judged)
         name, mean = metric.metric_name, score(float(np.mean(scores[batch.is_scored])))
-        other = f"{name[:-1]}, ideal=all)" if name.endswith(")") else f"{name}(ideal=all)"
+        name_of_all = f"{name[:-1]}, ideal=all)" if name.endswith(")") else f"{name}(ideal=all)"
         counts = {"short": int(is_short.sum()), "scored": int(batch.is_scored.sum())}
-        yield _SHORT.format(name=name, other=other, mean=mean, **counts)
+        yield _SHORT.format(name=name, other=name_of_all, mean=mean, **counts)
 
 
 def graders_of_labels(labels: Iterable[object]) -> list[str]:

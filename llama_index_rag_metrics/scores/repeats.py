@@ -61,7 +61,7 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
         no_relevant=list(_all(parts, "no_relevant")),
         queries=_all(parts, "queries"),
         metadata=_all(parts, "metadata"),
-        notes=[*_notes(parts, n_asked)],
+        notes=[*_notes(parts, n_asked, n_failed)],
         repeats=parts,
     )
 
@@ -87,14 +87,15 @@ def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
     return merged
 
 
-def _notes(parts: Sequence[Scores], n_asked: Mapping[str, int]) -> Iterator[str]:
+def _notes(
+    parts: Sequence[Scores], n_asked: Mapping[str, int], n_failed: Mapping[str, int]
+) -> Iterator[str]:
     for note in _all(parts, "notes"):
         n = sum(note in part.notes for part in parts)
         yield note if n == len(parts) else f"in {n} of {len(parts)} runs: {note}"
-    n_failed = sum(len(part.failed) for part in parts)
     if n_failed:
-        n_answers, n_questions = sum(n_asked.values()), len(_all(parts, "failed"))
-        yield f"{n_failed:,} of {n_answers:,} answers failed, of {questions(n_questions)}"
+        failures, n_answers = sum(n_failed.values()), sum(n_asked.values())
+        yield f"{failures:,} of {n_answers:,} answers failed, of {questions(len(n_failed))}"
     n_fewer = sum(times < len(parts) for times in n_asked.values())
     if n_fewer:
         yield (

@@ -26,14 +26,14 @@ class Retrieval:
 
     Attributes:
         run: what was retrieved, by the ids that came.
-        given: query id to its labels, as they were given.
+        labels: query id to its labels, as they were given.
         matched: metric to what its matcher made of the run, unless ids are compared.
         text_of: the text of a passage that wasn't retrieved.
         absent: ids of labels that name passages which can't be retrieved, as far as that is known.
     """
 
     run: Run
-    given: Mapping[str, RelevanceLike | None] = field(default_factory=dict)
+    labels: Mapping[str, RelevanceLike | None] = field(default_factory=dict)
     matched: Mapping[str, Matched] = field(default_factory=dict)
     text_of: TextOf | None = None
     absent: Collection[str] = frozenset()
@@ -41,14 +41,14 @@ class Retrieval:
     @cached_property
     def relevance(self) -> Mapping[str, Relevance]:
         """Query id to its labels."""
-        pairs = self.given.items()
+        pairs = self.labels.items()
         return {key: as_relevance(labels) for key, labels in pairs if labels is not None}
 
     def select(self, query_ids: Collection[str]) -> Retrieval:
         """The same of some of the questions."""
         run = self.run.select(filter(query_ids.__contains__, self.run))
-        given = {key: labels for key, labels in self.given.items() if key in query_ids}
-        return replace(self, run=run, given=given)
+        labels = {key: judged for key, judged in self.labels.items() if key in query_ids}
+        return replace(self, run=run, labels=labels)
 
     def to_plain(self) -> dict[str, Any]:
         """All of it as JSON holds it, with the beginnings of texts."""

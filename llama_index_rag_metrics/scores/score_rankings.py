@@ -188,10 +188,10 @@ def score_with(
     )
     of_labels, notes = graders_of_labels(relevance), [*run.notes]
     if options.checks_ids:
-        apart = ""
+        mismatch = ""
         if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
-            apart = questions_apart(expected, retrieved)
-        of_labels += label_notes(batch, metrics, asked_at, stock, apart)
+            mismatch = questions_apart(expected, retrieved)
+        of_labels += label_notes(batch, metrics, asked_at, stock, mismatch)
         notes += order_notes(rankings)
     notes += other_notes(batch, judged, metrics, deepest)
     notes += [f"{metric} has no value: {error}" for metric, error in batch.errors.items()]
@@ -206,7 +206,7 @@ def _collected(
     for row in np.flatnonzero(batch.reason).tolist():
         excluded[query_ids[row]] = cast(Reason, REASONS[batch.reason[row]])
     is_empty = (batch.depth == 0) & ~batch.is_failed
-    is_listed = np.logical_or.reduce([batch.is_scored, *batch.own.values()])
+    is_listed = np.logical_or.reduce([batch.is_scored, *batch.members.values()])
     columns = {}
     for name, column in batch.columns.items():
         columns[name] = np.where(batch.has_value(name), column, np.nan)[is_listed]
@@ -235,8 +235,7 @@ def align(
         raise InvalidInput("retrieved", type(retrieved).__name__, expectation, remedy)
     relevance, rankings = list(expected), list(retrieved)
     if len(relevance) != len(rankings):
-        has_texts = any(isinstance(item, str) for item in (*relevance, *rankings))
-        remedy = "Even for one question, give lists of lists: [[id, …]]." if has_texts else ""
+        remedy = "Even for one question, give lists of lists: [[id, …]]."
         expectation = f"as many rankings as expected has, {len(relevance)}"
         raise InvalidInput("retrieved", len(rankings), expectation, remedy)
     _check_rows(expected, retrieved)

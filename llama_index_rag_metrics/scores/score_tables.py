@@ -115,13 +115,13 @@ def score_table(
 
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
         batch = ScoredBatch.joined(list(pool.map(score, _parts(frame))))
-    apart = ""
+    mismatch = ""
     if QUERY_ID in frame.columns:
         is_ranked = frame[RETRIEVED].is_not_null() | _errors(frame).is_not_null()
         judged_ids = frame[QUERY_ID].filter(frame[EXPECTED].is_not_null())
         ranked_ids = frame[QUERY_ID].filter(is_ranked)
-        apart = questions_apart(dict.fromkeys(judged_ids, ()), dict.fromkeys(ranked_ids))
-    for note in label_notes(batch, scored_metrics, _rows_of(frame), apart=apart):
+        mismatch = questions_apart(dict.fromkeys(judged_ids, ()), dict.fromkeys(ranked_ids))
+    for note in label_notes(batch, scored_metrics, _rows_of(frame), mismatch=mismatch):
         warn_caller(LabelWarning(note))
     result: Table = _like(table, _columns_of(batch, frame, keep), scored_metrics, keep)
     return result
@@ -141,8 +141,8 @@ def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
     def asked_at(row: int) -> Asked:
         query_id = frame[QUERY_ID][row] if QUERY_ID in frame.columns else row
         labels, retrieved = frame[EXPECTED][row], frame[RETRIEVED][row]
-        wanted = None if labels is None else labels.to_list()
-        return Asked(query_id, wanted, () if retrieved is None else retrieved.to_list())
+        relevance = None if labels is None else labels.to_list()
+        return Asked(query_id, relevance, () if retrieved is None else retrieved.to_list())
 
     return asked_at
 
@@ -234,9 +234,9 @@ def _frame(
     needed = dict.fromkeys([*_COLUMNS, *keep])
     for need in needs_of(metrics):
         needed |= dict.fromkeys(FIELDS[need])
-    wanted = [column for column in needed if column in columns]
-    chosen = table.select(wanted)
-    return chosen if is_polars else frame_of(chosen)
+    names_read = [column for column in needed if column in columns]
+    selected = table.select(names_read)
+    return selected if is_polars else frame_of(selected)
 
 
 def _like(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,10 +91,6 @@ class Scores(Reportable):
                 "Runs of one question are scored as score_rankings(labels, Run(repeats=runs), …)."
             )
             raise InvalidInput("query_ids", again, "every question once", remedy)
-        for query_id, reason in self.excluded.items():
-            if reason not in get_args(Reason):
-                expected = f"one of {get_args(Reason)}"
-                raise InvalidInput(f"excluded[{query_id!r}]", reason, expected)
         values: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
         for part in _BY_QUERY:
             values[part] = dict(getattr(self, part))
@@ -138,12 +134,15 @@ class Scores(Reportable):
         """How many queries the means are taken over, and how many are special."""
         queries = {*self.query_ids, *self.excluded}
         reasons = list(self.excluded.values())
-        runs = self.repeats or (self,)
+        failed, empty = set[str](), set[str]()
+        for run in self.repeats or (self,):
+            failed.update(run.failed)
+            empty.update(run.empty)
         return Counts(
             queries=len(queries),
             scored=len(queries) - len(self.excluded),
-            failed=len(set().union(*(run.failed for run in runs))),
-            empty=len(set().union(*(run.empty for run in runs))),
+            failed=len(failed),
+            empty=len(empty),
             no_relevant=len(self.unanswerable),
             unjudged=reasons.count("unjudged"),
             not_asked=reasons.count("not asked"),
@@ -176,7 +175,7 @@ class Scores(Reportable):
         rankings: dict[str, list[object]] = {}
         for scores in self.repeats or [self]:
             if scores.retrieval is not None and scores.retrieval.run:
-                for query_id in {**scores.retrieval.given, **scores.retrieval.run}:
+                for query_id in {**scores.retrieval.labels, **scores.retrieval.run}:
                     ranking = scores.retrieval.run.get(query_id)
                     ids = () if ranking is None else tuple(map(str, ranking.ids))
                     rankings.setdefault(query_id, []).append(ids)
@@ -190,8 +189,8 @@ class Scores(Reportable):
             if scores.retrieval is not None:
                 for query_id, judged in scores.retrieval.relevance.items():
                     groups = sorted(sorted(map(str, group)) for group in judged.alternatives or ())
-                    grades = {str(item): float(grade) for item, grade in judged.grades.items()}
-                    labels[query_id] = grades, groups
+                    grades = zip(map(str, judged.grades), judged.grades.values(), strict=True)
+                    labels[query_id] = dict(grades), groups
         return labels
 
     @cached_property
@@ -355,8 +354,7 @@ class Scores(Reportable):
     def _read(cls, data: Any) -> Scores:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InvalidInput("source", data, "JSON written by Scores.to_json")
-        names = {part.name for part in fields(cls)}
-        parts = {name: value for name, value in data.items() if name in names}
+        parts = {part.name: data[part.name] for part in fields(cls) if part.name in data}
         columns = data["scores"].items()
         parts["columns"] = {metric: np.array(values, np.float64) for metric, values in columns}
         parts["repeats"] = [cls._read(run) for run in data.get("repeats", ())]

@@ -324,12 +324,6 @@ class TestScores:
         with pytest.raises(InvalidInput, match="query_ids: expected every question once, got 'q1'"):
             Scores(["q1", "q2", "q1"], {"m": [1.0, 0.0, 0.0]})
 
-    def test_a_question_is_left_out_for_a_known_reason(self) -> None:
-        reason: Any = "no relevant"
-        expected = r"excluded\['q2'\]: expected one of .*'no_relevant'.* got 'no relevant'"
-        with pytest.raises(InvalidInput, match=expected):
-            Scores(["q1"], {"m": [1.0]}, excluded={"q2": reason})
-
     def test_repr_shows_the_means(self) -> None:
         assert repr(SCORES) == "<Scores bm25: 3 questions; mrr: 0.5833, similarity: 0.7500>"
 
