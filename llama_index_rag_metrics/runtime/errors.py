@@ -2,7 +2,7 @@
 
 RagMetricsError
 ├── InvalidInput ─ UnusableAnswer      an argument, or what a retriever returned
-├── UnknownMetric ─ NotScored          a name
+├── UnknownMetric                      a name
 ├── MissingExtra, MissingKey
 ├── FileFormatError, JournalMismatch   a file
 ├── RetrievalFailed, QueryTimeout, StrayError, ScorerFailed
@@ -17,14 +17,14 @@ import asyncio
 import math
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from numbers import Integral, Real
 from types import FrameType
 from typing import Any, TypeAlias
 
-from .masking import join_first, shorten
+from .masking import shorten
 
 
 class RagMetricsError(Exception):
@@ -100,15 +100,6 @@ class UnknownMetric(RagMetricsError, ValueError):
         if kind == "metric":
             sentences.append("`rag-metrics metrics` lists every metric with its parameters.")
         super().__init__(" ".join(sentences))
-
-
-class NotScored(UnknownMetric):
-    """There is such a metric, but it wasn't scored here; `nearest` are those that were."""
-
-    def __init__(self, name: str, scored: Sequence[str]) -> None:
-        self.nearest = tuple(scored)
-        there = f"there are {join_first(self.nearest, 10)}" if scored else "nothing was"
-        RagMetricsError.__init__(self, f"metric {shorten(name)} wasn't scored here; {there}.")
 
 
 class MissingExtra(RagMetricsError, ImportError):
@@ -225,13 +216,6 @@ class LabelWarning(UserWarning):
 
 class InconclusiveGate(UserWarning):
     """The queries are too few to tell whether a rule is kept."""
-
-
-def mixed_id_types(type_names: Iterable[str]) -> InvalidInput:
-    """The error of expected and retrieved ids that have different types, and so never match."""
-    types = ", ".join(sorted(type_names))
-    remedy = "Ids compare exactly; convert one side, e.g. with str()."
-    return InvalidInput("expected_ids", types, "ids of the type of retrieved_ids", remedy)
 
 
 def unknown_format(

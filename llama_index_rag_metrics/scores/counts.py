@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import join_first
 
 # why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed", "not asked"]
@@ -53,7 +54,8 @@ class Counts:
 def name_among(name: str, names: Collection[str]) -> str:
     """The name of a metric that is among those that were scored."""
     if name not in names:
-        raise NotScored(name, tuple(names))
+        expected = f"a metric that was scored: {join_first([*names], 10)}"
+        raise InvalidInput("metric", name, expected)
     return name
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_rankings
 from llama_index_rag_metrics.decisions.comparison.pairing import clusters_of
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, NotScored
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores import Reason
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import slice_table
@@ -153,9 +153,9 @@ class TestScores:
         assert (counts.failed, counts.empty, counts.no_relevant, counts.unjudged) == (1, 1, 1, 1)
 
     def test_a_metric_that_was_not_scored_is_not_called_unknown(self) -> None:
-        words = "metric 'ndcg@5' wasn't scored here; there are mrr, similarity"
+        words = "metric: expected a metric that was scored: mrr, similarity, got 'ndcg@5'"
         for lookup in (SCORES.__getitem__, SCORES.by_query, SCORES.n):
-            with pytest.raises(NotScored, match=words):
+            with pytest.raises(InvalidInput, match=words):
                 lookup("ndcg@5")
 
     def test_select_takes_the_counts_along(self) -> None:

@@ -8,6 +8,7 @@ import re
 import threading
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -58,7 +59,6 @@ class CohereRerankRelevancy(TextMetric):
             that is over a minute.
         rate_limiter: its `async_acquire` is awaited before every request, as that of LlamaIndex's
             TokenBucketRateLimiter.
-        max_tokens_per_doc: where Cohere cuts a text; None: its default.
 
     Raises:
         MissingKey: there is no key, and something would have to be sent.
@@ -75,9 +75,6 @@ class CohereRerankRelevancy(TextMetric):
     name = "cohere_rerank_relevancy"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     model: str = Field(default="rerank-v3.5", min_length=1, description="Cohere's model")
-    max_tokens_per_doc: int | None = Field(
-        default=None, gt=0, strict=True, description="where a text is cut; None: Cohere's default"
-    )
     base_url: str | None = service("where to ask")
     timeout: float = service("seconds to wait", 60.0, gt=0)
     max_retries: int = service("further attempts", 2, ge=0)
@@ -99,9 +96,9 @@ class CohereRerankRelevancy(TextMetric):
         return super().prepare(dataset, cache)
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
-        parameters = {"service": "cohere", "max_tokens_per_doc": self.max_tokens_per_doc}
-        shared: dict[str, Any] = {"endpoint": self._endpoint(), "parameters": parameters}
-        keys = [cache_key("rerank", self.model, query=query, text=text, **shared) for text in texts]
+        endpoint = f"cohere {self._endpoint()}"
+        key = partial(cache_key, "rerank", self.model, endpoint=endpoint, query=query)
+        keys = [key(text=text) for text in texts]
 
         async def ask(positions: list[int]) -> list[float]:
             return await self._rerank(query, [texts[position] for position in positions])
@@ -112,8 +109,6 @@ class CohereRerankRelevancy(TextMetric):
     async def _rerank(self, query: str, texts: list[str]) -> list[float]:
         client = self._client()
         request: dict[str, Any] = {"model": self.model, "query": query, "documents": texts}
-        if self.max_tokens_per_doc is not None:
-            request["max_tokens_per_doc"] = self.max_tokens_per_doc
         # the SDK would ask again after a minute where it is told to come back in ten
         request["request_options"] = {"max_retries": 0}
 

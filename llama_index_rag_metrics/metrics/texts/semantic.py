@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,7 +75,9 @@ class EmbeddingSimilarity(TextMetric):
         vectors = await self._embed("embedding", model, texts, model.get_text_embedding_batch)
         if {len(vector)} != {*map(len, vectors)}:
             raise ScorerFailed(self.metric_name, "the embeddings have different lengths")
-        similarities: list[float] = _similarity(self.mode, vector, np.stack(vectors)).tolist()
+        similarities: list[float] = _similarity(
+            self.mode, np.array(vector), np.array(vectors)
+        ).tolist()
         return similarities
 
     async def _embed(
@@ -85,43 +86,31 @@ class EmbeddingSimilarity(TextMetric):
         model: BaseEmbedding,
         texts: Sequence[str],
         embed: Callable[[list[str]], Sequence[Sequence[float]]],
-    ) -> list[FloatArray]:
+    ) -> list[list[float]]:
         """(dimensions,) of each text its embedding, from the cache where it is there."""
         name, settings = self.label or model.model_name, settings_of(model)
         keys = [cache_key(kind, name, parameters=settings, text=text) for text in texts]
 
-        async def ask(positions: list[int]) -> list[str]:
+        async def ask(positions: list[int]) -> list[list[float]]:
             embeddings = await in_thread(embed, [texts[position] for position in positions])
             if len(embeddings) != len(positions):
                 reason = f"{len(embeddings)} embeddings for {len(positions)} texts"
                 raise ScorerFailed(self.metric_name, reason)
-            return [self._packed(vector) for vector in embeddings]
+            vectors = [np.asarray(vector, np.float64).tolist() for vector in embeddings]
+            if not all(map(_is_embedding, vectors)):
+                raise ScorerFailed(self.metric_name, "an embedding isn't a list of finite numbers")
+            return vectors
 
         size = model.embed_batch_size
-        packed = await self._cache.fetch(keys, ask, batch_size=size, is_valid=_is_packed)
-        return [*map(_unpacked, packed)]
-
-    def _packed(self, vector: Sequence[float]) -> str:
-        """An embedding for the cache: 64-bit floats in base64."""
-        numbers = np.asarray(vector, "<f8")
-        if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
-            raise ScorerFailed(self.metric_name, "an embedding isn't a list of finite numbers")
-        return base64.b64encode(numbers.tobytes()).decode()
+        return await self._cache.fetch(keys, ask, batch_size=size, is_valid=_is_embedding)
 
     def _embedding_model(self) -> BaseEmbedding:
         return self.embed_model or model_of_settings("embed_model", "comparing embeddings")
 
 
-def _unpacked(value: Any) -> FloatArray:
-    return np.frombuffer(base64.b64decode(value, validate=True), "<f8")
-
-
-def _is_packed(value: object) -> bool:
-    try:
-        numbers = _unpacked(value)
-    except (TypeError, ValueError):
-        return False
-    return len(numbers) > 0 and bool(np.isfinite(numbers).all())
+def _is_embedding(value: Any) -> bool:
+    is_list = isinstance(value, list) and set(map(type, value)) == {float}
+    return is_list and all(map(math.isfinite, value))
 
 
 def _similarity(mode: str, vector: FloatArray, matrix: FloatArray) -> FloatArray:

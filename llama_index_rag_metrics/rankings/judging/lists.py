@@ -16,7 +16,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.run import Ranking, has_order
 from llama_index_rag_metrics.rankings.span import SpanLike
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput, mixed_id_types
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
 from .judged import JudgedRankings, grades_best_first
@@ -180,7 +180,9 @@ def _check_types(*sides: Iterable[object]) -> None:
     """Ids of different types could never match: 1 is never "1"."""
     types = set(map(type, chain(*sides)))
     if len(types) > 1 and len(id_kinds(chain(*sides))) > 1:
-        raise mixed_id_types(kind.__name__ for kind in types)
+        names = ", ".join(sorted(kind.__name__ for kind in types))
+        remedy = "Ids compare exactly; convert one side, e.g. with str()."
+        raise InvalidInput("expected_ids", names, "ids of the type of retrieved_ids", remedy)
 
 
 def id_kinds(ids: Iterable[object]) -> set[type]:

@@ -51,8 +51,6 @@ UNDERSTOOD = [
     ("Grade: 2, since it names 3 kilns.", 2),
     ("Grade: 2/3", 2),
     ("Grade: 2 out of 3", 2),
-    ("I would rate this 2 out of 3.", 2),
-    ("I'd give this passage a 1/3.", 1),
     ("2/3", 2),
     ("0 out of 3", 0),
     # and plain
@@ -77,6 +75,7 @@ REFUSED = [
     "Grade: 2/5",
     "Grade: 2, 3",
     "I would rate this 2 out of 10.",
+    "I would rate this 2 out of 3.",
     "2/3 of the passage are about kilns.",
     "3 out of 3 words are in it.",
     "I'd give it 2 out of 3 or 3 out of 3.",
