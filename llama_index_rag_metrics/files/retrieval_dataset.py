@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Collection, Iterable, Mapping
@@ -16,7 +17,12 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, check_amount
+from llama_index_rag_metrics.runtime.errors import (
+    FileFormatError,
+    InvalidInput,
+    check_amount,
+    check_integer,
+)
 from llama_index_rag_metrics.runtime.masking import join_first
 
 from .conversations import read_conversation
@@ -263,6 +269,7 @@ class RetrievalDataset:
         """
         expected = "a number from 0 to 1"
         check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)
+        check_integer("seed", seed, -math.inf)
         chance = random.Random(seed)
         drawn = set(chance.sample(sorted(self.queries), round(fraction * len(self))))
         remaining = (query_id for query_id in self.queries if query_id not in drawn)

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from llama_index_rag_metrics import Scores, compare
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 class TestMissing:
@@ -61,7 +61,7 @@ class TestMissing:
         b = Scores(["q1", "q2"], {"mrr": [1, 0.5], "err": [1, 1]})
         comparison = compare({"a": a, "b": b}, "a")
         assert comparison.metric_names == ("mrr",)
-        with pytest.raises(UnknownMetric, match="ap"):
+        with pytest.raises(InvalidInput, match="'ap'"):
             compare({"a": a, "b": b}, "a", metrics=["ap"])
 
 
