@@ -92,7 +92,7 @@ class Comparison(Reportable):
 
         Of equal systems one is named in at most 1 - confidence of cases.
         """
-        return winner_of(self.paired, alpha_of(self.confidence))
+        return winner_of(self.paired, self.primary, alpha_of(self.confidence))
 
     @cached_property
     def sentences(self) -> list[m.Statement]:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import Statement, Tone
 from llama_index_rag_metrics.report.reportable import Sentence
@@ -21,7 +21,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     alpha_of,
     exact_mean,
     excludes_0,
-    number_clusters,
 )
 from llama_index_rag_metrics.statistics.resampling import joint_levels
 from llama_index_rag_metrics.statistics.sample_size import (
@@ -201,21 +200,13 @@ def differences_of(
         )
 
 
-def winner_of(paired: Paired, alpha: float) -> str | None:
-    """Return the system that is shown to beat all others on the first metric; None if none is."""
-    metric, clusters = next(iter(paired.columns)), paired.clusters
-    _, scores = paired.scored(metric)
-    if len(paired.systems) < 2 or len(scores) < 2:
+def winner_of(paired: Paired, metric: str, alpha: float) -> str | None:
+    """Return the system that is shown to beat all others on a metric; None if none is."""
+    scores, limits = paired.common(metric)
+    if len(scores) < 2:
         return None
-    if clusters is not None:
-        is_scored = ~np.isnan(paired.columns[metric]).any(axis=1)
-        clusters = number_clusters(clusters[is_scored])
-    sign, worst = -1.0 if lower_is_better(metric) else 1.0, worst_score(metric)
-    if worst is not None:
-        worst *= sign
-    (lowest, highest), scores = limits_of(metric), sign * scores
-    leader, span = int(scores.mean(axis=0).argmax()), highest - lowest
-    if beats_all(scores, leader, span=span, worst=worst, clusters=clusters, alpha=alpha):
+    leader = int(scores.mean(axis=0).argmax())
+    if beats_all(scores, leader, **limits, alpha=alpha):
         return paired.systems[leader]
     return None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.conversations import CONVERSATION
-from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -58,6 +58,22 @@ class Paired:
         is_scored = np.all(~np.isnan(self.columns[metric]), axis=1)
         return list(compress(self.query_ids, is_scored)), self.columns[metric][is_scored]
 
+    def common(self, metric: str) -> tuple[FloatArray, dict[str, Any]]:
+        """Return the (questions, systems) scores where all have one, more is better.
+
+        And the arguments of `beats_all` that follow from the metric and these questions.
+        """
+        is_scored = np.all(~np.isnan(self.columns[metric]), axis=1)
+        (lowest, highest), worst, sign = limits_of(metric), worst_score(metric), 1.0
+        if lower_is_better(metric):
+            sign = -1.0
+        limits: dict[str, Any] = {"span": highest - lowest, "worst": worst, "clusters": None}
+        if worst is not None:
+            limits["worst"] = sign * worst
+        if self.clusters is not None:
+            limits["clusters"] = number_clusters(self.clusters[is_scored])
+        return sign * self.columns[metric][is_scored], limits
+
     def units(self, keys: Iterable[Key]) -> Units:
         """Return the differences of these keys, a column each."""
         differences = [self.values(*key) for key in keys]
@@ -67,8 +83,10 @@ class Paired:
         """Return R, how far two scores of these systems can be apart, by those seen."""
         scores = np.concatenate([self.values(system, metric), self.values(baseline, metric)])
         scores = scores[~np.isnan(scores)]
-        low, high = (scores.min(), scores.max()) if len(scores) else (0.0, 0.0)
-        return float(widest_apart(low, high, self._span(metric), worst_score(metric)))
+        if not len(scores):
+            scores = np.zeros(1)
+        span, worst = self._span(metric), worst_score(metric)
+        return float(widest_apart(scores.min(), scores.max(), span, worst))
 
     def possible(self, keys: Sequence[Key], confidence: float) -> FloatArray:
         """Return (keys, 2) the lowest and the highest true difference that there can be.
@@ -170,12 +188,11 @@ def clusters_of(
 
     A question without one is by itself; None where all are, of conversations.
     """
-    clusters = []
-    for query_id in query_ids:
-        name = slice_of(metadata.get(query_id, {}).get(key or CONVERSATION))
-        clusters.append((query_id, None) if name is None else (None, name))
-    if key is None:
-        return number_clusters(clusters) if len(set(clusters)) < len(clusters) else None
-    if all(name is None for _, name in clusters):
+    names = [slice_of(metadata.get(row, {}).get(key or CONVERSATION)) for row in query_ids]
+    if key is not None and set(names) <= {None}:
         raise unknown_key("clusters", key, metadata)
+    clusters = list(zip(names, query_ids, strict=True))
+    clusters = [(name, query_id if name is None else "") for name, query_id in clusters]
+    if key is None and len(set(clusters)) == len(clusters):
+        return None
     return number_clusters(clusters)

@@ -55,11 +55,13 @@ _FINDINGS = {
     ),
 }
 _BOUND = " (at {kind} {bound} with {confidence} confidence)"
+_WANTED = {">=": "at least {limit}", "<=": "at most {limit}"}
+# whether more questions would decide, and whether a larger tolerance would
 _OPEN = {
-    "nothing": " Too few to tell.",
-    "questions": " Too few to tell: use about {needed}.",
-    "loss": " Too few to tell: allow a loss of {decidable}.",
-    "either": " Too few to tell: use about {needed}, or allow a loss of {decidable}.",
+    (False, False): " Too few to tell.",
+    (True, False): " Too few to tell: use about {needed}.",
+    (False, True): " Too few to tell: allow a loss of {decidable}.",
+    (True, True): " Too few to tell: use about {needed}, or allow a loss of {decidable}.",
 }
 
 
@@ -109,15 +111,16 @@ class Verdict(Sentence):
     @property
     def sentence(self) -> str:
         """What was found, what the rule wants, and where it is undecided, what would decide."""
-        rule = self.rule
-        finding = "baseline" if rule.baseline else "limit"
+        rule, finding = self.rule, "limit"
         if not self.is_covered:
             finding = "uncovered"
         elif self.identical:
             finding = "identical"
-        template = _FINDINGS[finding]
+        elif rule.baseline:
+            finding = "baseline"
+        template, decidable = _FINDINGS[finding], self.decidable or 0.0
         if self.outcome == "inconclusive":
-            template += _OPEN[self._way_out]
+            template += _OPEN[self.needed is not None, decidable > rule.tolerance >= 0]
         return template.format(
             metric=self.metric,
             value=self._score(self.value),
@@ -126,42 +129,37 @@ class Verdict(Sentence):
                 self.difference or 0.0, rule.value, numbers.digits_of(self.n)
             ),
             bound=self._bound,
-            wanted=f"at {'most' if rule.lower_is_better else 'least'} {rule.limit}",
+            wanted=_WANTED[rule.sign].format(limit=rule.limit),
             questions=numbers.questions(self.n),
             n=f"{self.n:,}",
             expected=numbers.questions(self.expected),
             needed=numbers.two_digits_up(self.needed or 0),
-            decidable=numbers.rounded_up(self.decidable or 0.0, 2),
+            decidable=numbers.rounded_up(decidable, 2),
         )
-
-    @property
-    def _way_out(self) -> str:
-        is_larger = self.decidable is not None and self.decidable > self.rule.tolerance >= 0
-        if self.needed is not None:
-            return "either" if is_larger else "questions"
-        return "loss" if is_larger else "nothing"
 
     def _score(self, value: float | int) -> str:
         """Return a count in full, or a score in the digits that n carries, told from a limit."""
         if isinstance(value, int):
             return numbers.count(value)
-        return numbers.score(
-            value, None if self.rule.baseline else self.rule.value, numbers.digits_of(self.n)
-        )
+        digits = numbers.digits_of(self.n)
+        if self.rule.baseline:
+            return numbers.score(value, digits=digits)
+        return numbers.score(value, self.rule.value, digits)
 
     @property
     def _bound(self) -> str:
         """Return how bad it may be; of a rule that fails, how good."""
-        rule, is_fail = self.rule, self.outcome == "fail"
-        bound = self.upper if is_fail != rule.lower_is_better else self.lower
+        rule, kind, together, is_upper = self.rule, "worst", 1, self.rule.lower_is_better
+        if self.outcome == "fail":
+            kind, together, is_upper = "best", self.together, not is_upper
+        bound = (self.lower, self.upper)[is_upper]
         if rule.confidence is None or bound is None:
             return ""
         text = self._score(bound)
         if rule.baseline:
             text = numbers.signed(bound, rule.value, numbers.digits_of(self.n))
-        confidence = rule.failing_confidence(self.together if is_fail else 1)
-        kind = "best" if is_fail else "worst"
-        return _BOUND.format(kind=kind, bound=text, confidence=numbers.percent(confidence))
+        confidence = numbers.percent(rule.failing_confidence(together))
+        return _BOUND.format(kind=kind, bound=text, confidence=confidence)
 
     @property
     def values(self) -> FloatArray:
@@ -204,9 +202,12 @@ def _observed(verdict: Verdict) -> Verdict:
     """Return the verdict by what was observed."""
     if verdict.identical and verdict.rule.confidence is not None:
         verdict = replace(verdict, lower=0.0, upper=0.0)
-    observed = verdict.value if verdict.difference is None else verdict.difference
-    is_kept = verdict.is_covered and verdict.rule.is_kept_by(observed)
-    return replace(verdict, outcome="pass" if is_kept else "fail")
+    observed = verdict.value
+    if verdict.difference is not None:
+        observed = verdict.difference
+    if verdict.is_covered and verdict.rule.is_kept_by(observed):
+        return replace(verdict, outcome="pass")
+    return replace(verdict, outcome="fail")
 
 
 def _is_same_run(query_ids: Sequence[str], sides: Mapping[str, Scores]) -> bool:
@@ -245,9 +246,9 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
     rule, units = verdict.rule, Units.of(verdict.values.reshape(-1, 1), verdict.paired.clusters)
     confidences = rule.confidence or 0.0, rule.failing_confidence(together)
     passing, failing = _intervals(verdict, units, *confidences)
-    lower, worse, better, upper = passing[0], passing[0], failing[1], failing[1]
+    worse, better = lower, upper = passing[0], failing[1]
     if rule.lower_is_better:
-        lower, worse, better, upper = failing[0], passing[1], failing[0], passing[1]
+        better, worse = lower, upper = failing[0], passing[1]
     verdict = replace(verdict, lower=lower, upper=upper, together=together)
     if worse is not None and rule.is_kept_by(worse):
         return replace(verdict, outcome="pass")
@@ -279,7 +280,9 @@ def _intervals(verdict: Verdict, units: Units, passing: float, failing: float) -
     if units.n_units[0] < 2:
         return [(None, None)] * 2
     assumed = pseudo_queries(units, paired.widest(_NOW, metric, _BEFORE), counted=CAUTIOUS)
-    plain = assumed if unvaried(units)[0] else student(units)
+    plain = assumed
+    if not unvaried(units)[0]:
+        plain = student(units)
     possible = paired.possible([(_NOW, metric, _BEFORE)], passing)[0]
     bounds = np.concatenate([*assumed.bounds(passing), *plain.bounds(failing)])
     low, high, low_to_fail, high_to_fail = np.clip(bounds, *possible).tolist()

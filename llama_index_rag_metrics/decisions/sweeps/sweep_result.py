@@ -12,7 +12,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, clusters_in_words, pair
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Figure, Mark, Series
 from llama_index_rag_metrics.report.numbers import (
@@ -29,10 +29,10 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
-from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean, number_clusters
+from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, beats_all, shortfalls
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import failures, glossary, remarks, unsaid
@@ -200,7 +200,7 @@ class Sweep(Reportable):
             about = [pair for pair in about if pair in system.about.items()]
         sizes = [
             counted(len(self.configurations), "configuration", "configurations"),
-            questions(int(self._is_common.sum())),
+            questions(len(self._scores)),
             counted(len(self.metric_names), "metric", "metrics"),
         ]
         statements = self._statements(systems)
@@ -236,42 +236,17 @@ class Sweep(Reportable):
         return pair(scores, [self.primary])
 
     @cached_property
-    def _is_scored(self) -> BoolArray:
-        """(queries, evaluated configurations) whether there is a value."""
+    def _common(self) -> tuple[FloatArray, dict[str, Any]]:
+        """Scores of questions that all have a value for, and what their bounds take for granted."""
         if not self._finished:
-            return np.zeros((0, 1), bool)
-        is_scored: BoolArray = np.isfinite(self._paired.columns[self.primary])
-        return is_scored
+            return np.empty((0, 1)), {}
+        scores, limits = self._paired.common(self.primary)
+        return scores, {**limits, "alpha": alpha_of(self.confidence)}
 
     @property
-    def _is_common(self) -> BoolArray:
-        """(queries,) whether all evaluated configurations have a value."""
-        is_common: BoolArray = np.all(self._is_scored, axis=1)
-        return is_common
-
-    @cached_property
     def _scores(self) -> FloatArray:
         """(queries, evaluated configurations) scores where all have one; more is better."""
-        common: FloatArray = self._paired.columns[self.primary][self._is_common]
-        return self._sign * common
-
-    @cached_property
-    def _clusters(self) -> IntArray | None:
-        """The number of each such question's conversation; None where each is alone."""
-        if not self._finished or self._paired.clusters is None:
-            return None
-        return number_clusters(self._paired.clusters[self._is_common].tolist())
-
-    @property
-    def _limits(self) -> dict[str, Any]:
-        """What bounds take for granted."""
-        (lowest, highest), worst = limits_of(self.primary), worst_score(self.primary)
-        return {
-            "span": highest - lowest,
-            "worst": None if worst is None else self._sign * worst,
-            "clusters": self._clusters,
-            "alpha": alpha_of(self.confidence),
-        }
+        return self._common[0]
 
     @cached_property
     def _leader(self) -> Configuration | None:
@@ -279,13 +254,13 @@ class Sweep(Reportable):
         if len(self._finished) < 2 or len(self._scores) < 2:
             return None
         leader = int(self._scores.mean(axis=0).argmax())
-        if beats_all(self._scores, leader, **self._limits):
+        if beats_all(self._scores, leader, **self._common[1]):
             return self._finished[leader]
         return None
 
     @cached_property
     def _shortfalls(self) -> Shortfalls:
-        return shortfalls(self._scores, self.tolerance, **self._limits)
+        return shortfalls(self._scores, self.tolerance, **self._common[1])
 
     def _common_mean(self, configuration: Configuration) -> float:
         """The mean over the questions that all have a value for; NaN without any."""
@@ -331,7 +306,7 @@ class Sweep(Reportable):
         elif self.recommended is not None and len(self._finished) > 1:
             tone = "best"
         statements = [m.Statement(self.decision, tone)]
-        if len(self._finished) > 1 and self._is_common.any():
+        if len(self._finished) > 1 and len(self._scores):
             statements.append(m.Statement(self._costs_in_words()))
         # who graded, or that labels don't fit, where it holds for all configurations
         for note in systems[0].scores.label_notes if systems else ():
@@ -360,11 +335,14 @@ class Sweep(Reportable):
     def _notes(self) -> Iterator[str]:
         for point in self.failed:
             yield f"{point.name} failed: {point.error or 'no question has a value'}"
-        n_left_out = self._is_scored.any(axis=1).sum() - self._is_common.sum()
+        if not self._finished:
+            return
+        is_scored = np.isfinite(self._paired.columns[self.primary]).any(axis=1)
+        n_left_out = int(is_scored.sum()) - len(self._scores)
         if n_left_out:
-            yield _LEFT_OUT.format(questions=questions(int(n_left_out)))
-        if self._clusters is not None:
-            yield f"{clusters_in_words(None, self._clusters)}, each counted as one"
+            yield _LEFT_OUT.format(questions=questions(n_left_out))
+        if self._common[1]["clusters"] is not None:
+            yield f"{clusters_in_words(None, self._common[1]['clusters'])}, each counted as one"
 
     def _table(self) -> m.Table:
         """The configurations, best mean first."""
