@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
-from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine, SubQuestionQueryEngine
@@ -183,16 +182,6 @@ def test_sub_questions_are_calls_after_reranking() -> None:
     assert {call.query: list(call.ids) for call in calls} == {
         word: expected_ids("engine", word) for word in ("mars", "venus")
     }
-
-
-@pytest.mark.parametrize("make", [ContextChatEngine, CondensePlusContextChatEngine])
-def test_a_chat_engine_remembers_nothing_of_the_question_before(make: Any) -> None:
-    chat = make.from_defaults(retriever=SPARSE, llm=LLM)
-    questions = dataset(4)
-    results = evaluate(chat, questions, ["recall"], workers=4)
-    for query_id, query in questions.queries.items():
-        assert [call.query for call in results.run[query_id].calls or ()] == [query]
-    assert chat.chat_history == []
 
 
 def test_a_function_of_the_question() -> None:

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 from llama_index.core.tools import FunctionTool
-from support.llms import Completing
 from support.retrievers import node
 from support.scripted import ScriptedFunctions
 
 from llama_index_rag_metrics import (
-    LLMRelevancy,
     RetrievalDataset,
     evaluate,
     match_run,
@@ -158,27 +156,6 @@ def flaky(query: str) -> list[str]:
     raise ConnectionError("refused")
 
 
-def test_failures_are_asked_again_one_by_one(tmp_path: Path) -> None:
-    path, asked = tmp_path / "run.jsonl", Counter[str]()
-    down = True
-
-    def retrieve(query: str) -> list[str]:
-        asked[query] += 1
-        if down and asked[query] == 2:
-            raise ConnectionError("refused")
-        return [f"d{query.split()[1]}"]
-
-    options: dict[str, Any] = {"journal": path, "repeats": 3, "run": "it", "workers": 1}
-    first = evaluate(retrieve, FEW, ["mrr"], **options)
-    assert first.scores.means["mrr"] == pytest.approx(2 / 3)
-    assert first.scores.counts.failed == 20
-    assert "20 of 60 answers failed, of 20 questions" in first.scores.notes
-    down = False
-    second = evaluate(retrieve, FEW, ["mrr"], **options)
-    assert set(asked.values()) == {4}
-    assert second.scores.means["mrr"] == 1.0
-
-
 def test_what_is_wrong_with_some_runs_says_with_which() -> None:
     asked = Counter[str]()
 
@@ -192,15 +169,6 @@ def test_what_is_wrong_with_some_runs_says_with_which() -> None:
     failed = f"retrieval failed on every question, {n} times with: ConnectionError: refused"
     assert f"in 1 of 3 runs: {failed}" in results.scores.notes
     assert results.scores.means["mrr"] == pytest.approx(2 / 3)
-
-
-def test_metrics_of_texts_pay_once_for_equal_passages() -> None:
-    llm = Completing(answer=lambda prompt: "3")
-    results = evaluate(
-        lambda query: [node("a")], FEW.select(["q0"]), [LLMRelevancy(llm=llm)], repeats=3
-    )
-    assert results.scores.means["llm_relevancy"] == 3.0
-    assert len(llm.asked) == 1
 
 
 def test_matchers_match_every_time() -> None:

@@ -52,23 +52,6 @@ def test_what_is_asynchronous_is_awaited_on_every_query() -> None:
     assert len(retriever.asked) == len(QUERIES)
 
 
-async def _ids(query: str) -> list[str]:
-    return ["d"]
-
-
-def test_an_index_is_asked_for_as_many_as_the_largest_cutoff() -> None:
-    index = VectorStoreIndex.from_documents(
-        [Document(doc_id=f"d{n}", text=f"text {n}") for n in range(30)],
-        embed_model=SlowEmbedding(wait=lambda: None),
-        transformations=[],
-    )
-    dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": [f"d{n}" for n in range(30)]})
-    deep = evaluate(index, dataset, ["hit_rate@5", "recall@20"], match_on="ref_doc_id")
-    assert deep.scores.means["recall@20"] == 20 / 30
-    default = evaluate(index, dataset, ["recall"], match_on="ref_doc_id")
-    assert default.scores.means["recall"] == 10 / 30
-
-
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

@@ -225,11 +225,6 @@ def test_what_is_no_list_of_postprocessors(postprocessors: Any, words: str) -> N
         evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=postprocessors)
 
 
-def test_no_postprocessors_as_llamaindex_has_it() -> None:
-    results = evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=None)  # type: ignore[arg-type]
-    assert results.scores.means == evaluate(scripted(), DATASET, ["mrr"]).scores.means
-
-
 def searched(question: str, client: list[str], k: int) -> list[str]:
     return [f"{item} {question}" for item in client][:k]
 
