@@ -19,12 +19,10 @@ from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
 from .assets import asset, script_source
-from .questions import Context, question
+from .questions import SIZES, Context, question
 
 # figures that stand beside the first table; the others are folded below the questions
 _IN_SIGHT = ("differences", "tradeoff")
-# how many characters all questions may take: of few, of each of many, and of as many as there are
-_SMALL_PAGE, _EACH, _LARGE_PAGE = 130_000, 1_800, 3_600_000
 _QUESTIONS = "rag-questions"
 _CLASS = ' class="{}"'
 # what the three numbers of a tally are called, and what a click on each of them filters by
@@ -161,9 +159,9 @@ def _tally(counts: Sequence[float], system: int) -> str:
 def _questions(queries: m.Queries) -> Iterator[str]:
     """All questions, below the names of the systems whose scores each line has."""
     stories = list(queries.stories)
-    n = max(1, len(stories))
-    room = min(max(_SMALL_PAGE, _EACH * n), _LARGE_PAGE) / n
-    context = Context(room, queries.compared, queries.lower_is_better)
+    n = len(stories)
+    size = next(size for size in SIZES if n <= size.questions)
+    context = Context(size, queries.compared, queries.lower_is_better)
     names = "".join(f"<b>{escape(name)}</b>" for name in queries.systems)
     if len(queries.systems) > MOST_ABREAST:
         names = "<b>lowest to highest</b>"

@@ -10,47 +10,46 @@ from typing import NamedTuple
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.excerpts import cut_line, titled
-from llama_index_rag_metrics.report.model import Answer, QueryAnswers
-from llama_index_rag_metrics.report.numbers import shown
+from llama_index_rag_metrics.report.figure import MOST_ABREAST
+from llama_index_rag_metrics.report.model import Answer, QueryAnswers, ReportedItem
+from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
-# characters of markup around a passage, of a rank, and of a question without its passages
-_ROW, _RANK, _REST = 75, 6, 420
-# how many passages of each system are listed, and how many characters of a relevant and of another
-# one are shown: the first of these for which a page has room
-_SIZES = ((10, 4_000, 400), (10, 600, 120), (5, 500, 70), (3, 250, 70), (1, 100, 40))
-_MOST_IN_LINE = 4  # the scores of more systems are shown as their range
 FAILED, EMPTY, UNLABELLED = "failed", "nothing retrieved", "nothing relevant"
-NO_RANK = "–"
 
 
-class Row(NamedTuple):
-    """A passage, and the rank that each system gave it, in words."""
+class Size(NamedTuple):
+    """How much of a question a page shows, by how many questions it has at most."""
 
-    name: str
-    text: str
-    ranks: Sequence[str]
-    where: str = ""  # how a relevant one was lost
-    where_look: str = ""
-    look: str = ""
-    characters: int = 0  # of its text, that are shown
+    questions: float
+    items: int  # passages of each system
+    characters: int  # of a relevant passage
+    short: int  # characters of another one
+
+
+SIZES = (
+    Size(20, 10, 4_000, 400),
+    Size(100, 5, 800, 70),
+    Size(1_000, 3, 400, 70),
+    Size(float("inf"), 1, 100, 40),
+)
 
 
 class Context(NamedTuple):
     """What is the same for all questions of a page."""
 
-    room: float = 3_000  # how many characters a question may take
+    size: Size = SIZES[0]
     compared: bool = False
     lower_is_better: bool = False
 
 
 def question(query: QueryAnswers, context: Context) -> str:
     """One question, folded; its attributes are what the page's script filters and sorts by."""
-    changes = changes_of(query, context)
-    scores = [score for score in map(score_of, query.answers) if not isnan(score)]
+    changes = _changes(query, context)
+    scores = [score for score in map(_number, query.answers) if not isnan(score)]
     data = {
         "change": " ".join(map(_change_name, changes)),
-        "loss": "|".join(losses_of(query)),
+        "loss": "|".join(_losses(query)),
         "gains": " ".join(f"{gain:g}" for gain in changes if not isnan(gain)),
     }
     if scores:
@@ -58,11 +57,11 @@ def question(query: QueryAnswers, context: Context) -> str:
     attributes = "".join(f' data-{name}="{value}"' for name, value in data.items() if value)
     return (
         f'<details class=q id="{escape(query.query_id)}"{attributes}>{_summary(query, changes)}'
-        f"{''.join(_unfolded(query, context))}</details>\n"
+        f"{''.join(_unfolded(query, context.size))}</details>\n"
     )
 
 
-def score_of(answer: Answer) -> float:
+def _number(answer: Answer) -> float:
     """The number of an answer's score, NaN where there is none; of a change, what it became."""
     value = answer.score.value
     if isinstance(value, tuple):
@@ -70,12 +69,12 @@ def score_of(answer: Answer) -> float:
     return float(value) if isinstance(value, (int, float)) else nan
 
 
-def changes_of(query: QueryAnswers, context: Context) -> list[float]:
+def _changes(query: QueryAnswers, context: Context) -> list[float]:
     """By how much each other system is better than the first; NaN where that is unknown."""
     if not context.compared:
         return []
     sign = -1 if context.lower_is_better else 1
-    baseline, *scores = map(score_of, query.answers)
+    baseline, *scores = map(_number, query.answers)
     return [sign * (score - baseline) for score in scores]
 
 
@@ -87,7 +86,7 @@ def _change_name(change: float) -> str:
     return "better" if change > 0 else "worse"
 
 
-def losses_of(query: QueryAnswers) -> list[str]:
+def _losses(query: QueryAnswers) -> list[str]:
     """Whatever went wrong with a question, by any system."""
     reasons = []
     for answer in query.answers:
@@ -106,9 +105,9 @@ def _summary(query: QueryAnswers, changes: Sequence[float]) -> str:
     text = escape(query.text or query.query_id)
     if query.text:
         text += f" <code>{escape(query.query_id)}</code>"
-    if len(query.answers) > _MOST_IN_LINE:
-        answers = [answer for answer in query.answers if not isnan(score_of(answer))]
-        answers.sort(key=score_of)
+    if len(query.answers) > MOST_ABREAST:
+        answers = [answer for answer in query.answers if not isnan(_number(answer))]
+        answers.sort(key=_number)
         ends = dict.fromkeys(map(_score, answers[:1] + answers[-1:]))
         scores = f"<b class=range>{' to '.join(ends)}</b>"
     else:
@@ -123,110 +122,80 @@ def _score(answer: Answer) -> str:
     return escape(shown(answer.score, interval=False))
 
 
-def _unfolded(query: QueryAnswers, context: Context) -> Iterator[str]:
+def _unfolded(query: QueryAnswers, size: Size) -> Iterator[str]:
     for line in query.why:
         yield f"<p class=why>{escape(line)}</p>"
-    writer = _Writer(query, context)
+    is_alone = len(query.answers) == 1
     for answer in query.answers:
-        yield writer.outcome(answer)
-    for answer in query.answers:
-        yield writer.searches(answer)
-    yield writer.passages()
+        if answer.outcome:
+            line = answer.outcome if is_alone else f"{answer.system}: {answer.outcome}"
+            yield f"<p class=lost>{escape(line)}</p>"
+        if answer.searches:
+            title = "Searches" if is_alone else f"Searches of {answer.system}"
+            lines = "".join(f"<li>{escape(line)}" for line in answer.searches)
+            yield f"<h4>{escape(title)}</h4><ol>{lines}</ol>"
+    columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
+    columns = columns or [*range(len(query.answers))]
+    rows = "".join([*_relevant(query, columns, size), *_others(query, columns, size)])
+    if rows:
+        heads = "<th scope=col>rank"
+        if not is_alone:
+            heads = "".join(_head(query.answers[column]) for column in columns)
+        yield (
+            '<div class=wide tabindex=0 role=group aria-label="Passages"><table class=ranks>'
+            f"<thead><tr>{heads}<th scope=col>passage<tbody>{rows}</table></div>"
+        )
     for remark in query.remarks:
         yield f"<p class=quiet>{escape(remark)}</p>"
-
-
-class _Writer:
-    """What systems returned for one question."""
-
-    def __init__(self, query: QueryAnswers, context: Context) -> None:
-        self.query, self.context = query, context
-        self.is_alone = len(query.answers) == 1
-        columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
-        self.columns = columns or [*range(len(query.answers))]
-
-    def outcome(self, answer: Answer) -> str:
-        """A line where a system failed or retrieved nothing."""
-        if not answer.outcome:
-            return ""
-        line = answer.outcome if self.is_alone else f"{answer.system}: {answer.outcome}"
-        return f"<p class=lost>{escape(line)}</p>"
-
-    def searches(self, answer: Answer) -> str:
-        """The searches of an agent."""
-        if not answer.searches:
-            return ""
-        title = "Searches"
-        if not self.is_alone:
-            title += f" of {answer.system}"
-        lines = "".join(f"<li>{escape(line)}" for line in answer.searches)
-        return f"<h4>{escape(title)}</h4><ol>{lines}</ol>"
-
-    def passages(self) -> str:
-        """A row a passage, the relevant ones first; a column a system with its ranks."""
-        relevant, unlabelled = self._relevant(), self._others()
-        if not relevant and not unlabelled:
-            return ""
-        rows: list[Row] = []
-        for n_items, length, short_length in _SIZES:
-            rows = [row._replace(characters=length) for row in relevant]
-            rows += [
-                row._replace(characters=short_length) for rank, row in unlabelled if rank <= n_items
-            ]
-            size = sum(min(len(row.text), row.characters) for row in rows)
-            size += _REST + len(rows) * (_ROW + _RANK * len(self.columns))
-            if size <= self.context.room:
-                break
-        heads = "<th scope=col>rank"
-        if not self.is_alone:
-            heads = "".join(_head(self.query.answers[column]) for column in self.columns)
-        return (
-            f'<div class=wide tabindex=0 role=group aria-label="Passages"><table class=ranks>'
-            f"<thead><tr>{heads}<th scope=col>passage<tbody>{''.join(map(_line, rows))}</table>"
-            "</div>"
-        )
-
-    def _relevant(self) -> list[Row]:
-        rows = []
-        for passage in self.query.wanted:
-            ranks = [_rank(passage.ranks[column]) for column in self.columns]
-            look = "missed" if passage.is_missed else "hit"
-            where_look = "lost" if any(passage.losses) else "quiet"
-            rows.append(Row(passage.name, passage.text, ranks, passage.remark, where_look, look))
-        return rows
-
-    def _others(self) -> list[tuple[int, Row]]:
-        """What came and isn't relevant, with its best rank, the best first."""
-        rows: dict[str, tuple[int, Row]] = {}
-        for position, column in enumerate(self.columns):
-            for item in self.query.answers[column].retrieved or ():
-                if item.rank is None or item.is_hit:
-                    continue
-                row = Row(item.name, item.text or "", [NO_RANK] * len(self.columns))
-                rank, row = rows.get(item.id, (item.rank, row))
-                ranks = [*row.ranks]
-                ranks[position] = _rank(item.rank)
-                rows[item.id] = min(rank, item.rank), row._replace(ranks=ranks)
-        return sorted(rows.values(), key=lambda pair: pair[0])
-
-
-def _rank(rank: int | None) -> str:
-    return NO_RANK if rank is None else f"{rank:,}"
 
 
 def _head(answer: Answer) -> str:
     return f"<th scope=col>{escape(answer.system)} <b>{escape(shown(answer.score))}</b>"
 
 
-def _line(row: Row) -> str:
-    title, text = titled(row.text, row.characters)
-    if not title:
-        text = cut_line(one_line(row.text[: 4 * row.characters]), row.characters)
-    passage = f"<code>{escape(row.name)}</code> "
-    if row.where:
-        passage += f"<span class={row.where_look}>{escape(row.where)}</span> "
+def _relevant(query: QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
+    """A row for each relevant passage, with its ranks and how it was lost."""
+    for passage in query.wanted:
+        ranks = [_rank(passage.ranks[column]) for column in columns]
+        name = f"<code>{escape(passage.name)}</code>"
+        if passage.remark:
+            look = "lost" if any(passage.losses) else "quiet"
+            name += f" <span class={look}>{escape(passage.remark)}</span>"
+        look = " class=missed" if passage.is_missed else " class=hit"
+        yield _row(ranks, name, _text(passage.text, size.characters), look)
+
+
+def _others(query: QueryAnswers, columns: Sequence[int], size: Size) -> list[str]:
+    """A row for each other passage, with its ranks, the best first."""
+    ranks: dict[str, list[str]] = {}
+    best: dict[str, int] = {}
+    items: dict[str, ReportedItem] = {}
+    for position, column in enumerate(columns):
+        for item in query.answers[column].retrieved or ():
+            if item.rank is None or item.is_hit or item.rank > size.items:
+                continue
+            ranks.setdefault(item.id, [NO_VALUE] * len(columns))[position] = _rank(item.rank)
+            best[item.id] = min(item.rank, best.get(item.id, item.rank))
+            items.setdefault(item.id, item)
+    rows = []
+    for item_id in sorted(best, key=best.__getitem__):
+        item = items[item_id]
+        name, text = f"<code>{escape(item.name)}</code>", _text(item.text or "", size.short)
+        rows.append(_row(ranks[item_id], name, text))
+    return rows
+
+
+def _rank(rank: int | None) -> str:
+    return NO_VALUE if rank is None else f"{rank:,}"
+
+
+def _row(ranks: Sequence[str], name: str, text: str, look: str = "") -> str:
+    return f"<tr{look}>{''.join(f'<td>{rank}' for rank in ranks)}<td dir=auto>{name} {text}"
+
+
+def _text(text: str, most: int) -> str:
+    """The beginning of a passage, with its title in bold."""
+    title, body = titled(text, most)
     if title:
-        passage += f"<b>{escape(title)}</b> "
-    look = f" class={row.look}" if row.look else ""
-    ranks = "".join(f"<td>{rank}" for rank in row.ranks)
-    return f"<tr{look}>{ranks}<td dir=auto>{passage}{escape(text)}"
+        return f"<b>{escape(title)}</b> {escape(body)}"
+    return escape(cut_line(one_line(text[: 4 * most]), most))
