@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from pathlib import Path
@@ -12,15 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from llama_index_rag_metrics import (
-    RetrievalDataset,
-    Run,
-    Scores,
-    read_qrels,
-    read_run,
-    score_rankings,
-    write_run,
-)
+from llama_index_rag_metrics import Run, Scores, read_qrels, read_run, score_rankings, write_run
 
 N, TURNS = 40, 4
 LABELS: list[dict[str, Any]] = [
@@ -52,26 +43,9 @@ def slow_interval() -> tuple[float, float]:
     return centre - half, centre + half
 
 
-def labels_in(folder: Path, ending: str) -> Path:
-    path = folder / f"labels{ending}"
-    if ending == ".jsonl":
-        path.write_text("\n".join(map(json.dumps, LABELS)))
-    elif ending == ".csv":
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, LABELS[0])
-            writer.writeheader()
-            writer.writerows(
-                {**row, "expected_ids": json.dumps(row["expected_ids"])} for row in LABELS
-            )
-    else:
-        (folder / "dataset.jsonl").write_text("\n".join(map(json.dumps, LABELS)))
-        RetrievalDataset.load(folder / "dataset.jsonl").save(path)
-    return path
-
-
-@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".json"])
-def test_conversations_are_clusters(tmp_path: Path, ending: str) -> None:
-    labels, run = labels_in(tmp_path, ending), tmp_path / "run.jsonl"
+def test_conversations_are_clusters(tmp_path: Path) -> None:
+    labels, run = tmp_path / "labels.jsonl", tmp_path / "run.jsonl"
+    labels.write_text("\n".join(map(json.dumps, LABELS)))
     write_run(RUN, run)
     twice = Run(repeats=[RUN, RUN])
     scored: list[Scores] = [
@@ -83,9 +57,10 @@ def test_conversations_are_clusters(tmp_path: Path, ending: str) -> None:
         assert (interval.low, interval.high) == pytest.approx(slow_interval(), rel=1e-12)
 
 
-def test_a_caller_s_metadata_come_first(tmp_path: Path) -> None:
-    labels = read_qrels(labels_in(tmp_path, ".jsonl"))
-    scores = score_rankings(labels, RUN, "hit_rate", metadata={"q00": {"conversation": "own"}})
+def test_a_caller_s_metadata_come_first() -> None:
+    scores = score_rankings(
+        read_qrels(LABELS), RUN, "hit_rate", metadata={"q00": {"conversation": "own"}}
+    )
     assert dict(scores.metadata) == {"q00": {"conversation": "own"}}
 
 

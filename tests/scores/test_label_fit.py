@@ -284,11 +284,6 @@ class TestOrder:
         (note,) = score_rankings({"q1": ["d1"]}, read_run(path), ["mrr"]).notes
         assert note == "all scores are equal in 1 of 1 rankings, and say nothing about the order"
 
-    def test_scores_that_fall_are_usual(self, tmp_path: Path) -> None:
-        path = tmp_path / "usual.run"
-        path.write_text("q1 Q0 d1 1 0.9 t\nq1 Q0 d2 2 0.1 t\nq2 Q0 d1 1 0.1 t\n")
-        assert score_rankings({"q1": ["d1"], "q2": ["d1"]}, read_run(path), ["mrr"]).notes == ()
-
 
 def test_a_cutoff_beyond_all_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match="k must be"):

@@ -240,14 +240,6 @@ def read(query: str) -> Ranking:
     )
 
 
-def test_infinite_scores_are_scores() -> None:
-    run = {"q1": Ranking(["a", "b"], scores=[-math.inf] * 2), "q2": Ranking(["a"], scores=[1.0])}
-    assert {query_id: ranking.ids for query_id, ranking in Run(run).at_least(0.5).items()} == {
-        "q1": [],
-        "q2": ["a"],
-    }
-
-
 def test_short_floats_are_the_numbers_that_they_are() -> None:
     """0.7 with 32 bits is below 0.7, as SimilarityPostprocessor finds it."""
     ranking = Ranking(["b", "a"], scores=list(np.array([0.8, 0.7], np.float32)))

@@ -1,6 +1,5 @@
 """Labels and rankings that have no ids in common: one note says so, at every door."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from llama_index_rag_metrics import evaluate, read_traces, score_rankings, score_table, write_run
+from llama_index_rag_metrics import evaluate, score_rankings, score_table, write_run
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 
 ALIKE = "write them alike on both sides"
@@ -33,18 +32,6 @@ def notes_of_doors(
         score_table(table, "mrr")
     notes.append(tuple(str(warning.message) for warning in warned))
     return notes
-
-
-def test_passages_that_are_called_otherwise(tmp_path: Path) -> None:
-    expected = {"q1": ["d1", "d2"], "q2": ["d3"]}
-    retrieved = {"q1": ["D1", "D2", "D9"], "q2": ["D3"]}
-    notes = notes_of_doors(tmp_path, expected, retrieved)
-    # q1 has room for both of its labels, q2 for its one
-    assert notes[0][0].startswith(
-        "Ids that are equal but for case: 3 of 3 labels, such as 'd1' for the id 'D1'."
-    )
-    assert ALIKE in notes[0][0]
-    assert all(of_door == notes[0] for of_door in notes)
 
 
 def test_questions_that_are_called_otherwise() -> None:
@@ -89,24 +76,3 @@ def test_an_evaluation_says_it_once() -> None:
     dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
     notes = evaluate(lambda _: ["x"], dataset, ["mrr"]).scores.notes
     assert len([note for note in notes if "'d1'" in note]) == 1
-
-
-def test_traces_whose_documents_have_other_ids(tmp_path: Path) -> None:
-    span = {
-        "traceId": "0" * 31 + "1",
-        "spanId": "0" * 15 + "1",
-        "name": "retrieve",
-        "attributes": [
-            {"key": key, "value": {"stringValue": value}}
-            for key, value in {
-                "openinference.span.kind": "RETRIEVER",
-                "input.value": "who?",
-                "retrieval.documents.0.document.content": "a text without an id",
-            }.items()
-        ],
-    }
-    lines = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
-    (tmp_path / "traces.jsonl").write_text(json.dumps(lines))
-    run = read_traces(tmp_path / "traces.jsonl", questions={"q1": "who?"})
-    notes = score_rankings({"q1": ["d1"]}, run, "mrr").notes
-    assert [BY_TEXT in note for note in notes].count(True) == 1

@@ -129,11 +129,6 @@ class TestScores:
             query_id: scores.by_query("mrr")[query_id] for query_id in ("q1", "q29")
         }
 
-    def test_slices(self, scores: Scores) -> None:
-        metadata = {query_id: {"even": int(query_id[1:]) % 2 == 0} for query_id in JUDGED}
-        parts = scores.replace(metadata=metadata).slices("even")
-        assert all(len(part.repeats) == R for part in parts.values())
-
 
 class TestReport:
     @pytest.fixture
@@ -209,12 +204,6 @@ def test_questions_without_an_answer_are_apart_in_every_run() -> None:
     assert scores.unanswerable == ("q2",)
     assert (scores.counts.scored, scores.counts.no_relevant, scores.empty) == (1, 1, ())
     assert scores.counts.empty == 1  # in any run
-
-
-def test_what_is_empty_every_time_is_empty_without_an_answer_too() -> None:
-    runs = [Run({"q1": with_scores(0.9), "q2": with_scores()})] * 2
-    scores = score_rankings({"q1": ["d0"], "q2": []}, Run(repeats=runs), ["recall", "abstained"])
-    assert scores.empty == ("q2",)
 
 
 def test_a_threshold_is_applied_to_every_run() -> None:

@@ -142,11 +142,6 @@ def test_columns_that_dont_matter() -> None:
             score_table(table, "recall", keep=[keep])
 
 
-def test_metrics_that_can_be_read_once() -> None:
-    names = ["recall", "mrr"]
-    assert score_table(MIXED, iter(names)) == score_table(MIXED, names)
-
-
 def test_no_grades_of_no_judgements() -> None:
     """Arrow infers a list of nulls where every list is empty."""
     table = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[]], "grades": [[]]})

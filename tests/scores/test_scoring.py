@@ -387,13 +387,6 @@ class TestGrades:
         assert Judged().compute("", None, ["a"]).score == 0
         assert Judged().compute("", [], ["a"]).score == 0
 
-    def test_accuracy_keeps_its_confusion_matrix(self) -> None:
-        # at 2: a is hit, x is not, b is missed; y and the other 6 of 10 are rightly left alone
-        grades = {"a": 1, "b": 1, "c": 0}
-        result = Accuracy(corpus_size=10, k=2).compute("", grades, ["a", "x", "y"])
-        assert result.metadata == {"tp": 1, "fp": 1, "fn": 1, "tn": 7}
-        assert result.score == 0.8
-
     def test_a_corpus_holds_at_least_what_was_seen(self) -> None:
         # a and b are judged, x is retrieved: three, whatever the cutoff
         for k in (None, 1):
