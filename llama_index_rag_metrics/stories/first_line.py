@@ -148,8 +148,6 @@ def _lost(losses: Losses, metric: str) -> str:
         )
     if losses.by_loss[BELOW]:
         text += f". A reranker could lift {losses.by_loss[BELOW]:,} of them"
-    if losses.is_of_run:
-        return f"In the first run: {text}."
     return f"{text[0].upper()}{text[1:]}."
 
 

@@ -33,7 +33,7 @@ UNMET = "no relevant passage meets it"
 RETRIEVER, CUT, BUDGET = "retriever", "cut", "token budget"
 MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
 _TELLING = 40  # texts of fewer characters may be alike by chance
-_WERE = (NEVER, DROPPED)
+_VERBS = {NEVER: ("was", "were"), DROPPED: ("was", "were")}
 
 
 class Whereabouts(NamedTuple):
@@ -281,27 +281,26 @@ class Losses:
         self.n_without += bool(losses) and all(losses)
         self.by_loss.update(filter(None, losses))
 
+    def __str__(self) -> str:
+        is_one = self.n_wanted == 1
+        total = f" of {self.n_wanted:,} relevant passages"
+        parts = []
+        for loss in filter(self.by_loss.__contains__, LOSSES):
+            n = self.by_loss[loss]
+            verb = _VERBS.get(loss, ("is", "are"))[n > 1]
+            passages = "the relevant passage" if is_one else f"{n:,}{total}"
+            parts.append(f"{passages} {verb} {loss}{reaching(self.min_score, loss)}")
+            total = ""
+        if not parts and is_one:
+            parts.append("the relevant passage was found")
+        elif not parts:
+            parts.append(f"all {self.n_wanted:,} relevant passages were found")
+        return ", ".join(parts) + " (in the first run)" * self.is_of_run
+
     @property
     def sentence(self) -> str:
         text = str(self)
         return f"{text[0].upper()}{text[1:]}."
-
-    def __str__(self) -> str:
-        is_one = self.n_wanted == 1
-        if not self.by_loss and is_one:
-            return "the relevant passage was found"
-        if not self.by_loss:
-            return f"all {self.n_wanted:,} relevant passages were found"
-        total = f" of {self.n_wanted:,} relevant passages"
-        parts = []
-        for loss in LOSSES:
-            n = self.by_loss[loss]
-            if n:
-                verb = ("is", "are", "was", "were")[2 * (loss in _WERE) + (n > 1)]
-                passages = "the relevant passage" if is_one else f"{n:,}{total}"
-                parts.append(f"{passages} {verb} {loss}{reaching(self.min_score, loss)}")
-                total = ""
-        return ", ".join(parts)
 
 
 def reaching(min_score: float | None, loss: str) -> str:
@@ -311,14 +310,14 @@ def reaching(min_score: float | None, loss: str) -> str:
     return f" with a score of {min_score:g} or more"
 
 
-def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> list[Losses]:
+def losses(systems: Sequence[System], metric: str) -> list[Losses]:
     """What each system lost over the metric's questions, if these aren't many and it is known."""
     query_ids = dict.fromkeys(chain(*(system.by_query(metric) for system in systems)))
     if len(query_ids) > MOST_QUESTIONS:
         return []
     counts = [Losses(system) for system in systems]
     for query_id in query_ids:
-        Question(query_id, systems, metric, stages=stages).count(counts)
+        Question(query_id, systems, metric).count(counts)
     return counts
 
 
@@ -327,9 +326,6 @@ def losses_sentence(counts: Sequence[Losses]) -> str:
     measured = [of_system for of_system in counts if of_system.n_wanted]
     if not measured or len(measured) > MOST_ABREAST:
         return ""
-    sentence = "; ".join(f"{terminal(of_system.system)}: {of_system}" for of_system in measured)
     if len(counts) == 1:
-        sentence = str(measured[0])
-    if any(of_system.is_of_run for of_system in measured):
-        return f"In the first run: {sentence}."
-    return measured[0].sentence if len(counts) == 1 else f"{sentence}."
+        return measured[0].sentence
+    return "; ".join(f"{terminal(of_system.system)}: {of_system}" for of_system in measured) + "."

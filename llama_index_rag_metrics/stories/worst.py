@@ -63,9 +63,7 @@ def listing_title(metric: str) -> str:
     return f"Lowest {metric}"
 
 
-def hardest(
-    systems: Sequence[System], metric: str, n: int, *, stages: bool = False
-) -> list[m.QueryAnswers]:
+def hardest(systems: Sequence[System], metric: str, n: int) -> list[m.QueryAnswers]:
     """The questions with the worst scores, averaged over the systems; ties keep their order."""
     if not any(metric in system.scores for system in systems):
         raise UnknownMetric(metric, systems[0].scores.metric_names)
@@ -79,7 +77,7 @@ def hardest(
     for query_id, values in values_of.items():
         means[query_id] = sign * math.fsum(values) / len(values)
     worst_ids = sorted(means, key=means.__getitem__)[:n]
-    return [query_answers(name, systems, metric, columns, stages=stages) for name in worst_ids]
+    return [query_answers(name, systems, metric, columns) for name in worst_ids]
 
 
 def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:

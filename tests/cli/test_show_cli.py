@@ -73,7 +73,7 @@ def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
     unlabelled = words(show("q1", "agent.jsonl", "--qrels", "of_q2.jsonl"))
     assert "run 1 – 1. io 2. enceladus run 2 – 1. enceladus 2. triton" in unlabelled
     beside = words(show("q1", "moons.run", "agent.jsonl", *alone[:2], "-m", "recall@1"))
-    assert "Question q1 In the first run: moons: 1 of 2" in beside
+    assert "is below the cutoff (in the first run)" in beside
     assert "Asked 2 times: the ranking is the first one, the score the mean." in beside
     answers = iter(["io", "titan"])
     of_q2 = DATASET.select(["q2"])

@@ -55,7 +55,7 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
     for run, is_of_several in ((once, False), (twice, True)):
         scores = score_rankings(relevance, run, ["mrr", "facet_recall"])
         results = EvaluationResults([], scores=scores)
-        assert ("In the first run" in results.to_markdown()) == is_of_several
+        assert ("in the first run" in results.to_markdown()) == is_of_several
 
 
 LINES = [
