@@ -171,15 +171,17 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                 continue  # its matcher failed
             for need, places in zip(question.needs, question.places, strict=True):
                 place = places[-1]
-                if place is None or not need[0].grade:
+                if not place.is_known or not need[0].grade:
                     continue
                 for stage, reached in zip(self, places, strict=True):
-                    kept[stage] += reached is not None and reached.is_ranked
+                    kept[stage] += reached.rank is not None
                 if question.end:
                     kept[question.end] += not place.loss
                 if place.loss:
                     item = next((item for item in need if item.id == place.item), need[0])
-                    rank = None if place.loss == OTHER_ID else place.rank
+                    rank = place.rank or place.was
+                    if place.loss == OTHER_ID:
+                        rank = None
                     passage = (query_id, item.id, item.grade, item.text or "", rank)
                     losses.append(LostPassage(place.stage, *passage))
         lost = Counter(loss.stage for loss in losses)

@@ -30,7 +30,6 @@ from .whereabouts import BELOW, Losses
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
 _WIDEST, _NARROW = 0.3, 0.25
-_NOTHING = "Nothing was measured on {questions}{why}."
 _FAILED = "{n:,} of {queries:,} failed ({error}), {fate}"
 _WITHOUT_FAILED = "without them {metric} is {mean}"
 _EMPTY = "nothing was returned for {n:,} of {queries:,}"
@@ -85,7 +84,7 @@ def _faults(system: System, metric: str) -> Iterator[Statement]:
     for note in dict.fromkeys([system.invalid(metric), *scores.label_notes]):
         if note:
             yield Statement(f"{note}.", "alarm")
-    unanswered = [*_unanswered(scores, metric)]
+    unanswered = [*_unanswered(system, metric)]
     if unanswered:
         yield Statement(f"{'; '.join(unanswered)}.", "open")
 
@@ -96,8 +95,8 @@ def nothing_measured(scores: Scores) -> str:
     if scores.failed:
         reasons.append(f"{len(scores.failed):,} failed ({_errors(scores)})")
     reasons += counts.left_out
-    why = f": {', '.join(reasons)}" if reasons else ""
-    return _NOTHING.format(questions=questions(counts.queries), why=why)
+    sentence = f"Nothing was measured on {questions(counts.queries)}"
+    return f"{': '.join(filter(None, [sentence, ', '.join(reasons)]))}."
 
 
 def is_unmeasured(scores: Scores) -> bool:
@@ -110,7 +109,7 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
     graders = [note for note in scores.label_notes if note.startswith(GRADED)]
     misfits = [note for note in scores.label_notes if note not in graders]
     yield from (Statement(f"{note}.", "alarm") for note in graders)
-    unanswered = [*_unanswered(scores, metric)]
+    unanswered = [*_unanswered(system, metric)]
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
     sentence = "; ".join([f"{value} on {questions(mean.n)}", *unanswered])
     yield Statement(f"{sentence}.", "open" if unanswered else "normal")
@@ -151,11 +150,11 @@ def _lost(losses: Losses, metric: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
+def _unanswered(system: System, metric: str) -> Iterator[str]:
     """How many failed and why, the mean of the others where they count, and how many are empty."""
-    n_queries = scores.counts.queries
+    scores, n_queries = system.scores, system.scores.counts.queries
     if scores.failed:
-        values = scores.by_query(metric) if metric in scores else {}
+        values = system.by_query(metric)
         counting = [values[query_id] for query_id in scores.failed if query_id in values]
         fate = "counted as empty rankings" if any(counting) else "counted as 0"
         if not counting:

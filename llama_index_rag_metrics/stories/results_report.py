@@ -68,7 +68,7 @@ def systems_report(
     if primary and not stages:
         counted_losses = losses(systems, primary)
         stories = hardest(systems, primary, worst)
-        lead = losses_sentence(counted_losses) if stories else ""
+        lead = losses_sentence(counted_losses)
         title_of_worst = listing_title(primary)
         if len(systems) > 1:
             title_of_worst += " on average"
@@ -101,7 +101,9 @@ def systems_report(
 def _valid_intervals(system: System) -> dict[str, MeanInterval]:
     """Metric to its mean, where it has a valid one."""
     metrics = [name for name in system.scores if system.mean(name) is not None]
-    intervals = system.scores.intervals() if metrics else {}
+    if not metrics:
+        return {}
+    intervals = system.scores.intervals()
     return {name: intervals[name] for name in metrics}
 
 
@@ -143,8 +145,7 @@ def slice_table(systems: Sequence[System], key: str, metric: str) -> m.Table:
     heads = []
     for value in values:
         n = max(parts[value].counts.scored for parts in slices if value in parts)
-        label = "without" if value is None else terminal(value)
-        heads.append(f"{label} ({n})")
+        heads.append(f"{terminal(value or 'without')} ({n})")
     rows = []
     for system, parts in zip(systems, slices, strict=True):
         cells = [m.Cell(None, "score", "quiet")] * len(values)
@@ -238,9 +239,10 @@ def failures(systems: Sequence[System]) -> list[m.Failure]:
                 query_ids[system.name, error].append(query_id)
     failed = [m.Failure(*pair, ids) for pair, ids in query_ids.items()]
     failed.sort(key=lambda failure: -len(failure.query_ids))
-    rare_ids = [query_id for failure in failed[_MOST_ERRORS:] for query_id in failure.query_ids]
-    remainder = [m.Failure("", "other errors", rare_ids)] if rare_ids else []
-    return failed[:_MOST_ERRORS] + remainder
+    if len(failed) > _MOST_ERRORS:
+        rare_ids = list(chain(*(failure.query_ids for failure in failed[_MOST_ERRORS:])))
+        failed[_MOST_ERRORS:] = [m.Failure("", "other errors", rare_ids)]
+    return failed
 
 
 def remarks(systems: Sequence[System]) -> list[str]:

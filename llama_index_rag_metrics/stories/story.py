@@ -22,8 +22,8 @@ _WORDS = {
     "": "rank {rank:,}{manner}",
     w.BELOW: "rank {rank:,}{manner}, below the cutoff {cutoff:,}",
     w.OVER: "over the budget of {cutoff:,} tokens",
-    w.OTHER_ID: "rank {rank:,}, under another id ({passage})",
-    w.DROPPED: "dropped by {stage} (was {rank:,})",
+    w.OTHER_ID: "rank {was:,}, under another id ({passage})",
+    w.DROPPED: "dropped by {stage} (was {was:,})",
     w.IN_CALL: "in search {search}, not in the result",
 }
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
@@ -79,30 +79,30 @@ def _short_names(question: Question) -> dict[str, str]:
 def _wanted(
     question: Question,
     need: Sequence[Item],
-    places: Sequence[Whereabouts | None],
+    places: Sequence[Whereabouts],
     names: Mapping[str, str],
 ) -> m.Wanted:
     ids = [item.id for item in need]
     pairs = list(zip(question.answers, places, strict=True))[question.deciding]
     holders: dict[str, list[str]] = defaultdict(list)
     for answer, place in pairs:
-        if place is not None:
+        if place.is_known:
             holders[_words(place, answer, ids, names)].append(plain(answer.system.name))
     sentences, remarks = [], []
     for words, systems in holders.items():
         sentences.append(words if len(systems) == len(pairs) else f"{', '.join(systems)}: {words}")
         if not words.removeprefix("rank ").replace(",", "").isdecimal():
             remarks.append(sentences[-1])
-    deciding = [place for _, place in pairs if place is not None]
+    losses = [place.loss for _, place in pairs if place.is_known]
     return m.Wanted(
         ids=ids,
         name=" or ".join(_item_name(item, names) for item in need),
         text=next((item.text for item in need if item.text), ""),
-        ranks=[place.rank if place and place.is_ranked else None for place in places],
-        losses=[place.loss if place else "" for place in places],
+        ranks=[place.rank for place in places],
+        losses=[place.loss for place in places],
         where="; ".join(sentences),
         remark="; ".join(remarks),
-        is_missed=bool(deciding) and all(place.loss for place in deciding),
+        is_missed=bool(losses) and all(losses),
     )
 
 
@@ -128,6 +128,7 @@ def _words(
         manner += f" by search {place.search}"
     words = _WORDS.get(place.loss, place.loss).format(
         rank=place.rank,
+        was=place.was,
         manner=manner,
         cutoff=answer.view.k or answer.view.budget or 0,
         passage=item,
@@ -146,8 +147,9 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
     columns = zip(ranking.ids, answer.labels, texts, answer.ranks, strict=True)
     for item, labels, text, rank in columns:
         grade = answer.grade_of(labels)
-        name = names[item] if grade is None else f"{names[item]} [{grade:g}]"
-        is_hit = grade is not None and grade >= answer.view.least
+        name, is_hit = names[item], False
+        if grade is not None:
+            name, is_hit = f"{name} [{grade:g}]", grade >= answer.view.least
         retrieved.append(m.ReportedItem(item, name, text, rank, is_hit))
     searches = None
     if getattr(ranking, "calls", None) is not None:
@@ -165,8 +167,9 @@ def _search(answer: SystemAnswer, call: Call, labels: Sequence[Sequence[str]]) -
         outcome = f"failed: {plain(call.error)}"
     elif not grades:
         outcome = "nothing retrieved"
-    asked_by = f" ({plain(call.asked_by)})" if call.asked_by else ""
-    return f"“{excerpt(call.query)}” → {outcome}{asked_by}"
+    if call.asked_by:
+        outcome += f" ({plain(call.asked_by)})"
+    return f"“{excerpt(call.query)}” → {outcome}"
 
 
 def _why(question: Question) -> list[str]:

@@ -37,18 +37,18 @@ _VERBS = {NEVER: ("was", "were"), DROPPED: ("was", "were")}
 
 
 class Whereabouts(NamedTuple):
-    """Where a system has a relevant passage, or how it lost it."""
+    """Where a system has a relevant passage, or how it lost it; without both, nobody knows."""
 
     loss: str = ""  # "" where it wasn't lost
-    rank: int | None = None  # its rank, that of its text, or the one before it was dropped
+    rank: int | None = None  # None where the ranking doesn't have it
     item: str = ""  # the retrieved passage that is the relevant one, or has its text
+    was: int | None = None  # the rank of its text, or the one before it was dropped
     search: int | None = None  # the first of an agent's searches that had it
     stage: str = ""  # of a pipeline's stages, the one that lost it
 
     @property
-    def is_ranked(self) -> bool:
-        """Whether it is in the ranking, wherever the metric stops reading."""
-        return self.loss in ("", BELOW, OVER)
+    def is_known(self) -> bool:
+        return bool(self.loss or self.rank)
 
 
 class SystemAnswer:
@@ -97,13 +97,21 @@ class SystemAnswer:
         n_tokens = 0
         for item, labels in zip(ranking.ids, self.labels, strict=True):
             n_tokens += costs.pop(item, 0)
-            rank = len(counted) + 1
-            for name in [item] if self.view.by_place else labels:
+            names = labels
+            if self.view.by_place:
+                names = [item]
+            n_before, rank = len(counted), None
+            for name in names:
                 if name not in counted:
                     counted[name] = self._place(len(counted) + 1, n_tokens, item)
-            self.ranks.append(rank if len(counted) >= rank else None)
-            for label in labels:
-                self.places.setdefault(label, counted[item if self.view.by_place else label])
+                    rank = n_before + 1
+            self.ranks.append(rank)
+        self.places = counted
+        if self.view.by_place:
+            self.places = {}
+            for item, labels in zip(ranking.ids, self.labels, strict=True):
+                for label in labels:
+                    self.places.setdefault(label, counted[item])
 
     def _place(self, rank: int, n_tokens: int, item: str) -> Whereabouts:
         if self.view.k is not None and rank > self.view.k:
@@ -125,10 +133,10 @@ class SystemAnswer:
             return [None] * len(items.ids)
         return [text_of(item) for item in items.ids]
 
-    def whereabouts(self, need: Sequence[Item]) -> Whereabouts | None:
-        """Where it has what meets a need, or how it lost that; None where nobody knows."""
+    def whereabouts(self, need: Sequence[Item]) -> Whereabouts:
+        """Where it has what meets a need, or how it lost that."""
         if not self.is_known:
-            return None
+            return Whereabouts()
         names = {item.id for item in need if item.grade}
         if not names:
             return Whereabouts(UNMET)
@@ -154,7 +162,7 @@ class SystemAnswer:
         """The first passage with one of these texts: after a new ingestion, ids are others."""
         for rank, (item, text) in enumerate(self._stripped_texts.items(), 1):
             if any(_is_same(label_text.strip(), text) for label_text in texts):
-                return Whereabouts(OTHER_ID, rank, item, stage=RETRIEVER)
+                return Whereabouts(OTHER_ID, None, item, rank, stage=RETRIEVER)
         return None
 
     @cached_property
@@ -178,7 +186,7 @@ class Question:
     Attributes:
         needs: what is wanted, best grade first; any item of a need meets it.
         deciding: which of the answers decide whether a need is missed: the last stage, or all.
-        places: of each need, where each system has it or how it was lost; None where nobody knows.
+        places: of each need, where each system has it or how it was lost.
     """
 
     def __init__(
@@ -199,7 +207,7 @@ class Question:
                 text = item.text or next(filter(None, found_texts), texts.get(item.id))
                 items.append(item._replace(text=text))
             self.needs.append(items)
-        self.places: list[list[Whereabouts | None]] = []
+        self.places: list[list[Whereabouts]] = []
         for need in self.needs:
             whereabouts = [answer.whereabouts(need) for answer in self.answers]
             if stages:
@@ -211,7 +219,9 @@ class Question:
         """The stage of a pipeline at which the metric stops reading; "" where it reads all."""
         if self.view.k is not None:
             return CUT
-        return "" if self.view.budget is None else BUDGET
+        if self.view.budget is not None:
+            return BUDGET
+        return ""
 
     def losses(self) -> list[Losses]:
         """What each system lost."""
@@ -239,19 +249,19 @@ class Question:
         return texts
 
     def _through_stages(
-        self, need: Sequence[Item], places: Sequence[Whereabouts | None]
-    ) -> Iterator[Whereabouts | None]:
+        self, need: Sequence[Item], places: Sequence[Whereabouts]
+    ) -> Iterator[Whereabouts]:
         """Where each stage has a need; the one after the last that had it dropped it, or failed."""
         source: Whereabouts | None = None  # of the last stage that had it
         stage = ""
         for answer, place in zip(self.answers, places, strict=True):
             stage = stage or answer.system.name
             has_failed = answer.error is not None
-            if place is not None and place.is_ranked:
+            if place.rank is not None:
                 source, stage = place, ""
                 yield place
-            elif source is not None and (has_failed or place is not None):
-                yield source._replace(loss=DROPPED, stage=stage)
+            elif source is not None and (has_failed or place.loss):
+                yield Whereabouts(DROPPED, None, source.item, source.rank, stage=stage)
             elif has_failed and need[0].grade:
                 yield Whereabouts(NEVER, stage=RETRIEVER)
             else:
@@ -273,9 +283,9 @@ class Losses:
         self.n_wanted = self.n_questions = self.n_without = 0
         self.by_loss = Counter[str]()
 
-    def add(self, places: Sequence[Whereabouts | None]) -> None:
+    def add(self, places: Sequence[Whereabouts]) -> None:
         """Count one question."""
-        losses = [place.loss for place in places if place is not None and place.loss != UNMET]
+        losses = [place.loss for place in places if place.is_known and place.loss != UNMET]
         self.n_wanted += len(losses)
         self.n_questions += bool(losses)
         self.n_without += bool(losses) and all(losses)

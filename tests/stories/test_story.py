@@ -152,6 +152,9 @@ def test_an_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
     ranking = Ranking(["c1"], spans=[Span("doc", 500, 600)])
     (line,) = told(ranking, labels, "span_recall@5")
     assert line.endswith("never retrieved")
+    ranking = Ranking(["c1", "c2"], spans=[Span("doc", 500, 600), Span("doc", 5, 9)])
+    (line,) = told(ranking, labels, "span_recall@5")
+    assert line.endswith("rank 2 as c2")
 
 
 # ---- ranks
