@@ -261,12 +261,6 @@ def test_a_metric_survives_its_name_copies_pickle_and_dumps(drawn: Chosen) -> No
         assert other.metric_name == made.metric_name
 
 
-@given(drawn=chosen(), other=chosen())
-@examples(200)
-def test_equal_names_mean_equal_metrics(drawn: Chosen, other: Chosen) -> None:
-    assert (drawn.metric == other.metric) == (drawn.metric.metric_name == other.metric.metric_name)
-
-
 @pytest.mark.parametrize("each", [each for each in plain_metrics() if "@5" in str(each)], ids=str)
 def test_a_cutoff_is_the_ranking_cut_by_hand(each: RankingMetric) -> None:
     for query in LARGE:

@@ -47,52 +47,31 @@ def test_each_row_says_what_it_is(name: str) -> None:
     ("spelling", "canonical"),
     [
         ("ndcg@10", "ndcg@10"),
-        ("nDCG@10", "ndcg@10"),
         ("ndcg_cut_10", "ndcg_cut@10"),
-        ("ndcg_cut@10", "ndcg_cut@10"),
         ("ndcg_10", "ndcg@10"),
         (" ndcg @ 10 ", "ndcg@10"),
         ("ndcg(mode=exponential)@10", "ndcg(mode=exponential)@10"),
-        ("NDCG( mode = exponential ) @ 10", "ndcg(mode=exponential)@10"),
         ("ndcg(mode='exponential')", "ndcg(mode=exponential)"),
         ("ndcg(k=10)", "ndcg@10"),
         ("alpha-nDCG@10", "alpha_ndcg@10"),
-        ("strec@5", "strec@5"),
         ("recall@2000tokens", "recall@2000tokens"),
         ("recall(tokens=2000)", "recall@2000tokens"),
-        ("nDCG(mode=exponential)@2000tokens", "ndcg(mode=exponential)@2000tokens"),
-        ("ERR-IA@20", "err_ia@20"),
         ("ndcg(mode=linear)", "ndcg"),
-        ("ndcg(ideal=retrieved)", "ndcg"),
         ("ndcg(ideal=all, mode=exponential)", "ndcg(mode=exponential, ideal=all)"),
         ("ndcg()", "ndcg"),
-        ("map", "map"),
         ("MAP@100", "map@100"),
-        ("map_cut_100", "map_cut@100"),
         ("success@5", "success@5"),
-        ("success_5", "success@5"),
         ("hit_rate(use_granular_hit_rate=true)@5", "granular_hit_rate@5"),
-        ("recip_rank", "recip_rank"),
-        ("RR@10", "rr@10"),
-        ("mrr(use_granular_mrr=True)", "granular_mrr"),
         ("mrr(use_granular_mrr=false)", "mrr"),
         ("P_5", "P@5"),
-        ("P(min_grade=2)@5", "P(min_grade=2)@5"),
         ("set_P", "set_P"),
         ("recall_1000", "recall@1000"),
-        ("R@5", "R@5"),
         ("f", "f1"),
         ("f(beta=1)@3", "f1@3"),
-        ("f(beta=0.5)", "f(beta=0.5)"),
-        ("Rprec", "Rprec"),
         ("r-precision", "r_precision"),
-        ("infAP", "infap"),
-        ("rbp(p=0.95)@20", "rbp(p=0.95)@20"),
         ("RBP(p=0.8)", "rbp"),
-        ("err(max_grade=3)@20", "err(max_grade=3)@20"),
         ("accuracy(corpus_size=1000)@10", "accuracy(corpus_size=1000)@10"),
         ("precision(min_grade=1.0)", "precision"),
-        ("precision(min_grade=1.5)", "precision(min_grade=1.5)"),
         ("precision(min_grade=1e-3)", "precision(min_grade=0.001)"),
         ("Group MRR@3", "group_mrr@3"),
     ],
@@ -111,14 +90,10 @@ def test_every_alias_stands_for_a_metric_of_the_table(alias: str) -> None:
     ("name", "words"),
     [
         ("ngcd@10", "Did you mean 'ndcg@10'?"),
-        ("precison", "Did you mean 'precision'"),
         ("r_precison", "Did you mean 'r_precision'"),
-        ("hitrate@5", "Did you mean 'hit_rate@5'"),
         ("exponential_ndcg@10", "Did you mean 'ndcg(mode=exponential)@10'?"),
         ("FBeta@5", "Did you mean 'f(beta=2)@5'?"),
-        ("f05", "unknown metric 'f05'"),
         ("ndcg@", "Did you mean 'ndcg'"),
-        ("ndcg@@10", "Did you mean 'ndcg'"),
         ("ndcg(", "Did you mean 'ndcg'"),
         ("", "unknown metric ''"),
         ("qqq", "unknown metric 'qqq'. `rag-metrics metrics` lists every metric"),
@@ -130,21 +105,12 @@ def test_an_unknown_name_is_told_the_nearest(name: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [None, 5, MRR])
-def test_what_is_no_name(name: Any) -> None:
-    with pytest.raises(UnknownMetric):
-        metric(name)
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("ndcg(mod=linear)", "Did you mean 'mode'"),
         ("r_precision@5", r"r_precision\(k\)"),
-        ("bpref@5", r"bpref\(k\)"),
-        ("infap_5", r"infap\(k\)"),
         ("ndcg(min_grade=2)", r"ndcg\(min_grade\)"),
-        ("err(min_grade=2)", r"err\(min_grade\)"),
         ("f1(beta=2)", r"f1\(beta\)"),
         ("granular_mrr(use_granular_mrr=false)", r"use_granular_mrr"),
     ],
@@ -158,27 +124,18 @@ def test_an_unknown_parameter_is_told_the_nearest(name: str, words: str) -> None
     ("name", "words"),
     [
         ("ndcg@0", r"ndcg: k must be greater than 0, got 0"),
-        ("ndcg@-1", r"ndcg: k must be greater than 0, got -1"),
         ("ndcg@99999999999999999999", r"ndcg: k must be less than or equal to 4611686018427387904"),
         ("ndcg@x", r"ndcg: k must be a valid integer, got 'x'"),
-        ("ndcg@1.5", r"ndcg: k must be a valid integer, got 1.5"),
-        ("ndcg@true", r"ndcg: k must be a valid integer, got True"),
         ("ndcg(mode=log)", r"ndcg: mode must be 'linear' or 'exponential', got 'log'"),
         ("ndcg(ideal=all)@5", "ideal can't be given with k=5"),
         ("ndcg(ideal=retrieved)@5", "ideal can't be given with k=5"),
         ("ndcg(mode)", "parameters written as name=value"),
-        ("ndcg(mode=)", "parameters written as name=value"),
         ("ndcg(k=10)@5", "each once"),
-        ("ndcg_cut_10@5", "each once"),
-        ("ndcg(mode=linear, mode=linear)", "each once"),
         ("precision(min_grade=0)", "greater than 0"),
         ("precision(min_grade=inf)", "a finite number"),
         ("rbp(p=1)", "less than 1"),
         ("rbp(p=nan)", r"rbp: p must be"),
-        ("f(beta=0)", "greater than 0"),
-        ("err(max_grade=65)", "less than or equal to 64"),
         ("accuracy", r"Write Accuracy\(corpus_size=...\)"),
-        ("accuracy(corpus_size=0)", "greater than 0"),
     ],
 )
 def test_a_value_out_of_range(name: str, words: str) -> None:
@@ -204,17 +161,6 @@ class TestMetrics:
     def test_two_of_one_name_are_refused(self, names: Any) -> None:
         with pytest.raises(InvalidInput):
             metrics(names)
-
-    def test_variants_of_one_class_are_two_metrics(self) -> None:
-        names = [
-            "mrr",
-            "granular_mrr",
-            "mrr@5",
-            "ndcg",
-            "ndcg(mode=exponential)",
-            "ndcg(ideal=all)",
-        ]
-        assert [metric.metric_name for metric in metrics(names)] == names
 
     @pytest.mark.parametrize("names", [[], (), None, [None], [3], [MRR]])
     def test_what_is_no_metric(self, names: Any) -> None:

@@ -68,11 +68,6 @@ class TestImport:
             "granular_hit_rate": 0.5,  # 1 of R = 2
         }
 
-    def test_graded_relevance_reaches_the_metrics(self) -> None:
-        # (1 + 3/log2(3)) / (3 + 1/log2(3))
-        values = evaluate(["ndcg@10"], Relevance({"a": 3, "b": 1}), ["b", "a"])
-        assert values == {"ndcg@10": pytest.approx(0.796708, abs=5e-7)}
-
     def test_every_usual_name_is_there(self) -> None:
         for name in set(NAMES) - {"accuracy"}:
             assert name in REGISTRY
@@ -172,19 +167,6 @@ class TestOwnMetric:
         register(MyGain)
         assert metric("My-Gain@1").metric_name == "My-Gain@1"
         assert evaluate(["My-Gain"], Relevance({"a": 2}), ["a"]) == {"My-Gain": 0.5}
-
-    def test_a_name_goes_before_an_alias(self) -> None:
-        class Success(BinaryMetric):
-            """Always 1."""
-
-            name = "success"
-
-            def score(self, hits: Hits) -> FloatArray:
-                return hits.depth * 0.0 + 1  # type: ignore[return-value]
-
-        assert metric("success").name == "hit_rate"
-        register(Success)
-        assert type(metric("success@5")) is Success
 
     def test_a_score_beyond_the_declared_range_is_clipped(self) -> None:
         class Count(BinaryMetric):

@@ -63,13 +63,6 @@ def test_only_judged_questions_with_nothing_relevant_count() -> None:
     assert scores.counts.scored == 1
 
 
-@pytest.mark.parametrize("no_relevant", ["exclude", "zero"])
-def test_it_is_the_same_where_they_count_as_zero(no_relevant: str) -> None:
-    scores = score_rankings(EXPECTED, RETRIEVED, METRICS, no_relevant=no_relevant)  # type: ignore[arg-type]
-    assert scores.means["abstained"] == 0.25
-    assert scores.n("recall@1") == (1 if no_relevant == "exclude" else 5)
-
-
 def test_failed_questions_can_be_left_out() -> None:
     scores = score_rankings(EXPECTED, RETRIEVED, METRICS, failed="exclude")
     assert scores.n("abstained") == 3
