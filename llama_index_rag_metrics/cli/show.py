@@ -29,13 +29,11 @@ def run_show(
     columns: o.Columns = None,
     question_id: o.QuestionId = None,
     metric: Annotated[str | None, o.option("--metric -m", "METRIC", o.METRICS)] = None,
-    json: o.Json = None,
 ) -> None:
     """Show one question: what each RUN found, what it missed, and where.
 
     A RUN may also be scores that `evaluate --json` or `score --json` wrote.
     """
-    from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
     from llama_index_rag_metrics.scores.scores import read_json
     from llama_index_rag_metrics.stories.label_view import System
     from llama_index_rag_metrics.stories.worst import story_report
@@ -60,10 +58,7 @@ def run_show(
     if stored.dataset is not None:
         questions |= stored.dataset.queries
     report = story_report(_question_id(question, questions), systems, metric_name, _DEPTH)
-    columns_of_report = report.records.columns
-    rows = zip(*columns_of_report.values(), strict=True)
-    records = [dict(zip(columns_of_report, row, strict=True)) for row in rows]
-    show_report(report, json_text(jsonable(records, "json", strict=False), indent=1), json)
+    show_report(report, "", None)
 
 
 def _question_id(question: str, questions: Mapping[str, str]) -> str:

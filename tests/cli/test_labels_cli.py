@@ -9,7 +9,7 @@ import pytest
 from support.command_line import refusal
 from typer.testing import CliRunner, Result
 
-from llama_index_rag_metrics import RetrievalDataset
+from llama_index_rag_metrics import RetrievalDataset, read_qrels
 from llama_index_rag_metrics.cli import app
 
 TEXTS = {
@@ -36,6 +36,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write_corpus(path: str, texts: dict[str, str]) -> None:
     lines = (json.dumps({"_id": item, "text": text}) for item, text in texts.items())
     Path(path).write_text("\n".join(lines))
+
+
+def write_lines(path: str, *lines: object) -> None:
+    Path(path).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def run(*arguments: str) -> Result:
@@ -168,3 +172,32 @@ def test_questions_by_an_llm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     asked = RetrievalDataset.load("asked.json")
     assert [*asked.relevance.values()] == [["d1"], ["d2"]]
     assert asked.corpus == TEXTS
+
+
+def test_the_page_of_a_pool_stands_beside_its_judgements(folder: Path) -> None:
+    write_lines("pool.jsonl", {"query_id": "q", "query": "Who?", "doc_id": "a", "text": "She."})
+    result = run("review", "pool.jsonl", "-o", "judged.jsonl")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "Open judged.html in a browser, and save its export as judged.jsonl.\n"
+    assert (folder / "judged.html").read_text().startswith("<!DOCTYPE html>")
+    assert not (folder / "judged.jsonl").exists()
+    write_lines("judged.jsonl", {"query_id": "q", "doc_id": "a", "grade": 2})
+    again = run("review", "pool.jsonl", "-o", "judged.jsonl", "--page", "page.html")
+    assert again.exit_code == 0, again.output
+    assert (folder / "page.html").exists()
+    assert read_qrels("judged.jsonl")["q"].grades == {"a": 2}
+
+
+def test_agreement() -> None:
+    for name, grades in {"anna": [2, 0, 1], "ben": [2, 1, 1]}.items():
+        records = [
+            {"query_id": "q", "doc_id": doc_id, "grade": grade, "reviewer": name}
+            for doc_id, grade in zip("abc", grades, strict=True)
+        ]
+        write_lines(f"{name}.jsonl", *records)
+    result = run("agree", "anna.jsonl", "ben.jsonl", "--json", "-")
+    assert result.exit_code == 0, result.output
+    (differing,) = json.loads(result.stdout)
+    assert (differing["doc_id"], differing["first"], differing["second"]) == ("b", 0, 1)
+    # o = 2/3; e = 1/3 * 1/3 + 1/3 * 2/3 = 1/3
+    assert "Kappa 0.50 on 3 passages" in run("agree", "anna.jsonl", "ben.jsonl").stdout

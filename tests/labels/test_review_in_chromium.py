@@ -250,16 +250,6 @@ class TestKeeping:
         assert desk.text("#count") == "2 of 5"
         assert desk.grades() == ["3", "0", None, None, None]
 
-    def test_a_crash_of_the_page(self, open_page: Opener) -> None:
-        desk = open_page().begin()
-        desk.press("3", "0", "1")
-        desk.stored()
-        with pytest.raises(Exception, match="crash"):
-            desk.page.goto("chrome://crash")
-
-        again = open_page().begin()
-        assert again.grades() == ["3", "0", "1", None, None]
-
     def test_two_people_at_one_browser(self, open_page: Opener) -> None:
         desk = open_page().begin("anna")
         desk.press("3")
@@ -532,16 +522,3 @@ class TestSight:
         tab.goto(page.as_uri())
         assert tab.get_by_text("This page needs JavaScript").is_visible()
         context.close()
-
-    def test_five_hundred_items_open_at_once(self, open_page: Opener, tmp_path: Path) -> None:
-        lines = [
-            {"query_id": f"q{n % 25}", "query": "?", "doc_id": str(n), "text": "word " * 400}
-            for n in range(500)
-        ]
-        path = write_review_page(write_pool(tmp_path / "m.jsonl", lines), tmp_path / "m.html")
-        begun = time.monotonic()
-        desk = open_page(path).begin()
-        assert time.monotonic() - begun < 60
-        desk.press("3")
-        desk.stored()
-        assert desk.text("#count") == "1 of 500"
