@@ -88,12 +88,15 @@ def run_evaluate(
     from llama_index_rag_metrics import RetrievalDataset, write_run
     from llama_index_rag_metrics.evaluation.as_ask import as_source, retrieval_depth
     from llama_index_rag_metrics.files.write_runs import holds_repeats
+    from llama_index_rag_metrics.scores.counts import unknown_key
 
     if output is not None and not holds_repeats(output):
         raise InvalidInput("--output", str(output), "a file that ends in .jsonl or .parquet")
     metrics, slices = chosen_metrics(metric), slice_by or []
     questions = RetrievalDataset.load(dataset, columns=o.columns_of(columns))
-    _check_slices(slices, questions)
+    for key in slices:
+        if not any(key in row for row in questions.metadata.values()):
+            raise unknown_key("--slice", key, questions.metadata)
     depth = top_k or retrieval_depth(metrics)
     specs = dict.fromkeys(retriever)
     names = named_apart([spec.rpartition(":")[2] for spec in specs], [*specs])
@@ -125,14 +128,6 @@ def run_evaluate(
         write_run(result.run, path)
     _show(results, slices, html, json)
     fail_if(_lacks_values(results) or any(result.scores.failed for result in results))
-
-
-def _check_slices(keys: Sequence[str], dataset: RetrievalDataset) -> None:
-    from llama_index_rag_metrics.scores.counts import unknown_key
-
-    for key in keys:
-        if not any(key in row for row in dataset.metadata.values()):
-            raise unknown_key("--slice", key, dataset.metadata)
 
 
 def named_apart(names: Sequence[str], paths: Sequence[object]) -> list[str]:

@@ -42,11 +42,12 @@ def run_gate(
     from llama_index_rag_metrics import check_rules
     from llama_index_rag_metrics.decisions.gate.gate import baseline_scores, read_scores
 
-    if accept and baseline is None:
-        raise InvalidInput("--baseline", None, "a file to write")
     measured = read_scores(scores, system)
-    if accept and baseline is not None and not baseline.is_file():
-        _accept(scores, baseline)
+    if accept:
+        if baseline is None:
+            raise InvalidInput("--baseline", None, "a file to write")
+        write_text(baseline, scores.read_text(encoding="utf-8"))
+        tell(f"{baseline} now has the scores of {scores}.")
         return
     rules, previous = rule or [], None
     if baseline is not None:
@@ -55,9 +56,6 @@ def run_gate(
     report = check_rules(measured, rules, baseline=previous)
     _add_to_step_summary(report)
     show(report, json, html)
-    if accept and baseline is not None:
-        _accept(scores, baseline)
-        return
     if report.outcome == "inconclusive" and not strict:
         say("inconclusive; --strict makes this exit code 1")
     fail_if(report.broken(strict=strict))
@@ -73,12 +71,6 @@ def _default_rule(scores: Scores) -> str:
     if lower_is_better(metric):
         return f"{metric} <= baseline + {margin}"
     return f"{metric} >= baseline - {margin}"
-
-
-def _accept(scores: Path, baseline: Path) -> None:
-    """Copy the scores to the baseline, whole or not at all."""
-    write_text(baseline, scores.read_text(encoding="utf-8"))
-    tell(f"{baseline} now has the scores of {scores}.")
 
 
 def _add_to_step_summary(report: GateReport) -> None:

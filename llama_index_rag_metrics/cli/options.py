@@ -47,7 +47,7 @@ HELP = {
     "compare takes as alike.",
     "--baseline -b": "The scores of before, a file in your repository.",
     "--system": "Which retriever to judge, where the file has several.",
-    "--accept": "Copy SCORES to the baseline, even if a rule is broken.",
+    "--accept": "Copy SCORES to the baseline instead of judging them.",
     "--strict": "Exit with 1 also for warnings, or where the questions are too few to decide.",
     "--output -o": "The file to write.",
     "--threshold": "Share of a label's text that a passage must hold, above 0, to 1.",
