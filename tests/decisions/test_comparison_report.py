@@ -58,13 +58,6 @@ def test_facts_go_with_the_names_of_the_systems_that_they_hold_for() -> None:
     assert about["dataset"] == "a, b and c: moons: 1 question"
 
 
-@pytest.mark.parametrize("width", [*range(60, 80), 80, 100, 140])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    lines = to_text(large().report(), width=width).splitlines()
-    assert max(map(len, lines)) <= width
-    assert all(line == line.rstrip() for line in lines)
-
-
 def test_better_is_green_and_worse_is_red() -> None:
     page = io.StringIO()
     out = Console(file=page, width=120, force_terminal=True, color_system="standard")
@@ -108,12 +101,6 @@ def test_markdown_is_a_table_that_no_name_can_break() -> None:
     assert "Intervals of differences hold with 95 % confidence" in text
     difference = large()["b_1 & 100 %", "mrr"]
     assert f"**+{difference.difference:.3f}**" in large().to_markdown()
-
-
-def test_many_systems_do_not_fill_the_title() -> None:
-    perfect = Scores(["q"], {"mrr": [1.0]})
-    compared = compare(dict.fromkeys(["base", *"abcde"], perfect), "base")
-    assert compared.report().title == "a, b and 3 more against base"
 
 
 def test_two_systems_without_a_query_in_common_have_no_difference() -> None:

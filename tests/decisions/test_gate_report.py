@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import TextNode
@@ -26,7 +24,6 @@ from llama_index_rag_metrics import (
     evaluate,
 )
 from llama_index_rag_metrics.report.escape import markdown as escaped
-from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate
 
@@ -168,19 +165,6 @@ class TestMarkdown:
             token.content.strip() for token in self.rendered(text) if token.type == "html_block"
         }
         assert html == {"<details><summary>Worst questions on recall&#64;5</summary>", "</details>"}
-
-    @pytest.mark.slow
-    @given(
-        st.text() | st.text("ab1 .|`*_[]()<>&#!\\-+=~:;/@'\"{}^$%,?", max_size=25),
-        st.sampled_from(["| head |\n| --- |\n| {} |\n", "- {}\n", "### x {}\n"]),
-    )
-    def test_any_text_stays_text_wherever_it_stands(self, data: str, line: str) -> None:
-        tokens = self.rendered(line.format(escaped(data)))
-        inline = [token for token in tokens if token.type == "inline"]
-        content = "".join(child.content for child in inline[-1].children or ()) if inline else ""
-        assert {child.type for token in inline for child in token.children or ()} <= {"text"}
-        assert content.strip() == ("x " * ("x" in line) + plain(data)).strip()
-        assert not any(token.type in {"ordered_list_open", "html_block"} for token in tokens)
 
     def test_nothing_is_left_that_github_would_link(self) -> None:
         for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):

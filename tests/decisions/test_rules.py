@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -59,17 +54,3 @@ class TestRule:
     def test_a_confidence_that_decides_nothing_is_refused(self, percent: str) -> None:
         with pytest.raises(InvalidInput, match="between 50% and 100%"):
             Rule.parse(f"mrr >= 0.5 at {percent}%")
-
-    @given(
-        st.sampled_from(["ndcg@10", "rbp(p=0.8)@5", "recall(min_grade=2)@5"]),
-        st.sampled_from([">=", "<="]),
-        st.decimals(-5, 5, places=4),
-        st.booleans(),
-        st.none() | st.decimals("50.1", "99.9", places=1),
-    )
-    def test_what_is_written_is_read_again(
-        self, metric: str, sign: Any, value: Decimal, baseline: bool, how: Decimal | None
-    ) -> None:
-        confidence = None if how is None else round(float(how) / 100, 12)
-        rule = Rule(metric, sign, float(value), baseline, confidence)
-        assert Rule.parse(str(rule)) == rule

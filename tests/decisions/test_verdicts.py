@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -121,13 +120,6 @@ class TestVerdicts:
         expected = pseudo_bounds([now - 3.0] * 40, widest=now - 3.0, counted=2)
         assert (verdict.lower, verdict.upper) == pytest.approx(expected)
 
-    def test_a_count_that_never_changed_may_change_by_as_much_as_it_is(self) -> None:
-        # M = 3: error √(2 × 9 / 42 / 41) = 0.1022397, t(0.95; 41) = 1.682878
-        same = scores([3.0] * 40, "calls")
-        (verdict,) = check_rules(same, "calls <= baseline + 0.5", baseline=same)
-        assert verdict.outcome == "pass"
-        assert verdict.upper == pytest.approx(1.682878 * 0.1022397, abs=1e-6)
-
     @pytest.mark.parametrize(
         ("before", "now", "lower", "upper"),
         [
@@ -179,49 +171,6 @@ class TestVerdicts:
         (verdict,) = check_rules(now, rule, baseline=before)
         assert verdict.outcome == "inconclusive"
 
-    def test_numbers_of_a_dense_difference(self) -> None:
-        rng = np.random.default_rng(7)
-        before = rng.uniform(0.3, 0.7, 150)
-        now = before + rng.normal(-0.005, 0.05, 150)
-        verdict = verdict_of(now, before)
-        differences = now - before
-        half = stats.t.ppf(0.95, 149) * differences.std(ddof=1) / math.sqrt(150)
-        assert verdict.difference == pytest.approx(differences.mean())
-        reach = max(now.max(), before.max())  # from 0, the worst score
-        expected = pseudo_bounds(differences, widest=reach, counted=2)
-        assert verdict.lower == pytest.approx(expected[0])
-        assert verdict.upper == pytest.approx(differences.mean() + half)
-        assert (verdict.value, verdict.baseline) == (  # type: ignore[comparison-overlap]
-            pytest.approx(now.mean()),
-            pytest.approx(before.mean()),
-        )
-        assert (verdict.outcome, verdict.n) == ("pass", 150)
-
-    def test_how_many_queries_would_decide_if_nothing_changed(self) -> None:
-        rng = np.random.default_rng(8)
-        before = rng.uniform(0.3, 0.7, 100)
-        now = np.clip(before + rng.normal(-0.01, 0.2, 100), 0, 1)
-        reach = max(now.max(), before.max())  # from 0, the worst score
-        verdict = verdict_of(now, before)
-        # at N questions with a quarter of a change as large as M imagined, of variance s²; the
-        # difference found plays no part
-        d, n = now - before, 100
-        effective = np.abs(d).sum() ** 2 / np.square(d).sum()
-        unseen = pseudo_change(d, reach) ** 2 / 4
-        variance = (np.square(d - d.mean()).sum() + unseen) / (n + 0.25 - 1)
-        share = (effective + 0.25) / (n + 0.25)
-
-        def ruled_out(size: int) -> float:
-            pseudo = (size * variance + 2 * reach**2) / (size * share + 2)
-            error = math.sqrt((size * variance + 2 * pseudo) / (size + 2) / (size + 1))
-            chance = math.sqrt(size * variance) / (size + 2)
-            return float(stats.t.ppf(0.95, size + 1) * error + 0.841621 * chance)
-
-        assert verdict.outcome == "inconclusive"
-        assert verdict.needed is not None
-        assert ruled_out(verdict.needed) <= 0.02 < ruled_out(verdict.needed - 1)
-        assert verdict.decidable == pytest.approx(ruled_out(100))
-
     @pytest.mark.slow
     def test_the_number_named_decides_in_four_of_five_cases(self) -> None:
         rng = np.random.default_rng(2)
@@ -249,17 +198,6 @@ class TestVerdicts:
         now = scores([0.5, 0.0, 1.0], failed={"q0001": "timeout"})
         report = check_rules(now, ["failed <= 0", "failed <= 1", "queries >= 3"])
         assert [verdict.outcome for verdict in report] == ["fail", "pass", "pass"]
-
-    def test_the_order_of_the_queries_changes_nothing(self) -> None:
-        rng = np.random.default_rng(3)
-        now, before = rng.uniform(size=80), rng.uniform(size=80)
-        ids = [f"q{number:02d}" for number in range(80)]
-        back = Scores(ids[::-1], {"ndcg@10": now[::-1]})
-        rule, baseline = "ndcg@10 >= baseline - 0.02", Scores(ids, {"ndcg@10": before})
-        (verdict,) = check_rules(Scores(ids, {"ndcg@10": now}), rule, baseline=baseline)
-        (other,) = check_rules(back, rule, baseline=baseline)
-        assert (verdict.lower, verdict.upper) == (other.lower, other.upper)
-        assert verdict.sentence == other.sentence
 
 
 class TestIdenticalRankings:
