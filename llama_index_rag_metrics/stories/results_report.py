@@ -135,7 +135,7 @@ def means_table(
                 cell = mean_of(cell, interval.n)
             cells.append(cell)
         rows.append(m.Row(system.name, cells))
-    return m.Table("", metrics, rows)
+    return m.Table("Means with 95 % intervals", metrics, rows)
 
 
 def slice_table(systems: Sequence[System], key: str, metric: str) -> m.Table:

@@ -93,6 +93,8 @@ GOLDEN = """\
  Retrieval of good and bad  3 questions scored; 1 without a relevant label
  bad: 1 of 4 failed (TimeoutError: [red]too late [31m really), counted as 0;
  without them mrr is 0.25; nothing was returned for 1 of 3.
+
+Means with 95 % intervals
  system                   mrr              recall@2
  ──────────────────────────────────────────────────
  good     0.83 (0.10 to 1.00)   1.00 (0.44 to 1.00)
