@@ -42,8 +42,9 @@ def read_conversation(query_id: str, row: Mapping[str, Any]) -> dict[str, Any]:
         except (msgspec.ValidationError, UnicodeEncodeError) as error:
             argument = f"history of {query_id!r}"
             raise InvalidInput(argument, metadata[HISTORY], _A_HISTORY, f"{error}.") from None
-    conversation = 0 if metadata.get(CONVERSATION) is None else metadata[CONVERSATION]
-    if not isinstance(conversation, (str, Real)) or str(conversation) in ("", "nan"):
+    conversation = metadata.get(CONVERSATION)
+    is_name = isinstance(conversation, (str, Real)) and str(conversation) not in ("", "nan")
+    if conversation is not None and not is_name:
         raise InvalidInput(f"conversation of {query_id!r}", conversation, _A_CONVERSATION)
     return metadata
 

@@ -70,7 +70,8 @@ def read_corpus(source: Corpus) -> Parts:
 
 
 def _read_source(source: Any, fields: Fields) -> Parts:
-    source = source.model_dump() if hasattr(source, "model_dump") else source  # LlamaIndex's
+    if hasattr(source, "model_dump"):  # LlamaIndex's
+        source = source.model_dump()
     opened = open_source(source, fields, _unknown)
     value, location = opened.value, opened.location
     if opened.is_trec:
@@ -155,8 +156,7 @@ def _read_beir(folder: Path, split: str | None) -> Parts:
     """Read queries.jsonl, corpus.jsonl and qrels/<split>.tsv, each of them packed or not."""
     files = {name_of(path): path for path in sorted(folder.glob("*.jsonl*"))}
     if "queries" not in files:
-        inside = sorted(path.name for path in folder.iterdir())
-        raise _unknown(str(folder), f"the folder holds {inside[:8]}")
+        raise _unknown(str(folder), "the folder holds no queries.jsonl")
     fields = Fields({"question": "text"})
     parts = _read_questions(open_source(files["queries"], fields, _unknown).rows, fields)
     if "corpus" in files:
@@ -165,8 +165,9 @@ def _read_beir(folder: Path, split: str | None) -> Parts:
     splits = {name_of(path): path for path in sorted((folder / "qrels").glob("*.tsv*"))}
     if not splits:
         return parts
-    if split is None and ("test" in splits or len(splits) == 1):
-        split = "test" if "test" in splits else next(iter(splits))
+    defaults = splits.keys() & {"test"} or splits.keys()
+    if split is None and len(defaults) == 1:
+        (split,) = defaults
     if split not in splits:
         raise InvalidInput("split", split, f"one of {sorted(splits)}")
     labels = {name: read_qrels(path) for name, path in splits.items()}

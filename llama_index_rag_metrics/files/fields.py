@@ -57,7 +57,7 @@ class Fields:
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         renamed: dict[str, tuple[str, ...]] = {}
         for field, column in (columns or {}).items():
-            name = "expected_ids" if field == "labels" else field
+            name = {"labels": "expected_ids"}.get(field, field)
             meant = [key for key, names in NAMES.items() if name == key or name in names]
             if not meant:
                 raise InvalidInput("columns", field, _COLUMNS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -55,6 +56,9 @@ _RISING = (
     "in {rising:,} of {several:,} rankings of the file scores rise from line to line, as distances "
     "do: a TREC run is ordered by score, so they are turned round; negate distances"
 )
+_Time: TypeAlias = tuple[int, str]
+"""Which time a question was asked, from 1 on, and its id."""
+
 _Passages: TypeAlias = dict[Any, tuple[str, float | None]]
 """The passages of a question and their scores, by what orders them or tells them apart."""
 
@@ -98,7 +102,7 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
         reader.add(row, location)
     for key, value in (opened.value or {}).items():
         location = Location(f"{opened.location.path}, question {key!r}")
-        reader.add_ranking(read_id(key, location), 1, _ranking(value, location), location)
+        reader.add_ranking((1, read_id(key, location)), _ranking(value, location), location)
     return reader.run(name or opened.name)
 
 
@@ -140,8 +144,8 @@ class _RunReader:
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
         self._order = ""
-        self._rankings: dict[int, dict[str, Ranking]] = {}
-        self._rows: dict[int, dict[str, _Passages]] = {}
+        self._rankings: dict[_Time, Ranking] = {}
+        self._passages: dict[_Time, _Passages] = {}
         self._queries: dict[str, str] = {}
         self._is_log = False
 
@@ -155,17 +159,15 @@ class _RunReader:
         if isinstance(text, str):
             self._queries.setdefault(query_id, text)
         self._is_log |= row.get(IS_LOG) is True
-        repeat = read_repeat(row, location, fields)
+        time = read_repeat(row, location, fields), query_id
         if has_ranking:
-            self.add_ranking(query_id, repeat, read_ranking(row, location, fields), location)
+            self.add_ranking(time, read_ranking(row, location, fields), location)
         else:
-            passages = self._rows.setdefault(repeat, {}).setdefault(query_id, {})
-            self._add_passage(passages, query_id, row, location)
+            self._add_passage(self._passages.setdefault(time, {}), query_id, row, location)
 
-    def add_ranking(self, query_id: str, repeat: int, ranking: Ranking, location: Location) -> None:
-        rankings = self._rankings.setdefault(repeat, {})
-        location.check(query_id not in rankings, ONCE, query_id)
-        rankings[query_id] = ranking
+    def add_ranking(self, time: _Time, ranking: Ranking, location: Location) -> None:
+        location.check(time not in self._rankings, ONCE, time[1])
+        self._rankings[time] = ranking
 
     def _add_passage(
         self, passages: _Passages, query_id: str, row: Mapping[str, Any], location: Location
@@ -191,21 +193,21 @@ class _RunReader:
         if self._order == "rank":
             passages = dict(sorted(passages.items()))
         ids, scores = zip(*passages.values(), strict=True)
-        return Ranking(ids, None if set(scores) == {None} else scores)
+        return Ranking(ids, scores if set(scores) - {None} else None)
 
     def run(self, name: str) -> Run:
         """The first rankings of all questions; `repeats` has the second ones, and so on."""
+        rankings = {time: self._ordered(passages) for time, passages in self._passages.items()}
+        rankings |= self._rankings
         runs: list[dict[str, Ranking]] = [{}]
-        for repeat in sorted({*self._rows, *self._rankings}):
-            rows = self._rows.get(repeat, {}).items()
-            rankings = {query_id: self._ordered(passages) for query_id, passages in rows}
-            for query_id, ranking in {**rankings, **self._rankings.get(repeat, {})}.items():
-                n_before = sum(query_id in rankings_before for rankings_before in runs)
-                if n_before == len(runs):
-                    runs.append({})
-                runs[n_before][query_id] = ranking
-        repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
-        repeats = repeats if len(repeats) > 1 else []
+        for time in sorted(rankings, key=itemgetter(0)):
+            n_before = sum(time[1] in rankings_before for rankings_before in runs)
+            if n_before == len(runs):
+                runs.append({})
+            runs[n_before][time[1]] = rankings[time]
+        repeats: list[Run] = []
+        if len(runs) > 1:
+            repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
         run = Run(runs[0], name=name, queries=self._queries, repeats=repeats)
         run.is_log = self._is_log
         return run
@@ -226,8 +228,8 @@ def _ranking(value: Any, location: Location) -> Ranking:
 
 
 def _by_score(scores: Mapping[str, float]) -> Ranking:
-    pairs = sorted(((score, item) for item, score in scores.items()), reverse=True)
-    return Ranking([item for _, item in pairs], [score for score, _ in pairs])
+    pairs = sorted(zip(scores.values(), scores, strict=True), reverse=True)
+    return Ranking([*map(itemgetter(1), pairs)], [*map(itemgetter(0), pairs)])
 
 
 class _QrelsReader:
@@ -320,12 +322,16 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
         of_query = scores.setdefault(query_id, {})
         location.check(item not in of_query, _ITEM_ONCE, f"{query_id} {item}")
         of_query[item] = score
-    rankings = {query_id: _by_score(of_query) for query_id, of_query in scores.items()}
-    several = [[*of_query.values()] for of_query in scores.values() if len(of_query) > 1]
-    n_rising = sum(column[0] < column[-1] for column in several)
+    rankings = {}
+    n_rising = n_several = 0
+    for query_id, of_query in scores.items():
+        rankings[query_id] = _by_score(of_query)
+        column = [*of_query.values()]
+        n_rising += column[0] < column[-1]
+        n_several += len(column) > 1
     notes = []
-    if 2 * n_rising > len(several):
-        notes.append(_RISING.format(rising=n_rising, several=len(several)))
+    if 2 * n_rising > n_several:
+        notes.append(_RISING.format(rising=n_rising, several=n_several))
     return rankings, tag, notes
 
 

@@ -27,7 +27,6 @@ GRADED_BY = "graded_by"
 ASKED = ("query", "asked_by")
 """Fields of a call beside those of a ranking, all texts."""
 
-AN_ID = "an id, a text that isn't empty"
 _A_SPAN = "spans, {source, start, end} each"
 _LABELS = "spans, ids, {id: grade}, groups of ids or facets"
 _SAME_LENGTH = "lists of the same length"
@@ -57,7 +56,7 @@ _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "retrieved_texts": ("texts", list[str]),
     "latency": ("latency", float),
     "error": ("error", str),
-    "retrieved_spans": ("spans", list[_Place | None]),
+    "retrieved_spans": ("spans", object),
     "retrieved_tokens": ("tokens", list[Annotated[int, msgspec.Meta(ge=0)]]),
 }
 """Fields of a record: their names in a Ranking, and the kind of their values."""
@@ -122,13 +121,14 @@ def format_grade(grade: float) -> str:
 
 def converted(value: Any, kind: Any, expected: str, location: Location) -> Any:
     """A value as this kind, numbers also from their texts, lists from arrays."""
-    value = value.tolist() if hasattr(value, "tolist") else value
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     # half an emoji where no text belongs is the second
     with location.expecting(expected, msgspec.ValidationError, UnicodeEncodeError):
         return msgspec.convert(value, kind, strict=False)
 
 
-def read_id(value: object, location: Location, expected: str = AN_ID) -> str:
+def read_id(value: object, location: Location) -> str:
     """An id as a string: numbers, as other tools write them, are spelled out."""
     if isinstance(value, str) and value:
         return value
@@ -136,15 +136,13 @@ def read_id(value: object, location: Location, expected: str = AN_ID) -> str:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise location.wrong(expected, value)
+    raise location.wrong("an id, a text that isn't empty", value)
 
 
 def read_ids(value: Any, location: Location) -> list[str]:
-    items = value.tolist() if hasattr(value, "tolist") else value
-    location.check(isinstance(items, (list, tuple)), "a list", items)
-    are_pairs = any(isinstance(item, (list, tuple)) for item in items)
-    expected = f"{AN_ID}, or {{id: number}}" if are_pairs else AN_ID
-    return [read_id(item, location, expected) for item in items]
+    is_list = isinstance(value, (list, tuple)) or hasattr(value, "tolist")
+    location.check(is_list, "a list", value)
+    return [read_id(item, location) for item in value]
 
 
 def number_or_none(value: Any, location: Location) -> float | None:
@@ -207,15 +205,19 @@ def graded(relevance: Relevance, model: Any) -> Relevance:
 def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relevance:
     """Labels whose grades or places stand beside them."""
     numbers = converted(grades, list[float] | None, _EACH_ONCE, location)
-    places = None if spans is None else read_spans(spans, location)
-    ids = [] if labels is None else read_ids(labels, location)
+    places: list[Span | None] | None = None
+    ids: list[str] = []
+    if spans is not None:
+        places = read_spans(spans, location)
+    if labels is not None:
+        ids = read_ids(labels, location)
     lengths = {len(column) for column in (ids, set(ids), numbers, places) if column is not None}
     location.check(labels is None or len(lengths) == 1, _EACH_ONCE, [labels, grades, spans])
     with location.expecting(_EACH_ONCE, InvalidInput):
         if labels is None:
             present = [place for place in places or () if place is not None]
             return Relevance(spans=present, grades=numbers)
-        relevance = Relevance(ids if numbers is None else dict(zip(ids, numbers, strict=True)))
+        relevance = Relevance(dict(zip(ids, numbers or [1.0] * len(ids), strict=True)))
         if places is None:
             return relevance
         pairs = zip(ids, places, strict=True)
@@ -289,8 +291,7 @@ def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields)
     for field, (name, kind) in _COLUMNS.items():
         value = fields.value(record, field)
         if value is not None:
-            expected = _A_SPAN if name == "spans" else f"the values of {field!r}"
-            columns[name] = converted(value, kind, expected, location)
+            columns[name] = converted(value, kind, f"the values of {field!r}", location)
     if "spans" in columns:
         columns["spans"] = read_spans(columns["spans"], location)
     return columns

@@ -85,9 +85,7 @@ def _open_path(path: Path, fields: Fields, refuse: Refuse) -> Source:
         lines = ((line, from_json(text, line)) for line, text in read_lines(path))
         return Source(name, location, records_of(lines))
     if kind == "json":
-        text = read_text(path)
-        value = from_json(text, location) if text.strip() else []
-        return _of_value(value, name, location, refuse)
+        return _of_value(from_json(read_text(path), location), name, location, refuse)
     if kind == "csv" or (kind == "tsv" and _has_headings(path, fields)):
         return Source(name, location, _table_rows(path, kind, fields))
     if kind == "parquet":

@@ -56,9 +56,8 @@ def openinference(span: TraceSpan) -> bool:
         span.documents = _listed(span, "retrieval.documents", output)
     elif span.kind == "reranking":
         span.documents = _listed(span, "reranker.output_documents", output)
-        nodes = json_or_none(output) if span.documents is None else None
-        matches = [_NODE.fullmatch(str(node)) for node in nodes or ()]
-        if matches and None not in matches:
+        matches = [_NODE.fullmatch(str(node)) for node in json_or_none(output) or ()]
+        if span.documents is None and matches and None not in matches:
             pairs = [match.group("id", "score") for match in matches if match]
             span.documents = [Document(item, score=json_or_none(score)) for item, score in pairs]
     return True

@@ -196,11 +196,12 @@ class _Reader:
         texts = [document.text for document in documents]
         converted(texts, list[str | None], "the text of a document", location)
         scores = [number_or_none(plain(document.score), location) for document in documents]
-        return Ranking(
-            [self._id(document, location) for document in documents],
-            scores if any(score is not None for score in scores) else None,
-            [text or "" for text in texts] if any(text is not None for text in texts) else None,
-        )
+        columns: dict[str, Any] = {"ids": [self._id(document, location) for document in documents]}
+        if set(scores) - {None}:
+            columns["scores"] = scores
+        if set(texts) - {None}:
+            columns["texts"] = [text or "" for text in texts]
+        return Ranking(**columns)
 
     def _id(self, document: Document, location: Location) -> str:
         item, names = document.id, ""
@@ -317,13 +318,11 @@ def _calls(
     spans: Collection[TraceSpan], remarks: Counter[str]
 ) -> Iterator[tuple[TraceSpan, Call | None]]:
     """The outermost retrievals and their calls, None where what they returned isn't known."""
-    retrievals = [span for span in spans if span.kind == "retrieval"]
-    answered = {span for span in retrievals if span.is_answered}
-    outermost = [span for span in retrievals if answered.isdisjoint(span.outer)]
+    answered = {span for span in spans if span.kind == "retrieval" and span.is_answered}
+    outermost = [span for span in spans if answered.isdisjoint(span.outer)]
     covering = set(chain.from_iterable(span.outer for span in answered))
-    steps = {span: [span] for span in outermost if span.is_answered}
-    rerankings = [span for span in spans if span.kind == "reranking"]
-    rerankings = [span for span in rerankings if answered.isdisjoint(span.outer)]
+    steps = {span: [span] for span in outermost if span in answered}
+    rerankings = [span for span in outermost if span.kind == "reranking"]
     with_documents = {span for span in rerankings if span.retrieved is not None}
     around_them = set(chain.from_iterable(span.outer for span in with_documents))
     for span in sorted(rerankings, key=lambda step: step.started):
@@ -341,7 +340,7 @@ def _calls(
     for span in outermost:
         if span in steps:
             yield span, _call(steps[span])
-        elif span not in covering:
+        elif span.kind == "retrieval" and span not in covering:
             yield span, None
 
 
@@ -359,6 +358,8 @@ def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> Trac
 def _call(steps: Sequence[TraceSpan]) -> Call:
     """The call of a retrieval and the rerankings after it."""
     span, retrieved = steps[0], steps[-1].retrieved or Ranking()
+    if span.error is not None:
+        retrieved = Ranking()
     if span.retrieved and span.retrieved.texts and retrieved.texts is None:
         texts = dict(zip(span.retrieved.ids, span.retrieved.texts, strict=True))
         retrieved = replace(retrieved, texts=[texts.get(item, "") for item in retrieved.ids])
@@ -370,7 +371,7 @@ def _call(steps: Sequence[TraceSpan]) -> Call:
             latency += max(0.0, step.end - step.begin)
     tools = [outer.tool for outer in span.outer if outer.kind == "tool"]
     return Call(
-        **item_columns(Ranking() if span.error is not None else retrieved),
+        **item_columns(retrieved),
         latency=latency,
         error=span.error,
         query=span.question or "",

@@ -111,8 +111,8 @@ def parsed(value: Any, what: str, location: Location) -> Any:
 
 def json_or_none(value: Any) -> Any:
     try:
-        return json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
+        return parsed(value, "", Location(""))
+    except FileFormatError:
         return None
 
 

@@ -79,7 +79,7 @@ def test_ids_in_braces_are_no_json(tmp_path: Path) -> None:
     assert read_qrels(tmp_path / "qrels") == {"[1]": Relevance(["{d1}"])}
 
 
-@pytest.mark.parametrize("name", ["run", "run.gz", "r.csv", "r.tsv", "r.jsonl", "r.json"])
+@pytest.mark.parametrize("name", ["run", "run.gz", "r.csv", "r.tsv", "r.jsonl"])
 def test_an_empty_file_is_an_empty_run(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
     assert read_run(tmp_path / name) == Run()
