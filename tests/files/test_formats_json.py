@@ -270,7 +270,7 @@ def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: st
     for form in ("BEIR", "EmbeddingQAFinetuneDataset", "JSONL"):
         assert form in message
     (tmp_path / name).unlink()
-    with pytest.raises(FileFormatError, match="the folder holds no queries.jsonl"):
+    with pytest.raises(FileFormatError, match="the folder holds no queries"):
         RetrievalDataset.load(tmp_path)
 
 
