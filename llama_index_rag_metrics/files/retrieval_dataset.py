@@ -270,7 +270,7 @@ class RetrievalDataset:
         expected = "a number from 0 to 1"
         check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)
         check_integer("seed", seed, -math.inf)
-        chance = random.Random(seed)
+        chance = random.Random(int(seed))
         drawn = set(chance.sample(sorted(self.queries), round(fraction * len(self))))
         remaining = (query_id for query_id in self.queries if query_id not in drawn)
         return self.select(filter(drawn.__contains__, self.queries)), self.select(remaining)
