@@ -324,10 +324,12 @@ def _node(item: Any) -> NodeWithScore:
 
 def scores_and_texts(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
     """The columns of a ranking that nodes have by themselves."""
-    return {
-        "scores": [plain_score(node.score) for node in nodes],
-        "texts": [node.node.get_content() for node in nodes],
-    }
+    texts = [node.node.get_content() for node in nodes]
+    for node, text in zip(nodes, texts, strict=True):
+        if not isinstance(text, str):
+            expected = f"a text from get_content() of node {node.node_id!r}"
+            raise UnusableAnswer(_RETURNED, text, expected)
+    return {"scores": [plain_score(node.score) for node in nodes], "texts": texts}
 
 
 def copies(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:

@@ -336,5 +336,5 @@ def _explain(
         return unknown_parameter(name, field, metric_class.model_fields)
     sentence = f"{name}: {field} must be {expected}, got {shorten(parameters.get(field))}."
     if problem["type"] == "missing":
-        sentence = f"{name} needs {field}. Write {name}({field}=...)."
+        sentence = f"{name} needs {field}. Write {metric_class.__name__}({field}=...)."
     return InvalidInput(f"{name}({field})", parameters.get(field), sentence=sentence)

@@ -42,7 +42,7 @@ _UNLIKE = (
 )
 _SPELLED = (
     "Ids that are equal but for {but_for}: {pairs:,} of {labels:,} labels, such as {label} for the "
-    "id {item}. Ids compare exactly: write them alike on both sides"
+    "id {other}. Ids compare exactly: write them alike on both sides"
 )
 _OTHERS = "Other questions in {name} than in {baseline}: {differences}."
 
@@ -311,7 +311,7 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
             example = next(pair for pair in pairs if pair.but_for == but_for)
             label, item = seen_apart(example.label, example.item)
             fields = {"but_for": but_for, "pairs": n, "labels": n_labels}
-            return _SPELLED.format(label=label, item=item, **fields)
+            return _SPELLED.format(label=label, other=item, **fields)
     return ""
 
 

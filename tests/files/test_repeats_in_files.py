@@ -74,6 +74,8 @@ def test_tables_of_other_tools(tmp_path: Path, separator: str) -> None:
     ]
     scores = score_rankings(JUDGED, asked, "mrr")
     assert scores.by_query("mrr") == {"q1": 0.5, "q2": 1.0}
+    # a line a passage can't tell a run in which nothing was retrieved from one that wasn't
+    assert any("fewer than 2 runs: 1 of 2 questions" in note for note in scores.notes)
 
 
 @pytest.mark.parametrize("repeat", [True, 0, 1.5, "one", -1])
