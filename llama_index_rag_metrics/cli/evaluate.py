@@ -207,11 +207,13 @@ def _file_name(name: str) -> str:
 
 def _print_dataset(dataset: RetrievalDataset) -> None:
     """Print what a dataset holds, and what to check before trusting its scores."""
+    from llama_index_rag_metrics.report.escape import terminal
     from llama_index_rag_metrics.report.numbers import counted, questions
-    from llama_index_rag_metrics.report.terminal import print_heading
+    from llama_index_rag_metrics.report.terminal import print_text
 
     passages = counted(len(dataset.corpus), "passage", "passages")
-    print_heading(dataset.name, f"{questions(len(dataset.queries))} · {passages}", dataset.check())
+    size = f"{questions(len(dataset.queries))} · {passages}"
+    print_text(f"{terminal(dataset.name)}  {size}", *dataset.check())
 
 
 def _lacks_values(results: Sequence[EvaluationResults]) -> bool:

@@ -157,7 +157,7 @@ class LabelFindings(Reportable):
                 cells[1] = m.Cell(entry.advice, tone="quiet")
                 listings.append(self._listing(kind, _MOST_ON_PAGE if full else _MOST_SHOWN))
             rows.append(m.Row(entry.meaning, cells))
-        table = m.Table("", ("found", "what to do"), rows, first="")
+        table = m.Table("", ("found", "what to do"), rows, label_head="")
         labels = counted(self.n_labels, "label", "labels")
         outcome, decision = self._decision()
         return m.Report(

@@ -44,7 +44,7 @@ def _table(table: m.Table) -> Iterator[str]:
         yield f"**{escape(table.title)}**"
     sides = [":--" if table.is_text(column) else "--:" for column in range(len(table.head))]
     rows = [(escape(row.label), *map(_cell, row.cells)) for row in table.rows]
-    yield _pipes(map(escape, (table.first, *table.head)), (":--", *sides), *rows)
+    yield _pipes(map(escape, (table.label_head, *table.head)), (":--", *sides), *rows)
 
 
 def _cell(cell: m.Cell) -> str:
@@ -68,7 +68,7 @@ def _listed(listing: m.Listing) -> Iterator[str]:
         for answer in query.answers:
             head = (escape(answer.system), _cell(answer.score), escape(answer.outcome))
             yield f"  - {' '.join(head)}".rstrip()
-            lines = [*(answer.searches or ()), *(answer.retrieved or ())[: listing.most]]
+            lines = [*(answer.searches or ()), *(answer.retrieved or ())[: listing.n_items]]
             yield from (f"    - {escape(str(line))}" for line in lines)
         yield from (f"  - {escape(remark)}" for remark in query.remarks)
     if listing.more_in_words:

@@ -52,7 +52,7 @@ class Table:
     title: str  # "" for none
     head: Sequence[str]
     rows: Sequence[Row]
-    first: str = "system"  # the heading of the column of labels
+    label_head: str = "system"  # the heading of the column of labels
     is_detail: bool = False  # whether a page folds it
     text: str = ""  # how to read it
 
@@ -148,14 +148,14 @@ class Listing:
 
     title: str
     queries: Sequence[QueryAnswers]
-    more: int = 0  # how many there are beyond these
-    most: int = 1  # how many retrieved items of each answer are shown
+    n_unlisted: int = 0  # how many there are beyond these
+    n_items: int = 1  # how many retrieved items of each answer are shown
     on_request: bool = False  # whether `str()` leaves them out
     lead: str = ""  # sentences shown below it
 
     @property
     def more_in_words(self) -> str:
-        return f"and {self.more:,} more" if self.more > 0 else ""
+        return f"and {self.n_unlisted:,} more" if self.n_unlisted > 0 else ""
 
     @property
     def legend(self) -> str:
@@ -167,14 +167,16 @@ class Listing:
         cls,
         title: str,
         remarks: Sequence[tuple[str, str, Sequence[str]]],
-        most: int,
+        n_listed: int,
         *,
         on_request: bool = False,
     ) -> Listing:
         """The first queries, by id, text and remarks, of as many as the title says."""
-        queries = [QueryAnswers(key, text, remarks=lines) for key, text, lines in remarks[:most]]
+        queries = [
+            QueryAnswers(key, text, remarks=lines) for key, text, lines in remarks[:n_listed]
+        ]
         n = len(remarks)
-        return cls(f"{title}: {n:,}", queries, more=n - len(queries), on_request=on_request)
+        return cls(f"{title}: {n:,}", queries, n_unlisted=n - len(queries), on_request=on_request)
 
 
 class Failure(NamedTuple):

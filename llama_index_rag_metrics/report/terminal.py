@@ -69,17 +69,13 @@ def to_text(report: m.Report, *, width: int | None = None) -> str:
     return page.getvalue().rstrip("\n")
 
 
-def print_text(text: str | Text, *remarks: str) -> None:
+def print_text(text: str, *remarks: str) -> None:
     """Print a text, remarks and an empty line to standard output."""
     out = Console(highlight=False)
-    out.print(Trimmed(_indented(Text.assemble(text))))
+    out.print(Trimmed(_indented(Text(text))))
     for remark in remarks:
         out.print(Trimmed(_indented(_remark(remark))))
     out.print()
-
-
-def print_heading(title: str, lead: str, notes: Sequence[str] = ()) -> None:
-    print_text(Text.assemble((one_line(title), "bold"), f"  {lead}"), *notes)
 
 
 def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:
@@ -123,7 +119,7 @@ def _title(report: m.Report) -> Text:
 
 def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
     """The table; columns that don't fit beside the labels follow below, with the labels again."""
-    label, *heads = map(one_line, (table.first, *table.head))
+    label, *heads = map(one_line, (table.label_head, *table.head))
     labels = [one_line(row.label) for row in table.rows]
     texts = [[one_line(shown(cell)) for cell in row.cells] for row in table.rows]
     label_width = min(max(_LABEL_WIDTH, width // 3), _widest([label, *labels]))
@@ -205,7 +201,7 @@ def _listed(listing: m.Listing) -> Grid:
             answers = _borderless_grid(_NAME_WIDTH, None)
             _add_relevant(answers, query)
             for answer in query.answers:
-                _add_answer(answers, answer, listing.most)
+                _add_answer(answers, answer, listing.n_items)
             grid.add_row("", answers)
         for remark in query.remarks:
             grid.add_row("", Text(one_line(remark), "red"))

@@ -50,7 +50,7 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
             "score": [value for _, value in self],
             "question": [story.text for story in self.stories],
         }
-        listing = m.Listing("Questions", self.stories, most=_ITEMS, lead=lead)
+        listing = m.Listing("Questions", self.stories, n_items=_ITEMS, lead=lead)
         return m.Report(title, decision=decision, listings=[listing], records=m.Records(columns))
 
     def __repr__(self) -> str:
@@ -88,5 +88,5 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
     sentence = losses_sentence(Question(query_id, systems, metric).losses())
     if not sentence:
         sentence = "No ranking is known." if story.wanted else "Nothing is labelled as relevant."
-    listing = m.Listing(metric, [story._replace(why=())], most=depth)
+    listing = m.Listing(metric, [story._replace(why=())], n_items=depth)
     return m.Report(f"Question {query_id}", decision=[m.Statement(sentence)], listings=[listing])

@@ -143,7 +143,7 @@ def test_hits_are_green_in_a_terminal() -> None:
     query = QueryAnswers("q", "x?", answers=[Answer("bm25", Cell(0.5, "score"), retrieved)])
     page = io.StringIO()
     console = Console(file=page, width=80, force_terminal=True, color_system="standard")
-    print_report(Report("", listings=[Listing("", [query], most=2)]), console=console)
+    print_report(Report("", listings=[Listing("", [query], n_items=2)]), console=console)
     assert "\x1b[32m2. b [2]  Io." in page.getvalue()
     assert "\x1b[32m1. a" not in page.getvalue()
 

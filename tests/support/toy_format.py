@@ -23,7 +23,7 @@ def to_rst(report: Report) -> str:
 
 def _list_table(table: Table) -> str:
     lines = [f".. list-table:: {plain(table.title)}".rstrip(), "   :header-rows: 1", ""]
-    rows = [[table.first, *table.head]]
+    rows = [[table.label_head, *table.head]]
     rows += [[row.label, *map(shown, row.cells)] for row in table.rows]
     for row in rows:
         lines += [
@@ -37,7 +37,7 @@ def _listed(listing: Listing) -> Iterator[str]:
     for query in listing.queries:
         lines = [f"expected {line}" for line in query.wanted]
         for answer in query.answers:
-            came = ", ".join(map(str, (answer.retrieved or ())[: listing.most]))
+            came = ", ".join(map(str, (answer.retrieved or ())[: listing.n_items]))
             lines.append(f"{plain(answer.system)} {shown(answer.score)} {came}")
         lines += map(plain, query.remarks)
         yield "\n".join(

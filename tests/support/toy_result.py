@@ -29,7 +29,7 @@ class Agreement(Reportable):
         same = self.same
         names = f"{self.first.name} and {self.second.name}"
         share = Cell((sum(same.values()), len(same)), "tally")
-        table = Table("", ["same first item"], [Row(names, [share])], first="runs")
+        table = Table("", ["same first item"], [Row(names, [share])], label_head="runs")
         return Report(
             title=f"Agreement of {names}",
             decision=[Statement(f"{names} agree on {sum(same.values())} queries.")],

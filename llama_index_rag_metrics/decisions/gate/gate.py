@@ -95,7 +95,7 @@ class GateReport(Reportable):
             rows.append(_row(verdict))
             if verdict.worst:
                 title = f"Worst questions on {verdict.metric}"
-                listings.setdefault(title, m.Listing(title, verdict.worst, most=_MOST_ITEMS))
+                listings.setdefault(title, m.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
         for verdict in self:
             record = {name: getattr(verdict, name) for name in _RECORDS}
             records.append({"rule": str(verdict.rule), **record})
@@ -104,7 +104,7 @@ class GateReport(Reportable):
             lead=counted(len(rows), "rule", "rules"),
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
-            tables=[m.Table("", _HEAD, rows, first="rule")],
+            tables=[m.Table("", _HEAD, rows, label_head="rule")],
             listings=list(listings.values()),
             failures=self.failures,
             notes=unsaid(self.notes, decision),

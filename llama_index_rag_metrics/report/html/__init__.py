@@ -120,7 +120,7 @@ def _figure(report: m.Report, kind: str) -> str:
 def _table(table: m.Table, systems: Sequence[str]) -> str:
     """A table; in rows of systems the counts of better and worse questions filter these."""
     sides = ["l" if table.is_text(column) else "" for column in range(len(table.head))]
-    heads = "".join(map(_heading, (table.first, *table.head), ("l", *sides)))
+    heads = "".join(map(_heading, (table.label_head, *table.head), ("l", *sides)))
     rows = []
     for row in table.rows:
         system = systems.index(row.label) if row.label in systems else 0
