@@ -87,12 +87,12 @@ def score_table(
     Returns:
         The same kind of table, one row for each row of `table`: `query_id` where it was there, a
         column for each metric, null where the query is left out, `excluded`, which says why,
-        `n_retrieved` (distinct items), `n_relevant` (items with a grade
-        above 0), `error` where it was there, and the columns of `keep`.
+        `n_retrieved` (distinct items), `n_relevant` (items with a grade above 0), `error` where it
+        was there, and the columns of `keep`.
 
     Raises:
-        InvalidInput: a column is missing or can't be used; names the query.
-        InvalidInput: ids of different types on the two sides.
+        InvalidInput: a column is missing or can't be used, or ids are of different types on the two
+            sides; names the query.
         MissingExtra: pyarrow and polars aren't installed.
 
     Examples:

@@ -87,9 +87,7 @@ class Scores(Reportable):
     def __post_init__(self) -> None:
         if len(set(self.query_ids)) < len(self.query_ids):
             again, _ = Counter(self.query_ids).most_common(1)[0]
-            remedy = (
-                "Runs of one question are scored as score_rankings(labels, Run(repeats=runs), …)."
-            )
+            remedy = "Runs of one question are scored as Run(repeats=runs)."
             raise InvalidInput("query_ids", again, "every question once", remedy)
         values: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
         for part in _BY_QUERY:
@@ -121,9 +119,6 @@ class Scores(Reportable):
             'bm25'
         """
         return replace(self, **parts)
-
-    def _parts(self) -> dict[str, Any]:
-        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -321,7 +316,7 @@ class Scores(Reportable):
         return written(json_text(self._plain()), path)
 
     def _plain(self, *, strict: bool = True) -> dict[str, Any]:
-        parts = self._parts()
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
         columns = {metric: column.tolist() for metric, column in parts.pop("columns").items()}
         repeats, retrieval = parts.pop("repeats"), parts.pop("retrieval")
         scores = jsonable(columns, "scores", strict=strict)  # before means, which may be infinite
