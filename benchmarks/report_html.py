@@ -68,7 +68,7 @@ def made() -> Comparison:
                 for query_id in query_ids
             }
         )
-        scores = score_rankings(relevance, run, METRICS, queries=queries)
+        scores = score_rankings(relevance, run, METRICS).replace(queries=queries)
         systems[f"system-{system}"] = EvaluationResults([], scores=scores)
     return compare(systems, "system-0")
 

@@ -74,5 +74,5 @@ def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any
         keys.update(map(str, row))
     if keys:
         return InvalidInput(argument, key, f"a key of the questions' metadata: {sorted(keys)}")
-    remedy = "They have none: score with metadata=, or with --dataset DATASET."
+    remedy = "They have none: give Run(…, metadata=…), or --dataset DATASET."
     return InvalidInput(argument, key, "a key of the questions' metadata", remedy)

@@ -51,8 +51,6 @@ def score_rankings(
     *,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
-    queries: Mapping[str, str] | None = None,
-    metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
     tokenizer: Tokenizer | None = None,
 ) -> Scores:
@@ -61,7 +59,8 @@ def score_rankings(
     Args:
         expected: what is relevant: a sequence, or a mapping from query id, of ids, {id: grade},
             groups or `Relevance`; None where a query is unjudged. Or a dataset, whose questions and
-            metadata the scores then have, and whose corpus shows labels that don't fit.
+            metadata the scores then have (else those of the run), and whose corpus shows labels
+            that don't fit.
         retrieved: the rankings, in the same shape: ranked ids, best first, or a `Run`. A judged
             query without a ranking counts as an empty one; a ranking without relevance as unjudged.
             Both may be ranx's, `Qrels` and `Run`. Of a `Run` with repeats, a query's score is the
@@ -71,9 +70,6 @@ def score_rankings(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        queries: query id to its text, for reports; by default those of the run.
-        metadata: query id to its metadata, for slices and conversations; by default those of the
-            run, or the conversations that `read_qrels` found beside the labels.
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
             tokens; LlamaIndex's `get_tokenizer()` unless given.
@@ -90,11 +86,11 @@ def score_rankings(
         array([0.8597187])
     """
     options = ScoringOptions(no_relevant, failed, tokenizer)
-    stock = NO_STOCK
+    stock, queries = NO_STOCK, None
+    metadata: Mapping[str, Mapping[str, Any]] | None = None
     if isinstance(expected, RetrievalDataset):
         stock = Stock(ids=expected.corpus.keys(), texts=expected.corpus)
-        queries = queries or expected.queries
-        metadata = metadata or expected.metadata
+        queries, metadata = expected.queries, expected.metadata
         expected = {query_id: expected.relevance.get(query_id) for query_id in expected.queries}
     if _is_of_ranx(expected):
         expected = read_qrels(expected)
@@ -102,7 +98,7 @@ def score_rankings(
         retrieved = read_run(retrieved)
     run = retrieved if isinstance(retrieved, Run) else Run()
     if isinstance(expected, Qrels):
-        metadata = metadata or run.metadata or expected.metadata or None
+        metadata = run.metadata or expected.metadata
     score = partial(
         score_with,
         ranking_metrics(metrics),

@@ -29,8 +29,9 @@ NAMES = ["recall", "mrr"]
 
 @pytest.fixture
 def results() -> EvaluationResults:
-    run = Run({query_id: combine_calls(calls) for query_id, calls in CALLS.items()}, name="agent")
-    scores = score_rankings(RELEVANCE, run, NAMES, queries={"q1": "Rings?"}, name="agent")
+    rankings = {query_id: combine_calls(calls) for query_id, calls in CALLS.items()}
+    run = Run(rankings, name="agent", queries={"q1": "Rings?"})
+    scores = score_rankings(RELEVANCE, run, NAMES)
     return EvaluationResults([], scores=scores)
 
 

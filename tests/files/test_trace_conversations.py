@@ -75,6 +75,3 @@ def test_a_recognised_run_keeps_them(path: Path) -> None:
     assert run.select(["q1"]).metadata == run.metadata
     scores = score_rankings({"q1": {"d": 1}, "q2": {"e": 1}}, run, ["mrr"])
     assert scores.metadata["q2"] == {"conversation": "c"}
-    # what is given replaces them
-    given = score_rankings({"q1": {"d": 1}}, run, ["mrr"], metadata={"q1": {"a": 1}})
-    assert given.metadata == {"q1": {"a": 1}}

@@ -42,16 +42,8 @@ METADATA = {"q1": {"language": "en"}, "q2": {"language": "zh"}, "q3": {"language
 
 
 def results(name: str, rankings: dict[str, Ranking], **options: Any) -> EvaluationResults:
-    run = Run(rankings, name=name)
-    scores = score_rankings(
-        RELEVANCE,
-        run,
-        ["mrr", "recall@2"],
-        queries=QUERIES,
-        metadata=METADATA,
-        name=name,
-        **options,
-    )
+    run = Run(rankings, name=name, queries=QUERIES, metadata=METADATA)
+    scores = score_rankings(RELEVANCE, run, ["mrr", "recall@2"], **options)
     return EvaluationResults([], scores=scores)
 
 

@@ -57,10 +57,9 @@ def test_conversations_are_clusters(tmp_path: Path) -> None:
         assert (interval.low, interval.high) == pytest.approx(slow_interval(), rel=1e-12)
 
 
-def test_a_caller_s_metadata_come_first() -> None:
-    scores = score_rankings(
-        read_qrels(LABELS), RUN, "hit_rate", metadata={"q00": {"conversation": "own"}}
-    )
+def test_a_run_s_metadata_come_first() -> None:
+    run = Run(RUN, metadata={"q00": {"conversation": "own"}})
+    scores = score_rankings(read_qrels(LABELS), run, "hit_rate")
     assert dict(scores.metadata) == {"q00": {"conversation": "own"}}
 
 

@@ -103,10 +103,12 @@ class TestShapes:
     def test_metadata_and_queries_are_kept_for_reports(self) -> None:
         scores = score_rankings(
             {"q1": ["a"], "q2": ["b"]},
-            {"q1": ["a"], "q2": ["x"]},
+            Run(
+                {"q1": ["a"], "q2": ["x"]},
+                queries={"q1": "first?"},
+                metadata={"q1": {"lang": "ko"}},
+            ),
             "mrr",
-            queries={"q1": "first?"},
-            metadata={"q1": {"lang": "ko"}},
             name="dense",
         )
         assert scores.queries == {"q1": "first?"}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from llama_index_rag_metrics import Scores, score_rankings
+from llama_index_rag_metrics import Run, Scores, score_rankings
 
 _KEYS = {"q1": "hunter22-acme", "q2": "hunter22-blue"}
 
@@ -12,8 +12,8 @@ def test_what_a_name_calls_a_secret_is_not_kept(tmp_path: Path) -> None:
         query_id: {"tenant": query_id, "api_key": key, "login": {"password": key, "user": "u"}}
         for query_id, key in _KEYS.items()
     }
-    run = {"q1": ["a"], "q2": ["x"]}
-    scores = score_rankings({"q1": ["a"], "q2": ["b"]}, run, "mrr", metadata=metadata)
+    run = Run({"q1": ["a"], "q2": ["x"]}, metadata=metadata)
+    scores = score_rankings({"q1": ["a"], "q2": ["b"]}, run, "mrr")
     assert scores.metadata["q1"] == {
         "tenant": "q1",
         "api_key": "***",

@@ -48,7 +48,7 @@ def asked_twice() -> Reportable:
     runs = [Run({"q1": ["a"], "q2": []}), Run({"q1": ["x", "a"], "q2": ["b"]})]
     names = ["hit_rate", "mrr"]
     judged = {"q1": ["a"], "q2": ["b"]}
-    return score_rankings(judged, Run(repeats=runs, name=EVIL), names, queries={"q1": EVIL})
+    return score_rankings(judged, Run(repeats=runs, name=EVIL), names).replace(queries={"q1": EVIL})
 
 
 def down() -> Reportable:

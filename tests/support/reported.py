@@ -37,15 +37,9 @@ LANGUAGES = {"q1": "en", "q2": "ja", "q3": "en", "q4": "en", "q5": "en"}
 
 def results(rankings: dict[str, Ranking], name: str = "") -> EvaluationResults:
     """What an evaluation of these rankings would have returned."""
-    run = Run(rankings, name=name)
-    scores = score_rankings(
-        RELEVANCE,
-        run,
-        METRICS,
-        queries=QUERIES,
-        metadata={query_id: {"language": language} for query_id, language in LANGUAGES.items()},
-        name=name,
-    )
+    metadata = {query_id: {"language": language} for query_id, language in LANGUAGES.items()}
+    run = Run(rankings, name=name, queries=QUERIES, metadata=metadata)
+    scores = score_rankings(RELEVANCE, run, METRICS)
     return EvaluationResults([], scores=scores)
 
 
