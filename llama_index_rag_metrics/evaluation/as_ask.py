@@ -30,7 +30,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
 
-from .capturing import Retrieval, RetrieverOutput, as_nodes, capture, each_once
+from .capturing import Retrieval, RetrieverOutput, as_nodes, capture
 
 SourceLike: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
@@ -92,7 +92,10 @@ class Answer:
         """All that was retrieved, of whatever call, each node once."""
         if self.calls is None:
             return as_nodes(self.items)
-        return each_once(chain.from_iterable(call.nodes or () for call in self.calls))
+        by_id: dict[str, NodeWithScore] = {}
+        for node in chain.from_iterable(call.nodes or () for call in self.calls):
+            by_id.setdefault(node.node.node_id, node)
+        return list(by_id.values())
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]

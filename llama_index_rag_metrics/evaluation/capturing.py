@@ -343,10 +343,3 @@ def copies(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
         inner = node.node.model_copy(update=values)
         copied.append(node.model_copy(update={"node": inner}))
     return copied
-
-
-def each_once(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:
-    by_id: dict[str, NodeWithScore] = {}
-    for node in nodes:
-        by_id.setdefault(node.node.node_id, node)
-    return list(by_id.values())
