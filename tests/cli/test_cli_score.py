@@ -85,13 +85,6 @@ def test_columns_name_the_fields(folder: Path) -> None:
     assert rows(score("other.jsonl", "-m", "mrr", *names, qrels=""))["mrr"] == ["0.50"]
 
 
-def test_json_is_read_back(folder: Path) -> None:
-    result = score("bm25.run", "-m", "mrr", "--json", "-")
-    scores = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
-    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.0, "q3": 0.0}
-    assert scores.excluded == {"q4": "no_relevant", "q9": "unjudged"}
-
-
 def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
     Path("bm25.run.gz").write_bytes(gzip.compress(BM25.encode()))
     result = score("bm25.run", "bm25.run.gz", "-m", "mrr", "--json", "all.json")

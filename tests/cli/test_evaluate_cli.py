@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 from support.command_line import run
 from support.evaluate_command import current_folder, evaluate, row
-from support.paths import SHARED
 
 from llama_index_rag_metrics import Scores, read_run
-
-CRANFIELD = SHARED / "data" / "cranfield"
 
 
 @pytest.fixture
@@ -73,15 +70,6 @@ def test_two_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
     ]
 
 
-def test_a_single_file_is_a_dataset_too(folder: Path) -> None:
-    data = {"queries": {"q": "red kiln"}, "corpus": {"d1": "The kiln is red."}}
-    (folder / "old.json").write_text(json.dumps({**data, "relevant_docs": {"q": ["d1"]}}))
-    result = run("evaluate", "-d", "old.json", "-r", "bm25", "-m", "mrr", "--no-progress")
-
-    assert result.exit_code == 0, result.output
-    assert row(result, "mrr") == ["1.00"]
-
-
 def test_progress_is_on_standard_error(folder: Path) -> None:
     result = run("evaluate", "-d", "beir", "-r", "bm25", "-m", "mrr")
 
@@ -131,19 +119,6 @@ def test_a_metric_without_values_exits_with_1(folder: Path) -> None:
 
     assert result.exit_code == 1, result.output
     assert "of_dataset: err(max_grade=0.5) has no value for 3 questions" in result.stderr
-
-
-@pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the Cranfield collection isn't here")
-def test_cranfield() -> None:
-    result = run(
-        "evaluate", "-d", str(CRANFIELD), "-r", "bm25", "-m", "ndcg@10", "-m", "recall@5",
-        "--no-progress",
-    )  # fmt: skip
-
-    assert result.exit_code == 0, result.output
-    assert "225 questions scored" in result.stdout
-    assert 0.40 < float(row(result, "ndcg@10")[0]) < 0.46
-    assert "2 of 1,400 passages have no text" in result.stdout
 
 
 def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) -> None:

@@ -53,11 +53,6 @@ class TestScore:
         assert ended.exit_code == 2
         assert "--question-id ATTRIBUTE or --dataset DATASET" in ended.output
 
-    def test_unlabelled(self) -> None:
-        ended = run("score", "traces.jsonl")
-        assert ended.exit_code == 2
-        assert "--qrels FILE" in ended.output
-
 
 STEERING = "\x1b[31m\x07\u202e"
 """Colours a terminal, rings, and turns what follows round."""
