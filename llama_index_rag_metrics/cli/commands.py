@@ -131,7 +131,7 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
         return error.worded(f"{display_name}{space}{detail}").replace("=...", "")
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    return str(error).replace("columns={field: your column}", "--columns FIELD=NAME")
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:

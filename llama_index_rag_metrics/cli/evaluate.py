@@ -131,8 +131,10 @@ def run_evaluate(
 
 
 def named_apart(names: Sequence[str], paths: Sequence[object]) -> list[str]:
-    """The names, or where two are the same, the paths."""
-    return list(names if len({*names}) == len(names) else map(str, paths))
+    """The names, or where two are the same, the paths, if each has one."""
+    if len({*names}) == len(names) or len(paths) != len(names):
+        return list(names)
+    return list(map(str, paths))
 
 
 def _evaluate_all(

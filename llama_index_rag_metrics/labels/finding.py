@@ -156,7 +156,7 @@ class Finder:
 
     def find(self, label: Label) -> Found:
         today = self.passages.texts.get(label.id) if label.has_id else None
-        old_texts = {fold_typography(text) for text in label.texts}
+        old_texts = set(map(fold_typography, label.texts))
         if today is not None and (not old_texts or fold_typography(today) in old_texts):
             return Found("kept", 1.0, (label.id,), (label.id,), "id")
         outcomes = [self._held(label, self._at_place(label), "place")]
@@ -317,8 +317,8 @@ def _fingerprints(texts: Sequence[str]) -> tuple[Numbers, Hashes]:
     """The fingerprints of texts: (prints,) the number of the text, and the hash, of each."""
     # all are hashed at once, end to end; of the runs that reach into the next text none counts,
     # and a window is narrower than these are, so that it never sees two texts
-    normal = [letters(text) for text in texts]
-    owner = np.repeat(np.arange(len(texts)), [len(text) for text in normal])
+    normal = list(map(letters, texts))
+    owner = np.repeat(np.arange(len(texts)), list(map(len, normal)))
     runs = gram_hashes("".join(normal), _GRAM)
     is_whole = owner[: len(runs)] == owner[_GRAM - 1 :]
     runs[~is_whole] = _NO_RUN

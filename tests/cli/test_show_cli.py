@@ -104,6 +104,7 @@ def test_stored_scores_tell_the_story(folder: Path) -> None:
     Path("scores.json").write_text(json_of([results.scores]))
     assert "bm25 0.00 1. io text of io" in words(show("geysers", "scores.json"))
     assert "Enceladus has geysers. never retrieved" in words(show("q1", "scores.json"))
+    assert show("q1", "scores.json", "scores.json").exit_code == 0
 
 
 def test_a_run_in_json_isnt_taken_for_scores(folder: Path) -> None:
