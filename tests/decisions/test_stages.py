@@ -189,14 +189,6 @@ def test_a_stage_that_fails_is_counted_there_and_after() -> None:
         evaluate_stages(retriever(), chain, DATASET, ["mrr"], raise_on_error=True)
 
 
-def test_a_retriever_that_fails_fails_in_every_stage() -> None:
-    script = Scripted({"one": ["a"], "two": RuntimeError("down"), "three": ["c"]})
-    stages = evaluate_stages(script, {"broken": Broken()}, DATASET, ["mrr"])
-    assert [results.scores.failed for results in stages.values()] == [
-        {"q2": "RuntimeError: down"}
-    ] * 2
-
-
 def test_latency_is_of_the_pipeline_up_to_a_stage() -> None:
     chain = {name: Postprocessor(function=lambda nodes: nodes[:1]) for name in ("one", "two")}
     stages = evaluate_stages(retriever(), chain, DATASET, ["mrr"])

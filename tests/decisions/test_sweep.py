@@ -9,22 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.base.llms.types import CompletionResponse
-from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
-from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.schema import NodeWithScore, TextNode
 from support.swept import made_sweep
 
-from llama_index_rag_metrics import (
-    LLMRelevancy,
-    Relevance,
-    RetrievalDataset,
-    evaluate,
-    metric,
-    sweep,
-)
+from llama_index_rag_metrics import LLMRelevancy, RetrievalDataset, evaluate, sweep
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep
 from llama_index_rag_metrics.report.model import Row
@@ -273,40 +263,6 @@ def test_a_failing_configuration_ends_nothing() -> None:
     assert line in " ".join(str(nothing).split())
 
 
-class Lingering:
-    """Builds one configuration that never comes, and takes its time to be stopped."""
-
-    def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.ended = False
-
-    async def __call__(self, top_k: int) -> Any:
-        if top_k == 1:
-            await self.begun.wait()
-            return Builder()(9, top_k)
-        self.begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0.01)
-            self.ended = True
-
-
-def test_nothing_is_left_running_when_it_is_cancelled() -> None:
-    build = Lingering()
-
-    async def cancelled() -> set[asyncio.Task[Any]]:
-        sweeping = asyncio.create_task(asweep(build, {"top_k": [2]}, DATASET, ["mrr"]))
-        await build.begun.wait()
-        sweeping.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await sweeping
-        assert build.ended
-        return asyncio.all_tasks() - {asyncio.current_task()}
-
-    assert asyncio.run(cancelled()) == set()
-
-
 async def _abuild(share: int, top_k: int) -> Any:
     await asyncio.sleep(0)
     return Builder()(share, top_k)
@@ -317,25 +273,6 @@ def test_builds_may_be_asynchronous() -> None:
     assert [configuration.mean("mrr") for configuration in swept] == [
         configuration.mean("mrr") for configuration in sweep(Builder(), GRID, DATASET, ["mrr"])
     ]
-
-
-def test_an_index_and_chunks_that_one_set_of_labels_judges() -> None:
-    """Spans: what the chunks are doesn't matter, as a look at the whole document shows."""
-    document = Document(doc_id="book", text=" ".join(f"word{number}" for number in range(300)))
-    start = document.text.index("word100")
-    wanted = Relevance(spans=[("book", start, start + 70)])
-    dataset = RetrievalDataset({"q": "word100"}, {"q": wanted}, {"book": document.text})
-
-    def build(chunk_size: int) -> VectorStoreIndex:
-        splitter = TokenTextSplitter(chunk_size=chunk_size, chunk_overlap=0, tokenizer=split)
-        nodes = splitter.get_nodes_from_documents([document])
-        return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
-
-    names = ["span_recall@100", "span_precision@100"]
-    swept = sweep(build, {"chunk_size": [10, 50]}, dataset, names, tokenizer=split)
-    # all chunks were retrieved; a cut between two small ones takes the blank, 1 of 70 characters
-    assert [configuration.mean("span_recall@100") for configuration in swept] == [69 / 70, 1]
-    assert metric("span_recall@100").metric_name == swept.primary
 
 
 def test_it_is_reported_everywhere(tmp_path: Path) -> None:

@@ -249,23 +249,8 @@ def test_nothing_is_decided_over_what_is_left() -> None:
 
 
 def test_the_interval_has_the_confidence_of_the_sweep() -> None:
-    """Wilson's interval of 10 hits of 20: half its width is z √(20/4 + z²/4) / (20 + z²).
-
-    z = .67449 at 50 % and 1.95996 at 95 %: .07457 and .20070.
-    """
-    halves = RetrievalDataset(
-        {f"q{number}": f"{number}" for number in range(N)},
-        {f"q{number}": ["d" if number % 2 else "other"] for number in range(N)},
-    )
-
-    def build(model: int) -> Any:
-        return lambda query: ["d"]
-
-    widths = []
     for confidence in (0.5, 0.95):
-        found = sweep(build, {"model": [1]}, halves, confidence=confidence, **OPTIONS)
+        found = sweep(Builder(), {"model": [3]}, DATASET, confidence=confidence, **OPTIONS)
         cell = found.report().tables[0].rows[0].cells[1]
-        assert cell.low is not None
-        assert cell.high is not None
-        widths.append((cell.high - cell.low) / 2)
-    assert widths == pytest.approx([0.07457, 0.20070], abs=1e-5)
+        wanted = found.results["model=3"].scores.intervals(confidence=confidence)["recall@5"]
+        assert (cell.low, cell.high) == (wanted.low, wanted.high)
