@@ -40,7 +40,7 @@ _WORST = 5  # how many of the worst questions a verdict has
 _MOST_ITEMS = 3  # how many retrieved passages of such a question are shown
 _WIDTH = 120  # of the message of a failed assertion
 _ACCEPT = "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
-_HEAD = ("verdict", "now", "baseline", "difference", "bounds", "questions")
+_HEAD = ("verdict", "now", "baseline", "difference", "bounds")
 _TONES: dict[Outcome, m.Tone] = {"fail": "alarm", "inconclusive": "open", "pass": "best"}
 _ORDER = tuple(_TONES)  # worst first
 _RECORDS = (
@@ -82,26 +82,28 @@ class GateReport(Reportable):
         return iter(self.verdicts)
 
     def report(self, *, full: bool = False) -> m.Report:
-        """What isn't kept, or all that is; a table with a row per verdict; the worst questions."""
+        """The rules that aren't kept, a table with a row a rule, and the worst questions."""
         worst_first = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
-        not_kept = [verdict for verdict in worst_first if verdict.outcome != "pass"]
-        decision = []
-        for verdict in not_kept or worst_first:
-            decision.append(m.Statement(str(verdict), _TONES[verdict.outcome], verdict.outcome))
-        decision += [m.Statement(cause, "alarm") for cause in self.causes]
         listings: dict[str, m.Listing] = {}
-        rows, records = [], []
+        decision, rows, records = [], [], []
         for verdict in worst_first:
             rows.append(_row(verdict))
+            if verdict.outcome != "pass":
+                tone = _TONES[verdict.outcome]
+                decision.append(m.Statement(str(verdict), tone, verdict.outcome))
             if verdict.worst:
                 title = f"Worst questions on {verdict.metric}"
                 listings.setdefault(title, m.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
+        rules = counted(len(rows), "rule", "rules")
+        if not decision:
+            decision.append(m.Statement(f"pass: {rules} kept.", "best", "pass"))
+        decision += [m.Statement(cause, "alarm") for cause in self.causes]
         for verdict in self:
             record = {name: getattr(verdict, name) for name in _RECORDS}
             records.append({"rule": str(verdict.rule), **record})
         return m.Report(
             title=f"Retrieval gate of {self.name}" if self.name else "Retrieval gate",
-            lead=counted(len(rows), "rule", "rules"),
+            lead=rules,
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
             tables=[m.Table("", _HEAD, rows, label_head="rule")],
@@ -265,5 +267,5 @@ def _row(verdict: Verdict) -> m.Row:
     ]
     digits = digits_for(verdict.n, bounds)
     outcome = m.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome])
-    cells = [outcome, *(cell._replace(digits=digits) for cell in numbers)]
-    return m.Row(str(verdict.rule), [*cells, m.Cell(verdict.n, "count")])
+    numbers = [cell._replace(digits=digits) for cell in numbers]
+    return m.Row(str(verdict.rule), [outcome, *numbers])
