@@ -20,7 +20,6 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.runtime.masking import truncated
-from llama_index_rag_metrics.scores.notes import GRADED
 from llama_index_rag_metrics.scores.repeats import runs_of
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics import intervals
@@ -44,21 +43,22 @@ _REPEATS = "Asked {times} times, {n:,} of {questions} score differently from run
 def first_lines(
     systems: Sequence[System], metric: str, losses: Sequence[Losses] = ()
 ) -> list[Statement]:
-    """What a report begins with: the mean of one system, and what it lost; of several, faults."""
+    """What a report begins with: what is wrong; of one system its mean, and what it lost."""
     system = systems[0]
     if len(systems) > 1 or is_unmeasured(system.scores) or system.invalid(metric):
         return failing(systems, metric)
     measured = next(name for name in [metric, *system.scores] if system.mean(name) is not None)
-    return list(_of_one(system, measured, losses))
+    mean, *further = _of_one(system, measured, losses)
+    return [*with_failures([mean], systems, metric), *further]
 
 
 def with_failures(
     verdicts: Sequence[Statement], systems: Sequence[System], metric: str
 ) -> list[Statement]:
-    """The verdicts of systems that were compared, below those without a valid score."""
-    failed = failing(systems, metric)
-    alarms = [statement for statement in failed if statement.tone == "alarm"]
-    return [*alarms, *verdicts, *failed[len(alarms) :]]
+    """The verdicts, below what makes scores invalid, and above which questions failed."""
+    faults = failing(systems, metric)
+    alarms = [statement for statement in faults if statement.tone == "alarm"]
+    return [*alarms, *verdicts, *faults[len(alarms) :]]
 
 
 def failing(systems: Sequence[System], metric: str) -> list[Statement]:
@@ -106,14 +106,8 @@ def is_unmeasured(scores: Scores) -> bool:
 
 def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[Statement]:
     scores, mean = system.scores, system.scores.intervals()[metric]
-    graders = [note for note in scores.label_notes if note.startswith(GRADED)]
-    misfits = [note for note in scores.label_notes if note not in graders]
-    yield from (Statement(f"{note}.", "alarm") for note in graders)
-    unanswered = [*_unanswered(system, metric)]
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
-    sentence = "; ".join([f"{value} on {questions(mean.n)}", *unanswered])
-    yield Statement(f"{sentence}.", "open" if unanswered else "normal")
-    yield from (Statement(f"{note}.", "alarm") for note in misfits)
+    yield Statement(f"{value} on {questions(mean.n)}.")
     is_of_hits = not lower_is_better(metric) and limits_of(metric) == intervals.UNIT_RANGE
     for of_system in losses:
         if is_of_hits and of_system.n_wanted:

@@ -291,9 +291,7 @@ def _records(systems: Sequence[System]) -> m.Records:
         columns["run"] += [system.scores.name] * len(query_ids)
         columns["query_id"] += query_ids
         for metric in metrics_of(systems):
-            is_known = system.scores.is_measured and metric in system.scores
-            values = system.scores.by_query(metric) if is_known else {}
-            columns[metric] += map(values.get, query_ids)
+            columns[metric] += map(system.by_query(metric).get, query_ids)
     return m.Records(columns)
 
 
