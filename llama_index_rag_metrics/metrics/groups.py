@@ -9,7 +9,12 @@ from heapq import heapify, heappop, heapreplace
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.rankings.judging.judged import GroupHits, JudgedRankings, Ranked
+from llama_index_rag_metrics.rankings.judging.judged import (
+    GroupHits,
+    JudgedRankings,
+    Ranked,
+    ordinal_of,
+)
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 from .base import GroupMetric
@@ -175,19 +180,16 @@ def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
     """The greedy ranking of every query's relevant items, with their gains as grades."""
     hits = groups.hits
     structures = _structures(hits.judged, min_grade)
-    n_items = hits.n_relevant.copy()
-    n_items[hits.judged.group_query] = 0
-    for position, structure in structures.items():
-        n_items[position] = len(structure)
-    counts = np.minimum(n_items, hits.length)
-    begin = np.cumsum(counts) - counts
-    gain = np.ones(counts.sum())
-    for position, structure in structures.items():
-        start, count = begin[position], counts[position]
-        gain[start : start + count] = _greedy_gains(structure, alpha)[:count]
-    query = np.repeat(np.arange(groups.n_queries), counts)
-    rank = np.arange(1, len(query) + 1) - begin[query]
-    return Ranked(groups.n_queries, query, rank, gain)
+    is_grouped = np.bincount(hits.judged.group_query, minlength=groups.n_queries) > 0
+    lengths = np.broadcast_to(hits.length, groups.n_queries)
+    gains = [np.array([])]
+    for position, length in enumerate(lengths.tolist()):
+        gain = np.ones(hits.n_relevant[position])
+        if is_grouped[position]:
+            gain = _greedy_gains(structures.get(position, ()), alpha)
+        gains.append(gain[:length])
+    query = np.repeat(np.arange(groups.n_queries), list(map(len, gains[1:])))
+    return Ranked(groups.n_queries, query, ordinal_of(query), np.concatenate(gains))
 
 
 def _structures(judged: JudgedRankings, min_grade: float) -> dict[int, tuple[tuple[int, ...], ...]]:

@@ -68,12 +68,9 @@ class MetricEntry:
 
     @property
     def definition(self) -> str:
-        """What the name means; a docstring with a variant is "what is plain; name: what varies"."""
+        """What the name means: how the docstring of its class begins."""
         paragraph = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
-        definition, *variant = re.split(r"; (?:granular|f1): ", " ".join(paragraph.split()))
-        if variant and self.preset:
-            definition = variant[0]
-        return f"{definition[0].upper()}{definition[1:].rstrip('.')}."
+        return " ".join(paragraph.split())
 
     @property
     def parameters(self) -> Mapping[str, Any]:

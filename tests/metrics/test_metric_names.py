@@ -135,7 +135,7 @@ def test_an_unknown_parameter_is_told_the_nearest(name: str, words: str) -> None
         ("precision(min_grade=inf)", "a finite number"),
         ("rbp(p=1)", "less than 1"),
         ("rbp(p=nan)", r"rbp: p must be"),
-        ("accuracy", r"Write Accuracy\(corpus_size=...\)"),
+        ("accuracy", r"Write accuracy\(corpus_size=...\)"),
     ],
 )
 def test_a_value_out_of_range(name: str, words: str) -> None:

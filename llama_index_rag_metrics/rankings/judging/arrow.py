@@ -222,13 +222,10 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
             relevance.append(_labels(row, needs))
             rankings.append(_ranking(row, needs))
         except InvalidInput as error:
-            argument = f"{error.argument} of {_row_name(row, number)}"
+            place = f"question {row[QUERY_ID]!r}" if QUERY_ID in row else f"row {number}"
+            argument = f"{error.argument} of {place}"
             raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
     return judge(relevance, rankings, needs, query_ids=names)
-
-
-def _row_name(row: Mapping[str, Any], number: int) -> str:
-    return f"question {row[QUERY_ID]!r}" if QUERY_ID in row else f"row {number}"
 
 
 def _labels(row: Mapping[str, Any], needs: Collection[str]) -> Relevance | None:

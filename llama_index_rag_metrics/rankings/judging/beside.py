@@ -80,8 +80,6 @@ def ids_of(ranking: RankingLike) -> Sequence[str]:
 
 def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
     """What belongs to the items of a ranking that are left when copies are dropped."""
-    if len(set(ids)) == len(values):
-        return values
     value_of: dict[str, T] = {}
     for item, value in zip(ids, values, strict=True):
         value_of.setdefault(item, value)

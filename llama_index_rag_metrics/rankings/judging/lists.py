@@ -44,9 +44,6 @@ def judge(
         tokenizer: counts the tokens of texts where a ranking has none.
         query_ids: for errors.
     """
-    if len(relevance) != len(rankings):
-        expected = f"one ranking for each of {len(relevance)} relevances"
-        raise InvalidInput("rankings", len(rankings), expected)
     judged = _judge_ids(relevance, rankings)
     if TOKENS in needs:
         judged = replace(judged, tokens=token_counts(rankings, tokenizer, query_ids))

@@ -195,12 +195,11 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     if could_find and not has_found:
         label_note = f"{name} finds no labelled passage in what was retrieved: all scores are 0"
         matched_run.notes += (label_note,)
-    relevance: dict[str, Relevance] = {}
+    labels = {query_id: expected.relevance for query_id, expected in expected_of.items()}
+    relevance = {query_id: judged for query_id, judged in labels.items() if judged is not None}
     passages: dict[str, dict[str, Any]] = {}
     for query_id, expected in expected_of.items():
         passages[query_id] = dict(zip(expected.ids, expected.passages, strict=True))
-        if expected.relevance is not None:
-            relevance[query_id] = expected.relevance
     return Matched(
         name, matched_run, relevance, stands_for, passages, errors, tuple(notes), label_note
     )
