@@ -166,7 +166,7 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: metric("ndcg@0"), "ndcg: k must be greater than 0, got 0."),
     (lambda: metric("ndcg(ideal=all)@10"), "ideal can't be given with k=10. Drop one."),
-    (lambda: metric("accuracy"), "accuracy needs corpus_size. Write Accuracy(corpus_size=...)."),
+    (lambda: metric("accuracy"), "accuracy needs corpus_size. Write accuracy(corpus_size=...)."),
     (
         lambda: metrics(["mrr", "mrr"]),
         "metrics: expected each name once, got 'mrr'. Drop one, or give it other parameters: "
