@@ -59,22 +59,15 @@ class Agreement(Reportable, Kappa):
         """Kappa with its interval, and the passages on which the two differ."""
         passages = counted(self.n, "passage", "passages")
         sentence = "Kappa has no value: all grades are the same."
-        remarks = [(pair.query_id, "", [str(pair)]) for pair in self.disagreements]
-        kappa = m.Cell(None, "score", "quiet")
         if not math.isnan(self.kappa):
             kappa = mean_of(m.Cell(self.kappa, "score", low=self.low, high=self.high), self.n)
-            sentence = f"Kappa {shown(kappa)} on {passages}."
-        counts = [m.Cell(self.n, "count"), m.Cell.of(len(remarks), "count")]
-        rows = [m.Row("both", [kappa, *counts])]
-        table = m.Table(
-            "", ("kappa", "passages", "graded differently"), rows, "judges", text=_EXPLAINED
-        )
+            sentence = f"Kappa {shown(kappa)} on {passages}. {_EXPLAINED}"
+        remarks = [(pair.query_id, "", [str(pair)]) for pair in self.disagreements]
         n_listed = _MOST_ON_PAGE if full else _MOST_SHOWN
         return m.Report(
             title="Agreement",
             lead=f"{len(remarks):,} of {passages} graded differently",
             decision=[m.Statement(sentence)],
-            tables=[table],
             listings=[m.Listing.of("Graded differently", remarks, n_listed)],
             records=m.Records.of_fields(self.disagreements, Disagreement._fields),
         )
