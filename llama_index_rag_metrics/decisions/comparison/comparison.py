@@ -196,7 +196,9 @@ class Comparison(Reportable):
             with warnings.catch_warnings():  # of differences that are all the same
                 warnings.simplefilter("ignore", RuntimeWarning)
                 p = float(ttest_1samp(values, 0).pvalue)
-            p_values.append(1.0 if row.n and not row.changed else p)
+            if row.n and not row.changed:
+                p = 1.0
+            p_values.append(p)
         return frame.assign(p=p_values)
 
 
