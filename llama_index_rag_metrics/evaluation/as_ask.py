@@ -202,15 +202,12 @@ class DualCall:
                 raise
             reason = " ".join(describe_error(error).split())
         answer = await in_thread(self._blocking, *arguments)
-        self._give_up(reason)
-        return answer
-
-    def _give_up(self, reason: str) -> None:
         if self._asynchronous is not None:
             method, twin = self._asynchronous.__name__, self._blocking.__name__
             note = f"{self._owner}: {method} doesn't work here, so {twin} was called in threads"
             self.notes = [f"{note} instead: {reason}"]
-        self._asynchronous = None
+            self._asynchronous = None
+        return answer
 
 
 def _overrides(component: object, base: type, *methods: str) -> bool:

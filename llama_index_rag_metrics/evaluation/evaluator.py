@@ -193,9 +193,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             dataset, workers, show_progress: as of `evaluate`.
             options: the further arguments of `evaluate`; its errors, too.
         """
-        named = {"workers": workers, "show_progress": show_progress}
+        options = {"workers": workers, "show_progress": show_progress, **options}
         return await aevaluate(
-            self.retriever, dataset, self.metrics, **{**self._options, **named, **options}
+            self.retriever, dataset, self.metrics, **{**self._options, **options}
         )
 
     def evaluate_dataset(self, *arguments: Any, **options: Any) -> EvaluationResults:
