@@ -29,9 +29,9 @@ class Size(NamedTuple):
 
 SIZES = (
     Size(20, 10, 4_000, 400),
-    Size(100, 5, 800, 70),
-    Size(1_000, 3, 400, 70),
-    Size(float("inf"), 1, 100, 40),
+    Size(100, 5, 2_000, 60),
+    Size(1_000, 3, 1_500, 70),
+    Size(float("inf"), 1, 400, 40),
 )
 
 
