@@ -71,7 +71,7 @@ def read_corpus(source: Corpus) -> Parts:
 
 def _read_source(source: Any, fields: Fields) -> Parts:
     if hasattr(source, "model_dump"):  # LlamaIndex's
-        source = source.model_dump()
+        source = source.model_dump(serialize_as_any=True)
     opened = open_source(source, fields, _unknown)
     value, location = opened.value, opened.location
     if opened.is_trec:
