@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from llama_index_rag_metrics import read_qrels, read_run
+from llama_index_rag_metrics import RetrievalDataset, read_qrels, read_run
+from llama_index_rag_metrics.files.fields import NAMES
 from llama_index_rag_metrics.files.lines import LacksField
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 WIDE = [{"question_no": "q1", "hits": ["d2", "d1"], "gold": ["d1"]}]
 LONG = [{"question_no": "q1", "passage": "d2", "score": 2.0}]
@@ -39,3 +41,21 @@ def test_a_column_called_like_the_field_gives_way() -> None:
 def test_a_missing_field_is_named_with_what_is_there(source: Any, wording: str) -> None:
     with pytest.raises(LacksField, match=wording):
         read_run(source)
+
+
+@pytest.mark.parametrize("name", NAMES["query_id"])
+def test_ids_of_questions(name: str) -> None:
+    rows = [{name: 0, "question": "What?", "expected_ids": ["d1"]}]
+    assert RetrievalDataset.load(rows).relevance == read_qrels(rows) == {"0": ["d1"]}
+    assert list(read_run([{name: 0, "retrieved_ids": ["d1"]}])) == ["0"]
+
+
+def test_columns_of_a_dataset() -> None:
+    golden = {"input": "Why?", "gold_ids": ["d1"], "context": ["T"], "query_id": "q1"}
+    columns = {"question": "input", "labels": "gold_ids", "expected_texts": "context"}
+    dataset = RetrievalDataset.load([golden], columns=columns)
+    assert dataset == RetrievalDataset({"q1": "Why?"}, {"q1": ["d1"]}, expected_texts={"q1": ["T"]})
+    with pytest.raises(FileFormatError, match=r"record 1: .*or columns=.*'gold_ids', 'input'"):
+        RetrievalDataset.load([golden])
+    with pytest.raises(InvalidInput, match="columns: expected fields such as"):
+        RetrievalDataset.load([golden], columns={"prompt": "input"})

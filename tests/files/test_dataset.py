@@ -28,18 +28,6 @@ def dataset() -> RetrievalDataset:
     )
 
 
-def test_relevance_in_every_form_becomes_relevance() -> None:
-    forms: dict[str, Any] = {"a": ["d"], "b": {"d": 0.5}, "c": [["d", "e"]], "d": Relevance(["d"])}
-    relevance = RetrievalDataset(dict.fromkeys(forms, "?"), forms).relevance
-    assert relevance == {
-        "a": Relevance(["d"]),
-        "b": Relevance({"d": 0.5}),
-        "c": Relevance(groups=[["d", "e"]]),
-        "d": Relevance(["d"]),
-    }
-    assert relevance["c"].alternatives == (("d", "e"),)
-
-
 @pytest.mark.parametrize(
     ("parts", "wording"),
     [

@@ -188,17 +188,6 @@ def test_ids_of_questions_are_made_of_their_texts() -> None:
     assert read_qrels(judged) == {"q-a1fce4363854": ["a", "b"]}
 
 
-def test_columns_say_what_fields_are_called() -> None:
-    golden = {"input": "Why?", "gold_ids": ["d1"], "context": ["T"], "query_id": "q1"}
-    columns = {"question": "input", "labels": "gold_ids", "expected_texts": "context"}
-    dataset = RetrievalDataset.load([golden], columns=columns)
-    assert dataset == RetrievalDataset({"q1": "Why?"}, {"q1": ["d1"]}, expected_texts={"q1": ["T"]})
-    with pytest.raises(FileFormatError, match=r"record 1: .*or columns=.*'gold_ids', 'input'"):
-        RetrievalDataset.load([golden])
-    with pytest.raises(InvalidInput, match="columns: expected fields such as"):
-        RetrievalDataset.load([golden], columns={"prompt": "input"})
-
-
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"run.{ending}"

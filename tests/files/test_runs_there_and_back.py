@@ -164,14 +164,6 @@ def test_labels_that_a_format_cannot_hold(tmp_path: Path) -> None:
         assert read_qrels(tmp_path / name) == {"q": Relevance(judged)}
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "json"])
-def test_other_formats_are_only_read(tmp_path: Path, ending: str) -> None:
-    with pytest.raises(InvalidInput, match=r"ends in \.jsonl or \.parquet, or another"):
-        write_run({"q1": ["d1"]}, tmp_path / f"run.{ending}")
-    with pytest.raises(InvalidInput, match=r"ends in \.jsonl or \.parquet, or another"):
-        write_qrels({"q1": ["d1"]}, tmp_path / f"run.{ending}")
-
-
 def test_a_field_called_skipped_drops_no_judgements_of_a_whole_query(tmp_path: Path) -> None:
     path = tmp_path / "qrels.jsonl"
     path.write_text('{"query_id": "q", "expected_ids": ["a"], "skipped": false}\n')

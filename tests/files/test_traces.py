@@ -314,6 +314,8 @@ class TestQuestions:
         metadata = json.dumps({"question_id": "q1"})
         write_lines(path, request(retrieval("r", "x", ["a"], metadata=metadata)))
         assert list(read_traces(path, question_id="metadata.question_id")) == ["q1"]
+        with pytest.raises(InvalidInput, match=r"write question_id='metadata\.question_id'"):
+            read_traces(path, question_id="question_id")
 
     def test_calls_in_several_traces_with_one_id_are_one_session(self, path: Path) -> None:
         write_lines(

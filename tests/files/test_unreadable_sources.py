@@ -40,11 +40,6 @@ def test_an_empty_file(tmp_path: Path, ending: str, content: str) -> None:
     assert '{"query": "Why?", "ex' in str(caught.value)
 
 
-def test_an_empty_dataset_of_our_own_comes_back(tmp_path: Path) -> None:
-    RetrievalDataset({}).save(tmp_path / "empty.json")
-    assert RetrievalDataset.load(tmp_path / "empty.json") == RetrievalDataset({})
-
-
 @pytest.mark.parametrize("corpus", [5, [5], ["a text"]])
 def test_what_is_no_corpus(corpus: Any) -> None:
     frame = pytest.importorskip("pandas", reason="the extra pandas").DataFrame({"query": ["why?"]})
