@@ -8,8 +8,10 @@ import gzip
 import json
 import lzma
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeVar
 
@@ -109,8 +111,7 @@ def read_lines(path: Path) -> Iterator[tuple[Location, str]]:
 
 def read_text(path: Path) -> str:
     with _unpacking(path), open_bytes(path) as file:
-        raw = _refuse_foreign(file.read(), path)
-    return decoded(raw, Location(str(path)))
+        return decoded(_refuse_foreign(file.read(), path), Location(str(path)))
 
 
 def decoded(raw: bytes, location: Location) -> str:
@@ -162,9 +163,9 @@ def from_json(text: str, location: Location) -> Any:
         raise location.wrong(f"JSON ({error})") from error
 
 
-def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
+def to_json(value: object, *, indent: int | None = None) -> str:
     try:
-        return json_text(value, ascii_only=ascii_only, indent=indent, allow_nan=True)
+        return json_text(value, indent=indent, allow_nan=True)
     except TypeError as error:
         raise InvalidInput("metadata", str(error), "values that JSON can hold") from error
 
@@ -172,7 +173,6 @@ def to_json(value: object, *, ascii_only: bool = False, indent: int | None = Non
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = max(keys, key=keys.count)
+        repeated, _ = Counter(map(itemgetter(0), pairs)).most_common(1)[0]
         raise ValueError(f"every key once, got {repeated!r} again")
     return members
