@@ -134,7 +134,7 @@ class Comparison(Reportable):
             lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
             decision=decision,
             about=results_report.about(systems),
-            tables=[*map(self._table, metrics), *results_report.counts_tables(systems)],
+            tables=[*self._tables(), *results_report.counts_tables(systems)],
             failures=results_report.failures(systems),
             notes=results_report.unsaid(notes, decision),
             glossary=results_report.glossary(metrics),
@@ -143,29 +143,46 @@ class Comparison(Reportable):
             records=m.Records.of_fields(self.differences, _RECORDS),
         )
 
-    def _table(self, metric: str) -> m.Table:
-        """Return the means and differences on a metric: the baseline, then the best one first."""
-        rows = [row for row in self if row.metric == metric]
-        rows.sort(key=lambda row: -row.gain if row.n else math.inf)
-        cells_of = {self.baseline: [m.Cell(None, tone="quiet")] * 3}
-        for row in rows:
-            cells_of[row.system] = [
-                m.Cell(row.difference, "signed", row.statement.tone),
-                m.Cell(None, "range", low=row.low, high=row.high),
-                m.Cell((row.wins, row.ties, row.losses), "tally"),
-            ]
-        lines, digits = [], max(numbers.digits_for(row.n, row) for row in rows)
-        for name, differences in cells_of.items():
-            mean = self.means[name, metric]
-            bounds = m.Cell("score", "bounds", low=mean.low, high=mean.high)
-            cells = [m.Cell(mean.mean, "score"), bounds, *differences]
-            lines.append(m.Row(name, [cell._replace(digits=digits) for cell in cells]))
-        interval = f"{numbers.percent(self.confidence)} interval"
+    def _tables(self) -> list[m.Table]:
+        """Return a table of the metric that decides, the best system first, and one of others."""
+        by_system: dict[str, list[m.Row]] = {name: [] for name in self.systems}
+        for metric in self.metric_names:
+            digits = max(numbers.digits_for(row.n, row) for row in self if row.metric == metric)
+            for name in self.systems:
+                cells = [cell._replace(digits=digits) for cell in self._cells(name, metric)]
+                by_system[name].append(m.Row(name, cells))
+        rivals = [row for row in self if row.metric == self.primary]
+        rivals.sort(key=lambda row: -row.gain if row.n else math.inf)
+        rows = [by_system[name][0] for name in [self.baseline, *(row.system for row in rivals)]]
+        level = numbers.percent(self.confidence)
+        interval = f"{level} interval"
         head = ["mean", interval, "difference", interval, "better / same / worse"]
-        if metric != self.primary:
-            return m.Table(f"On {metric}", head, lines, is_detail=True)
-        text = _HOW.format(confidence=numbers.percent(self.confidence), metric=metric)
-        return m.Table(f"On {metric}", head, lines, text=text)
+        how = _HOW.format(confidence=level, metric=self.primary)
+        others = []
+        for name, rows_of_system in by_system.items():
+            cells = []
+            for mean, bounds, difference, *_ in (row.cells for row in rows_of_system[1:]):
+                cells += [mean._replace(low=bounds.low, high=bounds.high), difference]
+            others.append(m.Row(name, cells))
+        heads = [title for metric in self.metric_names[1:] for title in (metric, "difference")]
+        tables = [m.Table(f"On {self.primary}", head, rows, text=how)]
+        if heads:
+            tables.append(m.Table("On other metrics", heads, others, is_detail=True))
+        return tables
+
+    def _cells(self, name: str, metric: str) -> list[m.Cell]:
+        """Return the mean of a system and its interval; the difference, its interval, a tally."""
+        mean = self.means[name, metric]
+        cells = [
+            m.Cell(mean.mean, "score"),
+            m.Cell("score", "bounds", low=mean.low, high=mean.high),
+        ]
+        if name == self.baseline:
+            return [*cells, *[m.Cell(None, tone="quiet")] * 3]
+        row = self[name, metric]
+        cells.append(m.Cell(row.difference, "signed", row.statement.tone))
+        cells.append(m.Cell(None, "range", low=row.low, high=row.high))
+        return [*cells, m.Cell((row.wins, row.ties, row.losses), "tally")]
 
     def _figure(self) -> Figure:
         """Return each system's differences, of few systems on each metric of the same scale."""
