@@ -54,7 +54,7 @@ def read_span(item: str, place: Any, *, may_be_empty: bool = False) -> Span:
 
 def node_span(node: BaseNode) -> Span | None:
     """The place of a node, None where it doesn't know it. A document is all of itself."""
-    source = (node.parent_node or node.source_node) if node.relationships else None
+    source = node.parent_node or node.source_node
     if source is None:
         length = len(node.get_content())
         return Span(node.node_id, 0, length) if length else None

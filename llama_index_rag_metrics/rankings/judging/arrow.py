@@ -99,8 +99,9 @@ class IdLists:
 
     @classmethod
     def read(cls, lists: pl.Series) -> IdLists:
-        inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
-        if inner is None or not (inner == pl.String or inner.is_integer()):
+        if not isinstance(lists.dtype, pl.List):
+            raise Irregular
+        if lists.dtype.inner != pl.String and not lists.dtype.inner.is_integer():
             raise Irregular
         counts = _lengths(lists)
         ids = lists.filter(pl.Series(counts > 0)).explode()
