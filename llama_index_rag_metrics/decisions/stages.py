@@ -161,7 +161,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     def _counts(self) -> tuple[list[LostPassage], list[StageFlow]]:
         """All losses, and what each stage kept and lost."""
         losses: list[LostPassage] = []
-        kept: Counter[str] = Counter(dict.fromkeys(self, 0))
+        n_kept: Counter[str] = Counter(dict.fromkeys(self, 0))
         scores = self._systems[-1].scores
         for query_id in scores.query_ids:
             if query_id in scores.excluded:
@@ -174,9 +174,9 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                 if not place.is_known or not need[0].grade:
                     continue
                 for stage, reached in zip(self, places, strict=True):
-                    kept[stage] += reached.rank is not None
+                    n_kept[stage] += reached.rank is not None
                 if question.end:
-                    kept[question.end] += not place.loss
+                    n_kept[question.end] += not place.loss
                 if place.loss:
                     item = next((item for item in need if item.id == place.item), need[0])
                     rank = place.rank or place.was
@@ -184,8 +184,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                         rank = None
                     passage = (query_id, item.id, item.grade, item.text or "", rank)
                     losses.append(LostPassage(place.stage, *passage))
-        lost = Counter(loss.stage for loss in losses)
-        return losses, [StageFlow(stage, kept[stage], lost[stage]) for stage in kept]
+        n_lost = Counter(loss.stage for loss in losses)
+        return losses, [StageFlow(stage, n, n_lost[stage]) for stage, n in n_kept.items()]
 
     def _decision(self) -> list[m.Statement]:
         """What failed, and where passages were lost."""

@@ -70,8 +70,8 @@ class _Scale:
         power = math.floor(math.log10(width))
         step = next(step for step in (1, 2, 5, 10) if step * 10.0**power >= width * 0.99)
         size = step * 10.0**power
-        first, last = math.ceil(self.low / size - 1e-9), math.floor(self.high / size + 1e-9)
-        return [float(f"{number * step}e{power}") for number in range(first, last + 1)]
+        begin, end = math.ceil(self.low / size - 1e-9), math.floor(self.high / size + 1e-9)
+        return [float(f"{number * step}e{power}") for number in range(begin, end + 1)]
 
 
 class _Plot:
@@ -222,7 +222,7 @@ def _axes(plot: _Plot, least: float = 0) -> tuple[_Scale, _Scale]:
 
 
 def _marks_of(figure: Figure) -> list[Mark]:
-    return [mark for series in figure.series for mark in series.marks]
+    return [*chain.from_iterable(series.marks for series in figure.series)]
 
 
 def _cut(name: str, most: int = _NAME_CHARACTERS) -> str:

@@ -151,9 +151,9 @@ def _fitting(
     cells = [_widest(row[column] for row in texts) for column in range(len(heads))]
     gap, widths = 0, list[int]()
     for gap, head_width in _TIGHTER:
-        most = max(1, room - gap - _DIVIDER)
+        limit = max(1, room - gap - _DIVIDER)
         needed = [min(head_width, cell_len(head)) for head in heads]
-        widths = [min(most, max(1, *pair)) for pair in zip(cells, needed, strict=True)]
+        widths = [min(limit, max(1, *pair)) for pair in zip(cells, needed, strict=True)]
         if sum(widths) + (gap + _DIVIDER) * len(widths) <= room:
             break
     return gap, widths

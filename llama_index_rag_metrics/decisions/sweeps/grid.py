@@ -81,8 +81,8 @@ def configurations_of(grid: Grid) -> dict[str, Configuration]:
     configurations: dict[str, Configuration] = {}
     for row in product(*columns):
         params = {name: content for name, (content, _) in zip(grid, row, strict=True)}
-        shown = {name: value for name, (_, value) in zip(grid, row, strict=True)}
-        configuration = Configuration(params, shown)
+        texts = {name: value for name, (_, value) in zip(grid, row, strict=True)}
+        configuration = Configuration(params, texts)
         if configuration.name in configurations:
             expected = "values that are told apart by their texts or names"
             raise InvalidInput("grid", f"{configuration.name} twice", expected, _EXAMPLE)

@@ -166,10 +166,10 @@ async def _built(build: Build, params: dict[str, Any]) -> Any:
 def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any]) -> Source | None:
     """Stands for a source whose journal has the answer to every question; None where it hasn't."""
     header, answers = read_answers(options["journal"])
-    known = answers_to(questions, header, answers)
+    rankings = answers_to(questions, header, answers)
     for query_id in questions.queries:
         for repeat in range(1, options.get("repeats", 1) + 1):
-            if Attempt(query_id, repeat) not in known:
+            if Attempt(query_id, repeat) not in rankings:
                 return None
 
     async def fail(question: Question) -> Answer:

@@ -74,8 +74,8 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
         if not table.is_detail:
             heading = _around(escape(table.title), "<h2>{}</h2>")
             text = _sentence(table.text)
-            beside = f"<div class=beside><div>{_table(table, systems)}{text}</div>{figures}</div>"
-            yield f"<section>{heading}{beside}</section>"
+            inner = f"<div class=beside><div>{_table(table, systems)}{text}</div>{figures}</div>"
+            yield f"<section>{heading}{inner}</section>"
             figures = ""
     if queries:
         yield from _questions(queries)

@@ -168,17 +168,17 @@ def _relevant(query: QueryAnswers, columns: Sequence[int], size: Size) -> Iterat
 def _others(query: QueryAnswers, columns: Sequence[int], size: Size) -> list[str]:
     """A row for each other passage, with its ranks, the best first."""
     ranks: dict[str, list[str]] = {}
-    best: dict[str, int] = {}
+    highest: dict[str, int] = {}
     items: dict[str, ReportedItem] = {}
     for position, column in enumerate(columns):
         for item in query.answers[column].retrieved or ():
             if item.rank is None or item.is_hit or item.rank > size.items:
                 continue
             ranks.setdefault(item.id, [NO_VALUE] * len(columns))[position] = _rank(item.rank)
-            best[item.id] = min(item.rank, best.get(item.id, item.rank))
+            highest[item.id] = min(item.rank, highest.get(item.id, item.rank))
             items.setdefault(item.id, item)
     rows = []
-    for item_id in sorted(best, key=best.__getitem__):
+    for item_id in sorted(highest, key=highest.__getitem__):
         item = items[item_id]
         name, text = f"<code>{escape(item.name)}</code>", _text(item.text or "", size.short)
         rows.append(_row(ranks[item_id], name, text))
