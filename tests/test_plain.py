@@ -23,10 +23,10 @@ RIDDLES = frozenset(
 )
 """Pronouns, participles and adverbs: no nouns."""
 
-MOST_RIDDLES = 24
+MOST_RIDDLES = 22
 MOST_NESTED = 3
 MOST_FILES = 141
-MOST_LINES = 23_750
+MOST_LINES = 23_700
 
 
 def trees() -> Iterator[ast.AST]:

@@ -48,8 +48,8 @@ def first_lines(
     if len(systems) > 1 or is_unmeasured(system.scores) or system.invalid(metric):
         return failing(systems, metric)
     measured = next(name for name in [metric, *system.scores] if system.mean(name) is not None)
-    mean, *further = _of_one(system, measured, losses)
-    return [*with_failures([mean], systems, metric), *further]
+    mean, *remarks = _of_one(system, measured, losses)
+    return [*with_failures([mean], systems, metric), *remarks]
 
 
 def with_failures(

@@ -33,7 +33,7 @@ class Item(NamedTuple):
 class LabelView(NamedTuple):
     """How a metric reads labels and rankings; one that isn't known takes every grade above 0."""
 
-    least: float = math.ulp(0.0)  # the grade from which a passage is relevant
+    min_grade: float = math.ulp(0.0)  # the grade from which a passage is relevant
     in_groups: bool = True  # whether any passage of a group meets the group's need
     by_place: bool = False  # whether passages are recognised by their places in documents
     k: int | None = None  # after how many passages it stops reading a ranking, if that is known
@@ -47,7 +47,7 @@ class LabelView(NamedTuple):
             return cls()
         cutoff = getattr(metric, "cutoff", None)
         return cls(
-            getattr(metric, "min_grade", cls().least),
+            getattr(metric, "min_grade", cls().min_grade),
             getattr(metric, "in_groups", True),
             "spans" in getattr(metric, "needs", ()),
             cutoff if isinstance(cutoff, int) else None,
@@ -58,7 +58,7 @@ class LabelView(NamedTuple):
         """What the metric wants, best grade first; an unmet group is an item of grade 0."""
         items = {}
         for item, grade in judged.grades.items():
-            if grade >= self.least:
+            if grade >= self.min_grade:
                 passage = passages.get(item)
                 text = passage if isinstance(passage, str) else None
                 items[item] = Item(item, grade, passage, text)

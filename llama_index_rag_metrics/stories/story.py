@@ -149,7 +149,7 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
         grade = answer.grade_of(labels)
         name, is_hit = names[item], False
         if grade is not None:
-            name, is_hit = f"{name} [{grade:g}]", grade >= answer.view.least
+            name, is_hit = f"{name} [{grade:g}]", grade >= answer.view.min_grade
         retrieved.append(m.ReportedItem(item, name, text, rank, is_hit))
     searches = None
     if getattr(ranking, "calls", None) is not None:
@@ -161,7 +161,7 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
 def _search(answer: SystemAnswer, call: Call, labels: Sequence[Sequence[str]]) -> str:
     """What was asked, and how much of what came is relevant."""
     grades = [answer.grade_of(names) for names in labels]
-    n_hits = sum(grade is not None and grade >= answer.view.least for grade in grades)
+    n_hits = sum(grade is not None and grade >= answer.view.min_grade for grade in grades)
     outcome = f"{counted(len(grades), 'passage', 'passages')}, {n_hits or 'none'} relevant"
     if call.error is not None:
         outcome = f"failed: {plain(call.error)}"
@@ -192,7 +192,7 @@ def _remarks(question: Question, systems: Sequence[System], metric: str) -> Iter
             yield sentence
             break
     if not question.needs and any(answer.judged for answer in question.answers):
-        yield _TOO_STRICT.format(least=question.view.least, metric=metric)
+        yield _TOO_STRICT.format(least=question.view.min_grade, metric=metric)
     n_repeats = max((len(system.scores.repeats) for system in systems), default=0)
     if n_repeats:
         yield _OF_RUNS.format(n=n_repeats)

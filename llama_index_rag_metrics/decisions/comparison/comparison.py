@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import compress, product
+from itertools import chain, compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -157,15 +157,15 @@ class Comparison(Reportable):
         level = numbers.percent(self.confidence)
         interval = f"{level} interval"
         head = ["mean", interval, "difference", interval, "better / same / worse"]
-        how = _HOW.format(confidence=level, metric=self.primary)
+        text = _HOW.format(confidence=level, metric=self.primary)
         others = []
         for name, rows_of_system in by_system.items():
             cells = []
             for mean, bounds, difference, *_ in (row.cells for row in rows_of_system[1:]):
                 cells += [mean._replace(low=bounds.low, high=bounds.high), difference]
             others.append(m.Row(name, cells))
-        heads = [title for metric in self.metric_names[1:] for title in (metric, "difference")]
-        tables = [m.Table(f"On {self.primary}", head, rows, text=how)]
+        heads = list(chain(*((metric, "difference") for metric in self.metric_names[1:])))
+        tables = [m.Table(f"On {self.primary}", head, rows, text=text)]
         if heads:
             tables.append(m.Table("On other metrics", heads, others, is_detail=True))
         return tables
