@@ -6,7 +6,6 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
@@ -18,13 +17,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed, c
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, without_reasoning
 from llama_index_rag_metrics.runtime.progress import progress
-from llama_index_rag_metrics.runtime.retries import (
-    FORBIDDEN,
-    UNAUTHORIZED,
-    Refusal,
-    attempts,
-    http_status,
-)
+from llama_index_rag_metrics.runtime.retries import attempts, http_status
 from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous
 
 if TYPE_CHECKING:
@@ -118,7 +111,7 @@ async def agenerate_question_context_pairs(
             prompts[node_id] = _prompt(qa_generate_prompt_tmpl, num_questions_per_chunk, text)
     answers: dict[str, str] = {}
     failures: dict[str, str] = {}
-    refusal, model = Refusal(), f"{llm.class_name()} {llm.metadata.model_name}"
+    model = f"{llm.class_name()} {llm.metadata.model_name}"
     retried = attempts(retry_limit, _FIRST_PAUSE, _may_pass)
     store = Cache.of(cache)
     with store, progress("generating questions", len(prompts), 0, show_progress) as advance:
@@ -127,8 +120,7 @@ async def agenerate_question_context_pairs(
             prompt = prompts[node_id]
 
             async def ask(_: list[int]) -> list[str]:
-                request = partial(in_thread, ask_llm, llm, prompt)
-                return [await retried(refusal.ask, request)]
+                return [await retried(in_thread, ask_llm, llm, prompt)]
 
             try:
                 key = cache_key("questions", model, text=prompt)
@@ -146,7 +138,7 @@ generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 
 def _may_pass(error: BaseException) -> bool:
-    return http_status(error) not in (UNAUTHORIZED, FORBIDDEN)
+    return http_status(error) not in (401, 403)
 
 
 def parse(answer: str) -> tuple[list[str], list[str]]:

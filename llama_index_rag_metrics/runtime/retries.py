@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
@@ -12,8 +12,6 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_exponential, wait_random
 
 T = TypeVar("T")
-
-UNAUTHORIZED, FORBIDDEN = 401, 403
 
 _LONGEST_PAUSE = 60.0
 """Seconds; a service that asks for a longer one isn't asked again."""
@@ -74,29 +72,3 @@ def http_status(error: BaseException | None) -> int | None:
                     return status
         error = error.__cause__ or error.__context__
     return None
-
-
-def refuses_key(error: BaseException, *, has_answered: bool) -> bool:
-    """Whether asking again is of no use; a service that forbids one query may allow others."""
-    status = http_status(error)
-    return status == UNAUTHORIZED or (status == FORBIDDEN and not has_answered)
-
-
-class Refusal:
-    """Asks until a service refuses the key; whoever asks later gets that error."""
-
-    def __init__(self) -> None:
-        self._error: Exception | None = None
-        self._has_answered = False
-
-    async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
-        if self._error is not None:
-            raise self._error
-        try:
-            answer = await request()
-        except Exception as error:
-            if refuses_key(error, has_answered=self._has_answered):
-                self._error = error
-            raise
-        self._has_answered = True
-        return answer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -27,7 +26,6 @@ from llama_index_rag_metrics.runtime.models import (
     quote,
     settings_of,
 )
-from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, run_sync
 
 from .grades import HIGHEST, read_grade
@@ -146,8 +144,7 @@ class LLMRelevancy(TextMetric):
     ) -> dict[str, Relevance]:
         """Relevance by the LLM's grades: then all metrics run on queries without labels.
 
-        A query with a text that can't be graded is left out, and a warning says so. A service that
-        refuses the key isn't asked again.
+        A query with a text that can't be graded is left out, and a warning says so.
 
         Args:
             queries: query id to query.
@@ -157,12 +154,11 @@ class LLMRelevancy(TextMetric):
         check_integer("workers", workers)
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
-        refusal = Refusal()
 
         async def attempt(query_id: str) -> None:
-            graded = partial(self._graded, query_id, queries[query_id], run[query_id])
             try:
-                relevance[query_id] = await refusal.ask(graded)
+                graded = await self._graded(query_id, queries[query_id], run[query_id])
+                relevance[query_id] = graded
             except Exception as error:  # noqa: BLE001 - recorded by query
                 errors[query_id] = error
 
