@@ -164,19 +164,13 @@ class Listing:
 
     @classmethod
     def of(
-        cls,
-        title: str,
-        remarks: Sequence[tuple[str, str, Sequence[str]]],
-        n_listed: int,
-        *,
-        on_request: bool = False,
+        cls, title: str, remarks: Sequence[tuple[str, str, Sequence[str]]], n_listed: int
     ) -> Listing:
         """The first queries, by id, text and remarks, of as many as the title says."""
-        queries = [
-            QueryAnswers(key, text, remarks=lines) for key, text, lines in remarks[:n_listed]
-        ]
-        n = len(remarks)
-        return cls(f"{title}: {n:,}", queries, n_unlisted=n - len(queries), on_request=on_request)
+        n, queries = len(remarks), []
+        for query_id, text, lines in remarks[:n_listed]:
+            queries.append(QueryAnswers(query_id, text, remarks=lines))
+        return cls(f"{title}: {n:,}", queries, n - len(queries))
 
 
 class Failure(NamedTuple):

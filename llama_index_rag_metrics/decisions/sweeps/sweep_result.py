@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.comparison.pairing import Paired, clusters_in_words, pair
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
@@ -341,8 +341,6 @@ class Sweep(Reportable):
         n_left_out = int(is_scored.sum()) - len(self._scores)
         if n_left_out:
             yield _LEFT_OUT.format(questions=questions(n_left_out))
-        if self._common[1]["clusters"] is not None:
-            yield f"{clusters_in_words(None, self._common[1]['clusters'])}, each counted as one"
 
     def _table(self) -> m.Table:
         """The configurations, best mean first."""
