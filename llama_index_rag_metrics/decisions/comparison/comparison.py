@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, compress, product
+from itertools import compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -145,44 +145,44 @@ class Comparison(Reportable):
 
     def _tables(self) -> list[m.Table]:
         """Return a table of the metric that decides, the best system first, and one of others."""
-        by_system: dict[str, list[m.Row]] = {name: [] for name in self.systems}
-        for metric in self.metric_names:
-            digits = max(numbers.digits_for(row.n, row) for row in self if row.metric == metric)
-            for name in self.systems:
-                cells = [cell._replace(digits=digits) for cell in self._cells(name, metric)]
-                by_system[name].append(m.Row(name, cells))
-        rivals = [row for row in self if row.metric == self.primary]
+        primary, *metrics = self.metric_names
+        rivals = [row for row in self if row.metric == primary]
         rivals.sort(key=lambda row: -row.gain if row.n else math.inf)
-        rows = [by_system[name][0] for name in [self.baseline, *(row.system for row in rivals)]]
+        names = [self.baseline, *(row.system for row in rivals)]
         level = numbers.percent(self.confidence)
-        interval = f"{level} interval"
-        head = ["mean", interval, "difference", interval, "better / same / worse"]
-        text = _HOW.format(confidence=level, metric=self.primary)
-        others = []
-        for name, rows_of_system in by_system.items():
+        head = ["mean", f"{level} interval", "difference", f"{level} interval"]
+        head.append("better / same / worse")
+        rows = [m.Row(name, self._cells(name, primary)) for name in names]
+        text = _HOW.format(confidence=level, metric=primary)
+        tables = [m.Table(f"On {primary}", head, rows, text=text)]
+        if not metrics:
+            return tables
+        head, rows = [], []
+        for metric in metrics:
+            head += [metric, "difference"]
+        for name in names:
             cells = []
-            for mean, bounds, difference, *_ in (row.cells for row in rows_of_system[1:]):
+            for metric in metrics:
+                mean, bounds, difference, *_ = self._cells(name, metric)
                 cells += [mean._replace(low=bounds.low, high=bounds.high), difference]
-            others.append(m.Row(name, cells))
-        heads = list(chain(*((metric, "difference") for metric in self.metric_names[1:])))
-        tables = [m.Table(f"On {self.primary}", head, rows, text=text)]
-        if heads:
-            tables.append(m.Table("On other metrics", heads, others, is_detail=True))
-        return tables
+            rows.append(m.Row(name, cells))
+        return [*tables, m.Table("On other metrics", head, rows, is_detail=True)]
 
     def _cells(self, name: str, metric: str) -> list[m.Cell]:
         """Return the mean of a system and its interval; the difference, its interval, a tally."""
+        rivals = {row.system: row for row in self if row.metric == metric}
+        digits = max(numbers.digits_for(row.n, row) for row in rivals.values())
         mean = self.means[name, metric]
-        cells = [
-            m.Cell(mean.mean, "score"),
-            m.Cell("score", "bounds", low=mean.low, high=mean.high),
-        ]
-        if name == self.baseline:
-            return [*cells, *[m.Cell(None, tone="quiet")] * 3]
-        row = self[name, metric]
-        cells.append(m.Cell(row.difference, "signed", row.statement.tone))
-        cells.append(m.Cell(None, "range", low=row.low, high=row.high))
-        return [*cells, m.Cell((row.wins, row.ties, row.losses), "tally")]
+        bounds = m.Cell("score", "bounds", low=mean.low, high=mean.high)
+        cells = [m.Cell(mean.mean, "score"), bounds]
+        if name in rivals:
+            row = rivals[name]
+            cells.append(m.Cell(row.difference, "signed", row.statement.tone))
+            cells.append(m.Cell(None, "range", low=row.low, high=row.high))
+            cells.append(m.Cell((row.wins, row.ties, row.losses), "tally"))
+        else:
+            cells += [m.Cell(None, tone="quiet")] * 3
+        return [cell._replace(digits=digits) for cell in cells]
 
     def _figure(self) -> Figure:
         """Return each system's differences, of few systems on each metric of the same scale."""
