@@ -21,7 +21,7 @@ NOT_FOR_PEOPLE = {
     "metrics/sets.py": "a metric's parameter",
     "statistics/intervals.py": "what 1 - confidence is",
     "statistics/resampling.py": "equal differences, told from noise",
-    "statistics/kappa.py": "equal grades, told from noise",
+    "labels/agreeing.py": "equal grades, told from noise",
 }
 """File to what it rounds, if that isn't a number for people."""
 

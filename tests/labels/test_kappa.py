@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from llama_index_rag_metrics.statistics.kappa import cohens_kappa
+from llama_index_rag_metrics.labels.agreeing import cohens_kappa
 
 pytestmark = pytest.mark.peers
 
