@@ -37,6 +37,10 @@ from llama_index_rag_metrics.runtime.masking import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
+_BY_TEXT = (
+    "Texts alone, expected_texts, are matched by this package's evaluate(retriever, dataset, "
+    "metrics, matcher='text'), or its RetrieverEvaluator(..., matcher='text')."
+)
 _BEHIND_NAME = re.compile(r"[(@]")
 
 # names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}
@@ -188,6 +192,7 @@ class RankingMetric(NamedMetric):
             raise unknown_argument(kwargs, type(self))
         if expected_ids is None and self.needs_relevance:
             remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
+            remedy = _BY_TEXT if expected_texts else remedy
             raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
         tokens = retrieved_tokens if TOKENS in self.needs else None
         if TOKENS in self.needs and tokens is None and retrieved_texts is not None:
@@ -200,6 +205,7 @@ class RankingMetric(NamedMetric):
             raise InvalidInput("expected_ids", expected_ids, expected)
         if self.needs_relevance and not self.of_unanswerable and not is_answerable:
             remedy = "A dataset's means leave such questions out and count them."
+            remedy = _BY_TEXT if expected_texts else remedy
             raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
         score = float(self.score_queries(judged)[0])
         metadata = self.metadata(judged)

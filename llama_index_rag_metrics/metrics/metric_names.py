@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,7 +14,7 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric, warn_caller
 
 from . import gains, groups, ranks, sets, spans
 from . import texts as text_metrics
@@ -56,6 +56,15 @@ USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
 """LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
 
 _registry: dict[str, Any] = METRIC_REGISTRY
+
+_MIXED = (
+    "two definitions in one list of metrics: LlamaIndex's for {cores}, this package's for {ours}. "
+    "Call register(replace=True) first to have this package's for all."
+)
+_LEFT_ALONE = (
+    "LlamaIndex's registry has {names} already, which stays as it is: "
+    "register(..., replace=True) replaces it."
+)
 
 
 @dataclass(frozen=True)
@@ -260,17 +269,33 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
             raise InvalidInput("register", entry, expected)
     left_alone = []
     for name in dict.fromkeys((*_usual_names(), *texts)):
-        is_ours = getattr(_registry.get(name), "func", None) is metric
-        if name not in _registry or is_ours or (replace and (not names or name in names)):
-            _registry[name] = partial(metric, name)
+        replaces = replace and (not names or name in names)
+        if name not in _registry or _is_ours(name) or replaces:
+            _registry[name] = partial(_registered, name)
         elif name in names:
             left_alone.append(name)
     if left_alone:
-        warnings.warn(
-            f"LlamaIndex's registry has {', '.join(left_alone)} already, which stays as it is: "
-            "register(..., replace=True) replaces it.",
-            stacklevel=2,
-        )
+        warn_caller(UserWarning(_LEFT_ALONE.format(names=", ".join(left_alone))))
+
+
+def _registered(name: str) -> NamedMetric:
+    """The metric of a name in LlamaIndex's registry, as its evaluator makes one of each name.
+
+    It gives a name alone, so the list is read where it stands: `metric_names`, in the frame that
+    calls, or outside of it where a comprehension has a frame of its own (before Python 3.12).
+    """
+    frame = sys._getframe(1)
+    outer = frame.f_back or frame
+    names = frame.f_locals.get("metric_names") or outer.f_locals.get("metric_names") or []
+    cores = [core_name for core_name in names if not _is_ours(core_name)]
+    ours = [own_name for own_name in names if _is_ours(own_name)]
+    if cores and ours[:1] == [name]:
+        warn_caller(UserWarning(_MIXED.format(cores=", ".join(cores), ours=", ".join(ours))))
+    return metric(name)
+
+
+def _is_ours(name: str) -> bool:
+    return getattr(_registry.get(name), "func", None) is _registered
 
 
 def _usual_names() -> list[str]:

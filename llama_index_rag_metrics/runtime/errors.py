@@ -247,7 +247,7 @@ def check_share(argument: str, value: object) -> None:
 
 
 _BETWEEN = {__name__.partition(".")[0], "asyncio", "concurrent", "contextlib", "functools"}
-_BETWEEN |= {"llama_index_instrumentation", "threading"}
+_BETWEEN |= {"llama_index", "llama_index_instrumentation", "threading"}
 """Packages whose frames are between a program and the place that warns."""
 
 _Line: TypeAlias = tuple[str, int, str, dict[Any, Any]]

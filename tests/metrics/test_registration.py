@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -107,6 +109,27 @@ class TestRegister:
             register("mrr", "ndcg@7")
         assert REGISTRY["mrr"] is core.MRR
         assert "ndcg@7" in REGISTRY
+
+
+class TestMixedLists:
+    def test_what_is_cores_is_named_once_where_the_list_is_written(self) -> None:
+        names = ["mrr", "ndcg@10", "f1@5", "recall"]
+        with pytest.warns(UserWarning, match="LlamaIndex's for mrr, recall, this") as warned:
+            evaluate(names, ["a"], ["a"])
+        assert [Path(str(each.filename)).name for each in warned] == [Path(__file__).name]
+
+    @pytest.mark.parametrize("names", [["mrr", "recall"], ["ndcg@10", "f1@5"]])
+    def test_a_list_of_one_kind_says_nothing(self, names: list[str]) -> None:
+        with warnings.catch_warnings(record=True) as warned:
+            evaluate(names, ["a"], ["a"])
+            register(replace=True)
+            evaluate([*names, "mrr@10", "hit_rate"], ["a"], ["a"])
+        assert not warned
+
+    def test_texts_alone_are_told_of_the_matcher(self) -> None:
+        evaluator = RetrieverEvaluator.from_metric_names(["ndcg@10"], retriever=Fixed(["a"]))
+        with pytest.raises(InvalidInput, match="matcher='text'"):
+            evaluator.evaluate("?", expected_ids=[], expected_texts=["text of a"])
 
 
 class FirstThree(BinaryMetric):
