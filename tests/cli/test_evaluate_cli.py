@@ -1,16 +1,29 @@
-"""`rag-metrics evaluate`: what it prints and writes, and every exit code."""
+"""`rag-metrics evaluate`: what it prints, writes and goes on with, and every exit code."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.command_line import run
+from support.command_line import columns_of, refusal, run
 from support.evaluate_command import current_folder, evaluate, row
+from support.paths import ROOT
+from support.processes import start
 
-from llama_index_rag_metrics import Scores, read_run
+from llama_index_rag_metrics import (
+    Ranking,
+    RetrievalDataset,
+    Run,
+    Scores,
+    read_run,
+    write_qrels,
+    write_run,
+)
 
 
 @pytest.fixture
@@ -148,3 +161,169 @@ def test_columns_name_the_fields(folder: Path) -> None:
     assert ended.exit_code == 0, ended.output
     means = json.loads(ended.stdout[ended.stdout.index("{") :])["of_nothing"]["means"]
     assert means["mrr@10"] == 1.0
+
+
+EXPECTED = {f"q{n}": ["a"] if n % 2 else [] for n in range(12)}
+STORED = {
+    query: Ranking(["a", "b"], scores=[0.5 + n / 100 if n % 2 else 0.4 - n / 100, -1.5])
+    for n, query in enumerate(EXPECTED)
+}
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("run.jsonl", "run.trec"):
+        write_run(STORED, name)
+    write_qrels(EXPECTED, "labels.jsonl")
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_threshold_of_score() -> None:
+    metrics = ("-m", "recall@1,abstained,returned@5", "--qrels", "labels.jsonl")
+    shown = run("score", "run.jsonl", *metrics, "--min-score", "0.5", "--html", "page.html")
+    assert "abstained" in shown.stdout
+    columns = columns_of(shown.stdout)
+    assert (columns["abstained"], columns["recall@1"]) == (["1.00"], ["1.00"])
+    assert "−1.5" not in Path("page.html").read_text()
+    below = run("score", "run.trec", *metrics, "--min-score", "-2.5")
+    assert columns_of(below.stdout)["returned@5"] == ["2.00"]
+    write_run({"q1": ["a"]}, "bare.jsonl")
+    said = refusal(run("score", "bare.jsonl", *metrics, "--min-score", "0.5"))
+    assert "a score of every retrieved passage" in said
+
+
+@pytest.mark.usefixtures("stored")
+def test_an_evaluation_ends_well_without_values_that_nobody_is_due() -> None:
+    questions = {"q1": "How do ants march?", "q2": "Who repairs zeppelins?"}
+    corpus = {"d1": "Ants march in columns at night.", "d2": "Bees dance to show the way."}
+    RetrievalDataset(questions, {"q1": ["d1"], "q2": []}, corpus).save("dataset.json")
+    options = ("-r", "bm25", "-m", "recall@1,abstained", "--min-score", "0.01", "--no-progress")
+    shown = run("evaluate", "-d", "dataset.json", *options)
+    assert shown.exit_code == 0, shown.output
+    assert columns_of(shown.stdout)["abstained"] == ["1.00"]
+
+
+TIMES = """
+    from collections import Counter
+    from threading import Lock
+
+    asked, lock = Counter(), Lock()
+
+    def moody():
+        def ask(query):
+            with lock:
+                asked[query] += 1
+                time = asked[query]
+            open("asked.txt", "a").write(query + "\\n")
+            return ["d1", "d2", "d3"] if time % 2 else []
+        return ask
+"""
+
+
+@pytest.fixture
+def moody_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with current_folder(tmp_path, monkeypatch):
+        module = tmp_path / "my_factories.py"
+        own = "\n".join(line[4:] for line in TIMES.splitlines())
+        module.write_text(module.read_text(encoding="utf-8") + own, encoding="utf-8")
+        yield tmp_path
+
+
+def test_questions_are_asked_several_times(moody_folder: Path) -> None:
+    metrics = "hit_rate@3"
+    command = ("-r", "my_factories:moody", "-m", metrics, "--journal", "kept")
+    shown = evaluate(*command, "--repeats", "4", "--json", "scores.json", "-o", "run.parquet")
+    assert shown.exit_code == 0, shown.output
+    (kept,) = json.loads(Path("scores.json").read_text(encoding="utf-8")).values()
+    assert len(kept["repeats"]) == 4
+    # found the first and the third time
+    assert kept["means"] == {"hit_rate@3": pytest.approx(0.5)}
+    assert "Asked 4 times, " in " ".join(shown.stdout.split())
+    assert len(read_run("run.parquet").repeats) == 4
+    asked = Path("asked.txt").read_text(encoding="utf-8")
+    again = evaluate(*command, "--repeats", "4")
+    assert again.exit_code == 0, again.output
+    assert Path("asked.txt").read_text(encoding="utf-8") == asked
+
+    by_rule = ("gate", "scores.json", "--rule")
+    assert run(*by_rule, "hit_rate@3 >= 0.5").exit_code == 0
+    assert run(*by_rule, "hit_rate@3 >= 0.6").exit_code == 1
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_numbered_runs_of_a_file_all_count(moody_folder: Path, ending: str) -> None:
+    """Of ranks 1 and 2 the mean."""
+    times = Run(repeats=[Run({"q": ["a"]}), Run({"q": ["b", "a"]})])
+    write_run(times, f"run.{ending}")
+    Path("qrels.tsv").write_text("q\t0\ta\t1\n", encoding="utf-8")
+    command = ("score", f"run.{ending}", "--qrels", "qrels.tsv", "-m", "mrr", "--json", "-")
+    assert json.loads(run(*command).stdout)["run"]["means"] == {"mrr": 0.75}
+
+
+def test_a_file_that_tells_no_times_apart_is_refused_first(moody_folder: Path) -> None:
+    refused = evaluate("-r", "my_factories:moody", "--repeats", "2", "-o", "out.trec")
+    assert "--output: expected a file that ends in .jsonl" in refusal(refused)
+    assert not Path("asked.txt").exists()
+
+
+def test_a_journal_is_gone_on_from(folder: Path) -> None:
+    first = evaluate("-r", "my_factories:flaky", "-m", "mrr", "--journal", "kept")
+    lines = (folder / "kept" / "flaky.jsonl").read_text(encoding="utf-8").splitlines()
+    again = evaluate("-r", "my_factories:flaky", "-m", "recall", "--journal", "kept")
+    other = evaluate("-r", "my_factories:flaky", "--top-k", "3", "--journal", "kept")
+
+    assert first.exit_code == again.exit_code == 1
+    assert len(lines) == 3  # what it is of, and two finished queries
+    assert row(again, "recall") == ["0.33"]
+    assert other.exit_code == 2
+    assert "is of another run" in other.stderr
+
+
+def test_another_depth_is_refused_and_the_first_one_named(folder: Path) -> None:
+    evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@10", "--journal", "kept")
+    deeper = evaluate("-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept")
+    results = evaluate(
+        "-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept", "--top-k", "10"
+    )
+
+    expected = "run is 'my_factories:of_nodes, top 20', but the journal has"
+    assert deeper.exit_code == 2
+    assert f"{expected} 'my_factories:of_nodes, top 10'" in deeper.stderr
+    assert results.exit_code == 0, results.output
+    assert row(results, "recall@20") == ["1.00"]
+
+
+@pytest.mark.parametrize("begin", ["", '{"format": "llama', "[1]\n", "\xff\n"])
+def test_what_is_no_journal_is_refused(folder: Path, begin: str) -> None:
+    (folder / "kept").mkdir()
+    (folder / "kept" / "of_nodes.jsonl").write_bytes(begin.encode("latin-1"))
+    result = evaluate("-r", "my_factories:of_nodes", "-m", "mrr", "--journal", "kept")
+
+    assert result.exit_code == (2 if begin.endswith("\n") else 0), result.output
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+@pytest.mark.parametrize("journal", [True, False])
+def test_ctrl_c_says_what_was_kept(folder: Path, journal: bool) -> None:
+    arguments = [sys.executable, "-m", "llama_index_rag_metrics", "evaluate", "-d", "beir"]
+    arguments += ["-r", "my_factories:slow", "-m", "mrr", "--workers", "1", "--no-progress"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = start(
+        [*arguments, *(["--journal", "kept"] if journal else [])],
+        {**environment, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().split()[0] == "beir"
+    assert "asked for potatoes\n" in process.stdout
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("rag-metrics: interrupted")
+    assert ("kept in kept" in err) is journal
+    assert ("nothing was written" in err) is not journal
+    if journal:
+        assert len((folder / "kept" / "slow.jsonl").read_text().splitlines()) == 2

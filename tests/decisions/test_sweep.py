@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from llama_index.core.base.llms.types import CompletionResponse
+from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
+from pydantic import SecretStr
 from support.swept import made_sweep
 
 from llama_index_rag_metrics import LLMRelevancy, RetrievalDataset, evaluate, sweep
+from llama_index_rag_metrics.decisions.sweeps.grid import configurations_of
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep
 from llama_index_rag_metrics.report.model import Row
@@ -339,3 +346,157 @@ def test_ids_without_texts_have_no_tokens() -> None:
     assert "tokens a question" not in str(bare)
     with pytest.raises(InvalidInput, match="a text, whose tokens can be counted"):
         evaluate(lambda query: ["d1"], no_corpus, ["recall@50tokens"])
+
+
+def test_every_combination_once_in_order() -> None:
+    locks = {"one": threading.Lock(), "other": threading.Lock()}
+    points = configurations_of({"a": [1, 2], "lock": locks})
+    names = ["a=1, lock=one", "a=1, lock=other", "a=2, lock=one", "a=2, lock=other"]
+    assert list(points) == names
+    assert points[names[1]].params == {"a": 1, "lock": locks["other"]}
+    assert points[names[0]].run == "a=1, lock='one'"
+
+
+def test_objects_need_names() -> None:
+    small, large = MockEmbedding(embed_dim=3), MockEmbedding(embed_dim=4)
+    with pytest.raises(InvalidInput, match=r"MockEmbedding.*Name them: \{\"a\": \{\"a name\""):
+        configurations_of({"a": [small, large]})
+    assert [*configurations_of({"a": {"small": small, "large": large}})] == ["a=small", "a=large"]
+    assert [*configurations_of({"a": [np.int64(3)]})] == ["a=3"]
+    assert list(configurations_of({})) == ["as it is"]
+
+
+@pytest.mark.parametrize("value", [threading.Lock(), {"k": 1}, [1, 2], sorted])
+def test_what_is_no_text_needs_a_name(value: Any) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"grid\['value'\].*Name them: \{\"value\": \{\"a name\""
+    ):
+        configurations_of({"value": [value]})
+
+
+def test_a_run_has_the_types_that_a_name_has_not() -> None:
+    """ "k=1" is the name of a number and of a text, and "a=1, b=2" of one parameter and of two."""
+
+    def run(grid: Any) -> str:
+        (point,) = configurations_of(grid).values()
+        return point.run
+
+    assert run({"k": [1]}) != run({"k": ["1"]}) != run({"k": [1.0]})
+    assert run({"a": ["1, b=2"]}) != run({"a": ["1"], "b": ["2"]})
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("api_key", "zq7-Xy-plain"),
+        ("token", SecretStr("zq7-Xy-other")),
+        ("url", "https://me:zq7-Xy@localhost/v1"),
+        ("url", "https://localhost/v1?api_key=zq7-Xy"),
+    ],
+)
+def test_secrets_are_refused_and_not_shown(parameter: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match="looks like a secret") as caught:
+        configurations_of({parameter: [value]})
+    assert "zq7" not in str(caught.value)
+    assert "zq7" not in repr(vars(caught.value))
+    named = configurations_of({parameter: {"mine": value}})
+    assert [*named] == [f"{parameter}=mine"]
+    unset: dict[str, Any] = {"max_token": [100], "api_key": [None]}
+    numbers = configurations_of(unset)
+    assert [*numbers] == ["max_token=100, api_key=None"]
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"a": []}, "at least one value"),
+        ({"a": "text"}, r"grid\['a'\]: expected a list of values"),
+        ({"a": 3}, r"grid\['a'\]: expected a list of values"),
+        ([{"a": 1}], "parameter to its values"),
+        ({"a": [1, 1]}, "a=1 twice"),
+        ({"a": [1, "1"]}, "a=1 twice"),
+    ],
+)
+def test_what_is_no_grid(grid: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        configurations_of(grid)
+
+
+HALF_ANSWERED = RetrievalDataset(
+    {f"q{n}": str(n) for n in range(6)}, {f"q{n}": ["a"] if n % 2 else [] for n in range(6)}
+)
+METRICS = ["recall@1", "abstained", "returned@5"]
+THRESHOLDS: dict[str, Any] = {"boost": [0.0, 0.2], "min_score": [None, 0.4, 0.55]}
+
+
+class CountingBuilder:
+    """Builds retrievers, and counts what is built and asked."""
+
+    def __init__(self) -> None:
+        self.built: Counter[float] = Counter()
+        self.asked: Counter[tuple[float, str]] = Counter()
+
+    def __call__(self, boost: float) -> Any:
+        self.built[boost] += 1
+
+        def retrieve(query: str) -> list[NodeWithScore]:
+            self.asked[boost, query] += 1
+            return retrieved(query, boost)
+
+        return retrieve
+
+
+def retrieved(query: str, boost: float) -> list[NodeWithScore]:
+    score = 0.5 if int(query) % 2 else 0.3
+    return [NodeWithScore(node=TextNode(id_="a", text="Ants."), score=score + boost)]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_each_is_what_evaluate_says(tmp_path: Path, is_kept: bool) -> None:
+    journal = tmp_path / "journals" if is_kept else None
+    found = sweep(CountingBuilder(), THRESHOLDS, HALF_ANSWERED, METRICS, journal=journal)
+    assert len(found.configurations) == 6
+    for each in found:
+        boost, min_score = each.params["boost"], each.params["min_score"]
+        wanted = evaluate(
+            lambda query, boost=boost: retrieved(query, boost),
+            HALF_ANSWERED,
+            METRICS,
+            min_score=min_score,
+        )
+        assert each.results is not None, each.error
+        assert each.results.scores.per_query == wanted.scores.per_query
+    if journal is not None:
+        assert len(list(journal.glob("*.jsonl"))) == 6
+
+
+def test_it_is_checked_before_anything_is_built() -> None:
+    build = CountingBuilder()
+    with pytest.raises(InvalidInput, match="min_score: expected a number"):
+        sweep(build, {"boost": [0.0], "min_score": [0.1, math.nan]}, HALF_ANSWERED, METRICS)
+    assert not build.built
+
+
+def test_left_out_are_questions_that_some_configuration_has_a_value_for() -> None:
+    # q0, q2, q4 and q5 have nothing relevant: of these every configuration has `abstained`
+    dataset = RetrievalDataset(HALF_ANSWERED.queries, HALF_ANSWERED.relevance | {"q5": []})
+    found = sweep(CountingBuilder(), {"boost": [0.0, 0.2]}, dataset, ["abstained", "recall@1"])
+    assert not _left_out(found)
+    assert found.report().lead.startswith("2 configurations, 4 questions")
+
+    def build(failing: str) -> Any:
+        def retrieve(query: str) -> list[NodeWithScore]:
+            if query == failing:
+                raise ConnectionError("busy")
+            return retrieved(query, 0.0)
+
+        return retrieve
+
+    # of q1, q3 and q5 each configuration lacks another one
+    found = sweep(build, {"failing": ["1", "3"]}, HALF_ANSWERED, ["recall@1"], failed="exclude")
+    assert ", 1 question," in found.report().lead
+    assert _left_out(found)[0].startswith("left out of ranks and bounds: 2 questions")
+
+
+def _left_out(found: Sweep) -> list[str]:
+    return [note for note in found.report().notes if note.startswith("left out")]

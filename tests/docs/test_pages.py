@@ -1,16 +1,18 @@
-"""The pages of the documentation: examples run, metrics have definitions, links lead on."""
+"""The pages of the documentation and the notebooks: examples run, links lead on."""
 
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.paths import ROOT
 
 from llama_index_rag_metrics import METRICS
 
-ROOT = next(parent for parent in Path(__file__).parents if (parent / "pyproject.toml").exists())
 DOCS = ROOT / "docs"
 if not DOCS.exists():
     pytest.skip("the pages aren't part of this distribution", allow_module_level=True)
@@ -56,3 +58,44 @@ def test_the_readme_is_short(name: str) -> None:
 def test_no_page_names_a_registry_or_a_machine(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\bpypi\b|/(root|home|work)/", text, re.I)
+
+
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+OF_A_MACHINE = re.compile(r"/(?:home|root|tmp|Users|var|opt|usr)/|[A-Z]:\\\\|site-packages| at 0x")
+MOST_BYTES = 100_000
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.name)
+def text(request: pytest.FixtureRequest) -> str:
+    path: Path = request.param
+    return path.read_text(encoding="utf-8")
+
+
+def code_cells(text: str) -> list[dict[str, Any]]:
+    return [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+
+
+def test_a_notebook_was_run_from_top_to_bottom(text: str) -> None:
+    cells = code_cells(text)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+
+
+def test_a_notebook_shows_results_and_no_warnings_or_errors(text: str) -> None:
+    outputs = [output for cell in code_cells(text) for output in cell["outputs"]]
+    rich = [output for output in outputs if "text/html" in output.get("data", {})]
+    assert len(rich) >= 3
+    assert {output["output_type"] for output in outputs} <= {"execute_result", "stream"}
+    assert {output.get("name", "stdout") for output in outputs} == {"stdout"}
+
+
+def test_a_notebook_is_small_and_says_nothing_of_a_machine(text: str) -> None:
+    assert len(text.encode()) < MOST_BYTES
+    assert not OF_A_MACHINE.search(text)
+    notebook = json.loads(text)
+    assert notebook["metadata"].keys() == {"kernelspec", "language_info"}
+    assert notebook["metadata"]["kernelspec"]["display_name"] == "Python 3"
+    assert [cell["metadata"] for cell in notebook["cells"]] == [{}] * len(notebook["cells"])

@@ -1,9 +1,13 @@
-"""The evaluator on real LlamaIndex retrievers: results, failures, concurrency, sources."""
+"""The evaluator on real LlamaIndex retrievers: results, failures, concurrency, sources, options."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
+import time
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -13,6 +17,7 @@ from llama_index.core.evaluation import get_retrieval_results_df
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
 from support.retrievers import Postprocessor, Scripted, node
 
+import llama_index_rag_metrics as package
 from llama_index_rag_metrics import (
     NDCG,
     Relevance,
@@ -21,6 +26,8 @@ from llama_index_rag_metrics import (
     aevaluate,
     evaluate,
 )
+from llama_index_rag_metrics.decisions.stages import aevaluate_stages
+from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, RetrievalFailed
 
 SCRIPT = {"first?": ["d1", "x"], "second?": ["x", "d2"], "third?": [], "fourth?": ["d4"]}
@@ -272,3 +279,90 @@ def test_the_head_of_a_report_names_the_retriever_as_people_do() -> None:
     assert named(inside, name="mine", node_postprocessors=[Postprocessor(function=list)]) == (
         "mine → Postprocessor"
     )
+
+
+N = 12
+DATASET = RetrievalDataset(
+    queries={f"q{n}": f"query {n}" for n in range(N)}, relevance={f"q{n}": ["a"] for n in range(N)}
+)
+SECONDS = 0.05
+
+
+class OneDesk:
+    """Serves one query at a time, so that the others wait."""
+
+    def __init__(self) -> None:
+        self.desk = threading.Lock()
+        self.waiting: set[str] = set()
+        self.at_once: list[int] = []
+
+    def __call__(self, query: str) -> list[str]:
+        self.waiting.add(query)
+        self.at_once.append(len(self.waiting))
+        with self.desk:
+            time.sleep(SECONDS)
+        self.waiting.remove(query)
+        return ["a"]
+
+
+def test_reports_name_how_many_queries_were_asked_at_once() -> None:
+    results = evaluate(OneDesk(), DATASET, ["mrr"], workers=4)
+    latency = results.run.latency
+    assert latency is not None
+    assert latency.concurrency == 4
+    # a query waits for the three before it
+    assert latency.p50 > 2 * SECONDS
+    assert "(4 at once)" in str(results)
+    assert "(4 at once)" in results._repr_html_()
+
+
+def test_a_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
+    for workers in (2, 5):
+        results = evaluate(
+            OneDesk(), DATASET, ["mrr"], workers=workers, journal=tmp_path / "run.jsonl"
+        )
+        assert results.run.latency is not None
+        assert results.run.latency.concurrency == 2
+
+
+ONE_LABEL = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d"]}}
+DECLARED = {field.name: field for field in fields(Plan) if field.init}
+FUNCTIONS = [package.evaluate, package.aevaluate, package.evaluate_stages, aevaluate_stages]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_options_have_the_defaults_and_types_of_a_plan(function: Callable[..., Any]) -> None:
+    shown = inspect.signature(function).parameters
+    options = shown.keys() & DECLARED.keys() - {"dataset", "metrics", "cache", "matcher"}
+    assert len(options) >= 7
+    for name in options:
+        assert shown[name].annotation == DECLARED[name].type
+    for name in options - {"workers"}:
+        assert shown[name].default == DECLARED[name].default
+
+
+def test_evaluate_has_every_option() -> None:
+    assert inspect.signature(package.evaluate).parameters.keys() - {"retriever"} == DECLARED.keys()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda options: package.evaluate(lambda query: ["d"], ONE_LABEL, ["mrr"], **options),
+        lambda options: package.evaluate_stages(lambda query: ["d"], {}, ONE_LABEL, **options),
+        lambda options: package.sweep(lambda k: lambda q: ["d"], {"k": [1]}, ONE_LABEL, **options),
+        lambda options: package.RetrieverEvaluator.from_metric_names(
+            ["mrr"], retriever=lambda query: ["d"]
+        ).evaluate_dataset(ONE_LABEL, **options),
+    ],
+)
+def test_python_refuses_an_option_that_isnt_there(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'worker'"):
+        call({"worker": 8})
+
+
+def test_the_refusal_names_the_function_that_was_called() -> None:
+    with pytest.raises(TypeError, match=r"^evaluate\(\) got an unexpected"):
+        package.evaluate(lambda query: ["d"], ONE_LABEL, worker=8)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^evaluate\(\) missing 1 required"):
+        package.evaluate(lambda query: ["d"])  # type: ignore[call-arg]

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import json
+import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from support.runs import ids_of
 
-from llama_index_rag_metrics import Relevance, Run, read_qrels, read_run, write_run
+from llama_index_rag_metrics import (
+    Relevance,
+    RetrievalDataset,
+    Run,
+    read_qrels,
+    read_run,
+    write_run,
+)
+from llama_index_rag_metrics.files.fields import NAMES
+from llama_index_rag_metrics.files.lines import LacksField
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, MissingExtra
 
-pa = pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
+pa = pytest.importorskip("pyarrow", reason="Arrow's files need the extra `batch`")
 pytest.importorskip("polars", reason="the extra batch isn't installed")
 
 
@@ -235,3 +250,187 @@ def test_what_is_nothing_of_the_kind(tmp_path: Path) -> None:
         read_run(tmp_path / "none")
     with pytest.raises(InvalidInput, match="which hold relevance, too"):
         write_run({}, tmp_path / "x", relevance={})
+
+
+WIDE = [{"question_no": "q1", "hits": ["d2", "d1"], "gold": ["d1"]}]
+LONG = [{"question_no": "q1", "passage": "d2", "score": 2.0}]
+
+
+def test_columns_of_a_table_are_named() -> None:
+    columns = {"query_id": "question_no", "retrieved_ids": "hits", "expected_ids": "gold"}
+    for source in (pd.DataFrame(WIDE), WIDE):
+        assert list(read_run(source, columns=columns)["q1"].ids) == ["d2", "d1"]
+        assert list(read_qrels(source, columns=columns)["q1"]) == ["d1"]
+    long = {"query_id": "question_no", "doc_id": "passage"}
+    assert list(read_run(pd.DataFrame(LONG), columns=long)["q1"].ids) == ["d2"]
+
+
+def test_a_column_called_like_the_field_gives_way() -> None:
+    frame = pd.DataFrame([{"query_id": 7, "qid2": "q1", "retrieved_ids": ["a"]}])
+    assert list(read_run(frame, columns={"query_id": "qid2"})) == ["q1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "wording"),
+    [
+        (pd.DataFrame(WIDE), r"a field 'retrieved_ids'.*'gold', 'hits', 'question_no'"),
+        (pd.DataFrame([{"doc_id": "d", "score": 1}]), r"a field 'query_id'.*'doc_id', 'score'"),
+        ([{"retrieved_ids": ["d"], "no": 1}], r"a field 'query_id'.*'no', 'retrieved_ids'"),
+    ],
+)
+def test_a_missing_field_is_named_with_what_is_there(source: Any, wording: str) -> None:
+    with pytest.raises(LacksField, match=wording):
+        read_run(source)
+
+
+@pytest.mark.parametrize("name", NAMES["query_id"])
+def test_ids_of_questions(name: str) -> None:
+    rows = [{name: 0, "question": "What?", "expected_ids": ["d1"]}]
+    assert RetrievalDataset.load(rows).relevance == read_qrels(rows) == {"0": ["d1"]}
+    assert list(read_run([{name: 0, "retrieved_ids": ["d1"]}])) == ["0"]
+
+
+def test_columns_of_a_dataset() -> None:
+    golden = {"input": "Why?", "gold_ids": ["d1"], "context": ["T"], "query_id": "q1"}
+    columns = {"question": "input", "labels": "gold_ids", "expected_texts": "context"}
+    dataset = RetrievalDataset.load([golden], columns=columns)
+    assert dataset == RetrievalDataset({"q1": "Why?"}, {"q1": ["d1"]}, expected_texts={"q1": ["T"]})
+    with pytest.raises(FileFormatError, match=r"record 1: .*or columns=.*'gold_ids', 'input'"):
+        RetrievalDataset.load([golden])
+    with pytest.raises(InvalidInput, match="columns: expected fields such as"):
+        RetrievalDataset.load([golden], columns={"prompt": "input"})
+
+
+SEVERAL = [
+    *("['d1', 'd2']", "{'d1': 2, 'd2': 1}", "d2,d3", "d2, d3", "d4|d5", "d4;d5", "d4 d5"),
+    *("doc-a doc-b", "[d4, d5]", "[d4]", "array(['d1'])", "{{}}"),
+]
+ONE = ["d1", "Saturn's moons", "annual report 2023.pdf", "5F1A-09"]
+
+
+def load(tmp_path: Path, form: str, name: str, text: str) -> RetrievalDataset:
+    record = {"query_id": "q1", "query": "why?", name: text}
+    path = tmp_path / form
+    if form == "memory":
+        return RetrievalDataset.load([record])
+    if form == "pandas":
+        pd = pytest.importorskip("pandas", reason="the extra pandas")
+        return RetrievalDataset.load(pd.DataFrame([record]))
+    if form == "arrow":
+        pa = pytest.importorskip("pyarrow", reason="the extra batch")
+        return RetrievalDataset.load(pa.Table.from_pylist([record]))
+    if form == "table.csv":
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([record.keys(), record.values()])
+    else:
+        path.write_text(json.dumps(record))
+    return RetrievalDataset.load(path)
+
+
+FORMS = pytest.mark.parametrize("form", ["memory", "lines.jsonl", "pandas", "arrow", "table.csv"])
+
+
+@FORMS
+@pytest.mark.parametrize("name", ["expected_ids", "relevance"])
+def test_one_id_or_several(tmp_path: Path, form: str, name: str) -> None:
+    for text in ONE:
+        assert load(tmp_path, form, name, text).relevance == {"q1": Relevance([text])}
+    for text in SEVERAL:
+        with pytest.raises(FileFormatError, match=r"(line \d|row 1|record 1): expected one id, a"):
+            load(tmp_path, form, name, text)
+
+
+@FORMS
+def test_one_text_or_several(tmp_path: Path, form: str) -> None:
+    for name in ("expected_texts", "reference_contexts"):
+        for text in ("why", "[1] a", "{{}}"):
+            assert load(tmp_path, form, name, text).expected_texts == {"q1": [text]}
+        with pytest.raises(FileFormatError, match="expected a list of texts, or"):
+            load(tmp_path, form, name, "['a', 'b']")
+
+
+@pytest.mark.parametrize(
+    ("text", "relevance"),
+    [
+        ('["d1", "d2"]', Relevance(["d1", "d2"])),
+        ("[1, 2]", Relevance(["1", "2"])),
+        ('{"d1": 2, "d2": 0.5}', Relevance({"d1": 2, "d2": 0.5})),
+        ('[["a", "b"], ["c"]]', Relevance(groups=[["a", "b"], ["c"]])),
+        ("[]", Relevance([])),
+        *((json.dumps([text]), Relevance([text])) for text in SEVERAL),
+    ],
+)
+def test_json_in_csv(tmp_path: Path, text: str, relevance: Relevance) -> None:
+    assert load(tmp_path, "table.csv", "expected_ids", text).relevance == {"q1": relevance}
+    with pytest.raises(FileFormatError, match="expected one id, a list such as"):
+        load(tmp_path, "pandas", "expected_ids", text)
+    texts = load(tmp_path, "table.csv", "expected_texts", '["a", "b"]').expected_texts
+    assert texts == {"q1": ["a", "b"]}
+    assert load(tmp_path, "table.csv", "query", "[1, 2]").queries == {"q1": "[1, 2]"}
+    assert load(tmp_path, "table.csv", "note", '{"a": 1}').metadata == {"q1": {"note": {"a": 1}}}
+    for odd in ("{['a']}", "[" + "-" * 200_000 + "1]", "[" * 200_000):
+        assert load(tmp_path, "table.csv", "note", odd).metadata == {"q1": {"note": odd}}
+
+
+def test_the_cell_and_the_reading_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        load(tmp_path, "table.csv", "expected_ids", "d2,d3")
+    assert str(caught.value) == (
+        f"{tmp_path / 'table.csv'}, line 2: expected one id, a list such as "
+        '["d1", "d2"], or ["d2,d3"] if it is one id, got \'d2,d3\'.'
+    )
+
+
+@pytest.mark.parametrize(
+    ("relevance", "wording"),
+    [
+        ({"facets": {"a": 1}}, "group: expected a collection of ids, got 1"),
+        ({"facets": {"a": "d1"}}, "group: expected a collection of ids"),
+        ({"groups": ["d1"]}, "group: expected a collection of ids"),
+        ({"facets": {"a": ["d1"]}, "weights": [1]}, "expected spans, ids, {id: grade}, groups"),
+    ],
+)
+def test_groups_are_lists(tmp_path: Path, relevance: Any, wording: str) -> None:
+    for form, labels in (("memory", relevance), ("table.csv", json.dumps(relevance))):
+        with pytest.raises(FileFormatError) as caught:
+            load(tmp_path, form, "relevance", labels)
+        assert wording in str(caught.value)
+
+
+FLIP = """
+    import random, sys
+    from pathlib import Path
+    from llama_index_rag_metrics import read_run, write_run
+    from llama_index_rag_metrics.runtime.errors import RagMetricsError
+
+    path, step = Path(sys.argv[1]), int(sys.argv[2])
+    run = {f"q{n}": [f"d{n + k}" for k in range(5)] for n in range(30)}
+    write_run(run, path)
+    whole = path.read_bytes()
+    rng = random.Random(step)
+    for position in range(rng.randrange(step), len(whole), step):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            read_run(path)
+        except RagMetricsError as error:
+            # what can be read may have become other names and types: errors of the content
+            named = [str(path), "in common", "column", "query"]
+            assert any(name in str(error) for name in named), (position, error)
+    for length in range(1, len(whole), step):
+        path.write_bytes(whole[:length])
+        try:
+            read_run(path)
+        except RagMetricsError as error:
+            assert str(path) in str(error), (length, error)
+        else:
+            raise AssertionError(length)
+"""
+
+
+@pytest.mark.slow
+def test_damaged_files_are_named_and_never_end_the_process(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", textwrap.dedent(FLIP), str(tmp_path / "run.parquet"), "11"]
+    ended = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, (ended.returncode, ended.stderr[-2_000:])

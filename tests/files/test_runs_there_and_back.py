@@ -1,12 +1,16 @@
-"""Runs and qrels there and back, in every format."""
+"""Runs and qrels there and back, in every format; repeats, and every call of agents."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.command_line import run
+from support.examples import examples
 from support.runs import ids_of
 
 from llama_index_rag_metrics import (
@@ -16,13 +20,15 @@ from llama_index_rag_metrics import (
     Span,
     read_qrels,
     read_run,
+    score_rankings,
     write_qrels,
     write_run,
 )
+from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
-pytest.importorskip("polars", reason="the extra batch isn't installed")
+pl = pytest.importorskip("polars", reason="the extra batch isn't installed")
 
 WHOLE = ("jsonl", "parquet")
 
@@ -104,12 +110,12 @@ def test_runs_and_relevance_in_one_file(tmp_path: Path, form: str) -> None:
 
 def test_what_would_change_a_score_or_a_count_is_refused(tmp_path: Path) -> None:
     twice = Run({"q1": ["d1", "d2", "d1"]})
-    for run, wording in (
+    for one, wording in (
         (FULL, "that the retriever failed"),
         (twice, "an id twice in one ranking"),
     ):
         with pytest.raises(InvalidInput, match=wording):
-            write_run(run, tmp_path / "run.trec")
+            write_run(one, tmp_path / "run.trec")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -180,3 +186,185 @@ def test_the_scores_of_a_run_are_written_where_they_stand_for_its_order(tmp_path
         "q2 Q0 a 1 2.0 bm25",
         "q2 Q0 b 2 1.0 bm25",
     ]
+
+
+WITH_CALLS = ("jsonl", "jsonl.gz", "parquet")
+METRICS = ["recall", "mrr"]
+
+FOUND = Call(
+    ["d1", "d2", "d1"],
+    [0.1, None, 1 / 3],
+    ["one", "", "one"],
+    0.123456789012345,
+    spans=[Span("doc", 0, 3), None, Span("doc", 0, 3)],
+    tokens=[3, 0, 3],
+    query="\nmoons of Saturn\n",
+    asked_by="search",
+)
+FAILED = Call([], None, None, 0.5, "TimeoutError: slow", query="rings")
+NOTHING = Call([], [], [], query="rings")
+
+SESSIONS = Run(
+    {
+        "two calls": combine_calls([FOUND, FAILED, NOTHING]),
+        "no call": Ranking([], calls=()),
+        "failed": Ranking([], error="QueryTimeout: stopped", calls=(FOUND,)),
+        "plain": Ranking(["d1"]),
+    }
+)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> dict[str, Any]:
+    ids = draw(st.lists(texts.filter(bool), max_size=3))
+
+    def column(values: st.SearchStrategy[Any]) -> Any:
+        return draw(st.none() | st.lists(values, min_size=len(ids), max_size=len(ids)))
+
+    return {
+        "ids": ids,
+        "scores": column(st.none() | st.floats(allow_nan=False)),
+        "texts": column(texts),
+        "latency": draw(st.none() | st.floats(0, 1e6)),
+        "error": draw(st.none() | texts),
+        "spans": column(st.none() | st.builds(Span, texts, st.integers(0, 9), st.integers(9, 12))),
+        "tokens": column(st.integers(0, 1000)),
+    }
+
+
+calls = st.builds(lambda fields, **asked: Call(**fields, **asked), columns(), query=texts)
+rankings = st.builds(
+    lambda fields, calls: Ranking(**fields, calls=calls),
+    columns(),
+    st.none() | st.lists(calls, max_size=3).map(tuple),
+)
+
+
+def test_sessions_in_data_frames(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas", reason="pandas isn't installed")
+    write_run(SESSIONS, tmp_path / "run.parquet")
+    frames = [
+        pl.read_parquet(tmp_path / "run.parquet"),
+        pd.read_parquet(tmp_path / "run.parquet"),  # arrays inside of dicts inside of arrays
+    ]
+    for frame in frames:
+        assert read_run(frame) == SESSIONS
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+@settings(examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=st.dictionaries(texts.filter(bool), rankings, max_size=3))
+def test_any_session(tmp_path: Path, form: str, made: dict[str, Ranking]) -> None:
+    path = tmp_path / f"run.{form}"
+    write_run(made, path)
+    assert read_run(path) == Run(made)
+
+
+@pytest.mark.parametrize(
+    ("field", "wording"),
+    [
+        ('"retrieval_calls": 3', "a list of calls, got"),
+        ('"retrieval_calls": [["a"]]', "a list of calls, got"),
+        ('"retrieval_calls": [{"query": "x"}]', "a list, got None"),
+        ('"retrieval_calls": [{"query": 1, "retrieved_ids": []}]', "texts, got"),
+        ('"retrieval_calls": [{"retrieved_ids": ["a"], "scores": []}]', "lists of the same length"),
+    ],
+)
+def test_what_is_no_session(tmp_path: Path, field: str, wording: str) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(f'{{"query_id": "q", "retrieved_ids": ["a"], {field}}}\n')
+    with pytest.raises(FileFormatError) as caught:
+        read_run(path)
+    assert str(caught.value).startswith(f"{path}, line 1: expected {wording}")
+
+
+JUDGED = {"q1": ["a"], "q2": ["b"]}
+THRICE = Run(
+    repeats=[
+        Run({"q1": ["a", "x"], "q2": ["x", "b"]}),
+        Run({"q1": ["x", "a"], "q2": ["b"]}),
+        Run({"q1": ["x"]}),
+    ],
+    name="agent",
+)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
+def test_there_and_back(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"agent.{ending}"
+    write_run(THRICE, path)
+    again = read_run(path)
+    assert [
+        {query_id: list(ranking.ids) for query_id, ranking in each.items()}
+        for each in again.repeats
+    ] == [
+        {query_id: list(ranking.ids) for query_id, ranking in each.items()}
+        for each in THRICE.repeats
+    ]
+    scores = score_rankings(JUDGED, again, ["mrr"])
+    # q1: 1, 1/2 and 0; q2: 1/2 and 1
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.75}
+
+
+@pytest.mark.parametrize("ending", ["trec", "txt"])
+def test_formats_that_tell_no_times_apart_say_so(tmp_path: Path, ending: str) -> None:
+    with pytest.raises(InvalidInput, match="which hold several runs of each question"):
+        write_run(THRICE, tmp_path / f"run.{ending}")
+
+
+def test_other_tools_names_and_orders() -> None:
+    records: list[dict[str, Any]] = [
+        {"query_id": "q1", "epoch": 7, "retrieved_ids": ["x", "a"]},
+        {"query_id": "q1", "epoch": 2, "retrieved_ids": ["a"]},
+        {"query_id": "q2", "epoch": 2, "retrieved_ids": ["b"]},
+    ]
+    asked = read_run(records, columns={"repeat": "epoch"})
+    assert [{q: list(ranking.ids) for q, ranking in each.items()} for each in asked.repeats] == [
+        {"q1": ["a"], "q2": ["b"]},
+        {"q1": ["x", "a"]},
+    ]
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_tables_of_other_tools(tmp_path: Path, separator: str) -> None:
+    rows = ["query_id repeat doc_id rank", "q1 1 a 1", "q1 1 x 2", "q2 1 b 1", "q1 2 x 1"]
+    path = tmp_path / ("run.csv" if separator == "," else "run.tsv")
+    path.write_text("\n".join(rows).replace(" ", separator), encoding="utf-8")
+    asked = read_run(path)
+    assert [{q: list(ranking.ids) for q, ranking in each.items()} for each in asked.repeats] == [
+        {"q1": ["a", "x"], "q2": ["b"]},
+        {"q1": ["x"]},
+    ]
+    scores = score_rankings(JUDGED, asked, "mrr")
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 1.0}
+    # a line a passage can't tell a run in which nothing was retrieved from one that wasn't
+    assert any("fewer than 2 runs: 1 of 2 questions" in note for note in scores.notes)
+
+
+@pytest.mark.parametrize("repeat", [True, 0, 1.5, "one", -1])
+def test_wrong_numbers_name_their_line(tmp_path: Path, repeat: Any) -> None:
+    path = tmp_path / "run.jsonl"
+    record = {"query_id": "q1", "repeat": repeat, "retrieved_ids": ["a"]}
+    path.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    with pytest.raises(FileFormatError, match="line 1: expected a number from 1 on"):
+        read_run(path)
+
+
+def test_the_same_time_twice_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    line = '{"query_id": "q1", "repeat": 2, "retrieved_ids": ["a"]}\n'
+    path.write_text(2 * line, encoding="utf-8")
+    with pytest.raises(FileFormatError, match="line 2: expected every query id once"):
+        read_run(path)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_stored_repeats_on_the_command_line(tmp_path: Path, ending: str) -> None:
+    path, page = tmp_path / f"run.{ending}", tmp_path / "page.html"
+    write_run(THRICE, path, relevance=JUDGED)
+    shown = run("score", str(path), "-m", "mrr", "--html", str(page))
+    assert shown.exit_code == 0, shown.output
+    assert "Asked 3 times, 2 of 2 questions score differently" in " ".join(shown.stdout.split())
+    assert "differently from run to run on mrr" in page.read_text(encoding="utf-8")

@@ -1,10 +1,11 @@
-"""Relevance: an immutable list of the relevant ids that carries grades and groups."""
+"""Relevance and calls: immutable lists that carry more; whatever has no order is no ranking."""
 
 from __future__ import annotations
 
 import copy
 import json
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -14,7 +15,18 @@ import pytest
 from hypothesis import given
 from support.strategies import Query, queries
 
-from llama_index_rag_metrics import NDCG, GroupRecall, Relevance
+from llama_index_rag_metrics import (
+    MRR,
+    NDCG,
+    CohereRerankRelevancy,
+    GroupRecall,
+    Relevance,
+    RetrievalDataset,
+    Run,
+    evaluate,
+    score_rankings,
+)
+from llama_index_rag_metrics.rankings.run import Call, Ranking, combine_calls
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 GRADED = {"d1": 3, "d2": 0.5, "d7": 0, "d8": -1}
@@ -192,3 +204,78 @@ class TestGradedGroups:
     def test_what_is_in_a_group_is_relevant(self) -> None:
         with pytest.raises(InvalidInput, match=r"grade of 'a'.*above 0"):
             Relevance(groups=[["a"]], grades={"a": 0})
+
+
+CALLS = (
+    Call(["a", "b"], [0.9, 0.2], ["A", "B"], 0.5, query="x", asked_by="search", tokens=[1, 2]),
+    Call(["b", "c"], [0.8, 0.7], ["B", "C"], 0.25, query="y", asked_by="search", tokens=[2, 3]),
+)
+
+
+def test_a_session_is_its_calls_one_after_another_without_copies() -> None:
+    ranking = combine_calls(CALLS)
+    assert ranking.ids == ["a", "b", "c"]
+    assert ranking.texts == ["A", "B", "C"]
+    assert ranking.tokens == [1, 2, 3]
+    assert ranking.scores is None  # those of different queries don't compare
+    assert ranking.latency == 0.75
+    assert ranking.calls == CALLS
+
+
+def test_the_scores_of_a_single_call_are_kept() -> None:
+    ranking = combine_calls([CALLS[0], Call(query="z", error="no route")])
+    assert (ranking.ids, ranking.scores) == (["a", "b"], [0.9, 0.2])
+    assert ranking.error is None  # the agent went on
+
+
+def test_no_call_is_an_empty_session() -> None:
+    ranking = combine_calls([])
+    assert (list(ranking.ids), ranking.calls, ranking.error) == ([], (), None)
+
+
+def test_a_run_knows_its_calls() -> None:
+    run = Run({"q1": combine_calls(CALLS), "q2": ["a"]}, name="agent")
+    assert run.calls == {"q1": CALLS}
+
+
+def test_calls_are_checked_and_survive_pickling() -> None:
+    with pytest.raises(InvalidInput, match="one for each of the 1 ids"):
+        Call(["a"], [0.1, 0.2], query="x")
+    assert pickle.loads(pickle.dumps(CALLS)) == CALLS
+
+
+@pytest.mark.parametrize("others", [[], [Call(query="nothing")]])
+def test_copies_of_a_call_alone_are_dropped(others: list[Call]) -> None:
+    call = Call(["a", "a", "b"], [3.0, 2.0, 1.0], ["x", "x", "y"], tokens=[5, 5, 7])
+    ranking = combine_calls([call, *others])
+    assert (ranking.ids, ranking.scores) == (["a", "b"], [3.0, 1.0])
+    assert (ranking.texts, ranking.tokens) == (["x", "y"], [5, 7])
+
+
+DATASET = RetrievalDataset({"q": "who?"}, {"q": ["b"]})
+COHERE = CohereRerankRelevancy(api_key="key")
+
+PLACES: dict[str, Callable[[Any], Any]] = {
+    "compute": lambda ids: MRR().compute(expected_ids=["b"], retrieved_ids=ids),
+    "text metric": lambda ids: COHERE.compute("who?", retrieved_texts=ids),
+    "score_rankings": lambda ids: score_rankings({"q": ["b"]}, {"q": ids}, "mrr"),
+    "Run": lambda ids: Run({"q": ids}),
+    "Ranking": Ranking,
+    "Ranking, scores": lambda ids: Ranking(["a", "b"], scores=ids),
+    "evaluate": lambda ids: evaluate(lambda _: ids, DATASET, "mrr", raise_on_error=True),
+}
+each_place = pytest.mark.parametrize("rank", PLACES.values(), ids=PLACES)
+
+
+@each_place
+@pytest.mark.parametrize(
+    "unordered", [{"a", "b"}, frozenset("ab"), {"a": 1, "b": 2}, {"a": 1, "b": 2}.items() | set()]
+)
+def test_what_has_no_order_is_refused(rank: Callable[[Any], Any], unordered: Any) -> None:
+    with pytest.raises(Exception, match=r"best first|a list of (nodes|texts)"):
+        rank(unordered)
+
+
+def test_scores_by_document_are_read_by_another_function() -> None:
+    with pytest.raises(InvalidInput, match="read_run"):
+        Run({"q": {"a": 0.1, "b": 0.9}})  # type: ignore[dict-item]

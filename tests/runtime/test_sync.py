@@ -1,9 +1,10 @@
-"""One loop for all synchronous calls: connections last, Ctrl-C gets through, forks have theirs."""
+"""One loop for all synchronous calls: several at once, Ctrl-C, forks; what isn't needed goes."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import inspect
 import os
 import pickle
@@ -28,8 +29,9 @@ from llama_index_rag_metrics import (
     evaluate_stages,
 )
 from llama_index_rag_metrics.decisions.stages import aevaluate_stages
+from llama_index_rag_metrics.runtime.arrays import collection_paused
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
-from llama_index_rag_metrics.runtime.sync import run_sync
+from llama_index_rag_metrics.runtime.sync import each, run_sync
 
 pytestmark = pytest.mark.servers
 
@@ -234,3 +236,53 @@ def test_ctrl_c_while_a_coroutine_is_handed_over_leaves_the_thread(
         run_sync(block())
     assert run_sync(asyncio.sleep(0, "well")) == "well"
     released.set()
+
+
+def test_every_job_is_done_once_and_so_many_at_once() -> None:
+    done: list[int] = []
+    under_way: set[int] = set()
+    most = 0
+
+    async def do(job: int) -> None:
+        nonlocal most
+        under_way.add(job)
+        most = max(most, len(under_way))
+        await asyncio.sleep(0)
+        under_way.remove(job)
+        done.append(job)
+
+    asyncio.run(each(iter(range(10)), do, 3))
+    assert sorted(done) == list(range(10))
+    assert most == 3
+
+
+def test_a_job_that_fails_ends_the_others() -> None:
+    begun: list[int] = []
+
+    async def do(job: int) -> None:
+        begun.append(job)
+        if job == 1:
+            raise ValueError(job)
+        await asyncio.sleep(60)
+
+    with pytest.raises(ValueError, match="1"):
+        asyncio.run(each(range(10), do, 2))
+    assert begun == [0, 1]
+
+
+def test_a_caller_who_turned_collection_off_finds_it_off() -> None:
+    gc.disable()
+    try:
+        with collection_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_pauses_nest() -> None:
+    with collection_paused():
+        with collection_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
