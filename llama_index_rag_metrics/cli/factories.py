@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def built(
         offered: dict[str, Any] = {"dataset": dataset, "similarity_top_k": top_k}
         if "nodes" in parameters:
             offered["nodes"] = dataset.to_nodes()
-        return factory(**{name: offered[name] for name in parameters if name in offered})
+        return factory(**picked(offered, parameters))
 
 
 def passages_of(

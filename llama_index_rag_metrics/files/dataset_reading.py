@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_format
+from llama_index_rag_metrics.runtime.mappings import map_values, present
 
 from .fields import EXAMPLE, LABELS, TABLE, Fields
 from .lines import Location, name_of
@@ -105,7 +106,7 @@ def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
     """The parts of a dataset with a question a row."""
     parts: Parts = {name: {} for name in ("queries", "relevance", "expected_texts", "metadata")}
     for location, row in rows:
-        values = {name: value for name, value in row.items() if value is not None}
+        values = present(row)
         query = fields.value(values, "query")
         if query is None:
             raise location.lacks(_A_QUESTION, values)
@@ -131,7 +132,7 @@ def _read_documents(rows: Iterable[Row]) -> Parts:
     """The parts of a dataset with a document a row."""
     parts: Parts = {name: {} for name in ("corpus", "titles", "document_metadata")}
     for location, row in rows:
-        values = {name: value for name, value in row.items() if value is not None}
+        values = present(row)
         document_id = read_id(TABLE.take(values, "document_id"), location)
         text, title = TABLE.take(values, "text"), TABLE.take(values, "title")
         are_texts = isinstance(text, str) and isinstance(title, (str, type(None)))
@@ -146,10 +147,9 @@ def _read_documents(rows: Iterable[Row]) -> Parts:
 
 def _metadata(values: dict[str, Any]) -> dict[str, Any]:
     """The rest of a record; a field called metadata prevails over the others."""
-    metadata = values.get("metadata")
-    if not isinstance(metadata, Mapping):
-        return values
-    return {name: value for name, value in values.items() if name != "metadata"} | dict(metadata)
+    if isinstance(values.get("metadata"), Mapping):
+        values |= values.pop("metadata")
+    return values
 
 
 def _read_beir(folder: Path, split: str | None) -> Parts:
@@ -170,7 +170,7 @@ def _read_beir(folder: Path, split: str | None) -> Parts:
         (split,) = defaults
     if split not in splits:
         raise InvalidInput("split", split, f"one of {sorted(splits)}")
-    labels = {name: read_qrels(path) for name, path in splits.items()}
+    labels = map_values(read_qrels, splits)
     for query_id in set().union(*labels.values()) - labels[split].keys():
         parts["queries"].pop(query_id, None)
         parts["metadata"].pop(query_id, None)

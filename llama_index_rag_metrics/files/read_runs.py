@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, unknown_format
+from llama_index_rag_metrics.runtime.mappings import map_values
 
 from .conversations import CONVERSATION
 from .fields import Fields
@@ -197,7 +198,7 @@ class _RunReader:
 
     def run(self, name: str) -> Run:
         """The first rankings of all questions; `repeats` has the second ones, and so on."""
-        rankings = {time: self._ordered(passages) for time, passages in self._passages.items()}
+        rankings = map_values(self._ordered, self._passages)
         rankings |= self._rankings
         runs: list[dict[str, Ranking]] = [{}]
         for time in sorted(rankings, key=itemgetter(0)):

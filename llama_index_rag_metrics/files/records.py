@@ -18,6 +18,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.rankings.span import Span, read_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
 from llama_index_rag_metrics.runtime.masking import truncated
 
 from .fields import CALLS, REPEAT, TABLE, Fields
@@ -92,7 +93,7 @@ class Judgements:
             raise location.wrong(_CONTRADICTION.format(**fields, other=number))
 
     def relevance(self) -> dict[str, Relevance]:
-        return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
+        return map_values(Relevance, self._grades)
 
 
 def question_id(row: Mapping[str, Any], fields: Fields, location: Location) -> str:
@@ -215,13 +216,11 @@ def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relev
     location.check(labels is None or len(lengths) == 1, _EACH_ONCE, [labels, grades, spans])
     with location.expecting(_EACH_ONCE, InvalidInput):
         if labels is None:
-            present = [place for place in places or () if place is not None]
-            return Relevance(spans=present, grades=numbers)
+            return Relevance(spans=[*filter(None, places or ())], grades=numbers)
         relevance = Relevance(dict(zip(ids, numbers or [1.0] * len(ids), strict=True)))
         if places is None:
             return relevance
-        pairs = zip(ids, places, strict=True)
-        return Relevance(relevance, spans={item: span for item, span in pairs if span is not None})
+        return Relevance(relevance, spans=present(dict(zip(ids, places, strict=True))))
 
 
 def read_relevance(value: Any, location: Location) -> Relevance:
@@ -280,7 +279,7 @@ def read_ranking(record: Mapping[str, Any], location: Location, fields: Fields =
 
 
 def _read_call(record: Mapping[str, Any], location: Location) -> Call:
-    texts = {name: record[name] for name in ASKED if record.get(name) is not None}
+    texts = present(picked(record, ASKED))
     converted(texts, dict[str, str], "texts", location)
     with location.expecting(_SAME_LENGTH, InvalidInput):
         return Call(**_read_columns(record, location, TABLE), **texts)

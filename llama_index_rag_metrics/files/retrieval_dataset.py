@@ -23,6 +23,7 @@ from llama_index_rag_metrics.runtime.errors import (
     check_amount,
     check_integer,
 )
+from llama_index_rag_metrics.runtime.mappings import map_values, picked
 from llama_index_rag_metrics.runtime.masking import join_first
 
 from .conversations import read_conversation
@@ -107,7 +108,7 @@ class RetrievalDataset:
         self.metadata = {key: read_conversation(key, row) for key, row in rows.items() if row}
         expected = "a mapping from query id to a list of texts"
         texts = _checked("expected_texts", expected_texts, (list, tuple), expected)
-        self.expected_texts = {key: list(listed) for key, listed in texts.items()}
+        self.expected_texts = map_values(list, texts)
         titles_by_id = _checked("titles", titles, str, _TEXTS_BY_ID)
         self.titles = {key: title for key, title in titles_by_id.items() if title}
         rows = _checked("document_metadata", document_metadata, Mapping, _METADATA)
@@ -254,8 +255,7 @@ class RetrievalDataset:
         _refuse_unknown("query_ids", unique, self.queries, "queries")
         parts = dict(vars(self))
         for part in ("queries", *_OF_QUERIES):
-            by_query = parts[part]
-            parts[part] = {key: by_query[key] for key in unique if key in by_query}
+            parts[part] = picked(parts[part], unique)
         return RetrievalDataset(**parts)
 
     def split(

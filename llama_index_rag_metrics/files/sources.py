@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
+from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .fields import EXAMPLE, LABELS, TEXTS, Fields
@@ -132,7 +133,7 @@ def frame_records(frame: Any, location: Location) -> Iterator[Row]:
 def plain(value: Any) -> Any:
     """Lists for arrays, Python's numbers for numpy's, and None for what pandas calls missing."""
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return map_values(plain, value)
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]

@@ -14,6 +14,7 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevan
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.atomic_files import is_broken, whole_file
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import map_values
 
 from .fields import CALLS, REPEAT
 from .lines import name_of, to_json, write_lines
@@ -97,7 +98,7 @@ def write_qrels(qrels: Mapping[str, RelevanceLike], path: str | os.PathLike[str]
         q1 0 d1 2
         q1 0 d2 0
     """
-    relevance = {query_id: as_relevance(judgements) for query_id, judgements in qrels.items()}
+    relevance = map_values(as_relevance, qrels)
     target = Path(path)
     if holds_repeats(target):
         records = [relevance_record(key, judgements) for key, judgements in relevance.items()]

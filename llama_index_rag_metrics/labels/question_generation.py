@@ -14,6 +14,7 @@ from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed, check_integer
+from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, without_reasoning
 from llama_index_rag_metrics.runtime.progress import progress
@@ -130,8 +131,7 @@ async def agenerate_question_context_pairs(
             advance(failed=node_id in failures)
 
         await each(list(prompts), attempt, min(workers, len(prompts)))
-    in_order = {node_id: answers[node_id] for node_id in prompts if node_id in answers}
-    return _dataset(corpus, in_order, failures, num_questions_per_chunk)
+    return _dataset(corpus, picked(answers, prompts), failures, num_questions_per_chunk)
 
 
 generate_question_context_pairs = synchronous(agenerate_question_context_pairs)

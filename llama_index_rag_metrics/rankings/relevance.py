@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
 
 from .span import Span, SpanLike, read_span, span_id
 
@@ -85,7 +86,7 @@ class Relevance(list[str]):
             grades = spans.keys()
         parts = {"groups": groups, "facets": facets, "weights": weights, "spans": spans}
         arguments = _to_arguments(grades)
-        arguments |= {name: part for name, part in parts.items() if part is not None}
+        arguments |= present(parts)
         grade_of = _read_grades(arguments.get("grades", ()))
         weights = arguments.get("weights") or {}
         names = alternatives = places = None
@@ -109,7 +110,7 @@ class Relevance(list[str]):
             weight_of_each = _read_weights(names or (), weights)
         if (spans := arguments.get("spans")) is not None:
             spans = {item: read_span(item, span) for item, span in spans.items()}
-            places = MappingProxyType({item: spans[item] for item in grade_of if item in spans})
+            places = MappingProxyType(picked(spans, grade_of))
         values = alternatives, names, MappingProxyType(grade_of), places, weight_of_each
         for slot, value in zip(Relevance.__slots__, values, strict=True):
             super().__setattr__(slot, value)
@@ -138,7 +139,7 @@ class Relevance(list[str]):
         elif self.alternatives is None:
             arguments["grades"] = list(self)
         if self.spans is not None:
-            arguments["spans"] = {item: list(span) for item, span in self.spans.items()}
+            arguments["spans"] = map_values(list, self.spans)
         return arguments
 
     def __eq__(self, other: object) -> bool:

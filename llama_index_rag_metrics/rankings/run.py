@@ -10,12 +10,14 @@ from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
+from llama_index_rag_metrics.runtime.mappings import map_values, present
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .span import Span
@@ -234,12 +236,12 @@ class Run(Mapping[str, Ranking]):
     @property
     def failed(self) -> dict[str, str]:
         """Query id to error of the queries on which the retriever failed."""
-        return {key: ranking.error for key, ranking in self.items() if ranking.error is not None}
+        return present(map_values(attrgetter("error"), self))
 
     @property
     def calls(self) -> dict[str, Sequence[Call]]:
         """Query id to its calls, in order, for the queries that could have several."""
-        return {key: ranking.calls for key, ranking in self.items() if ranking.calls is not None}
+        return present(map_values(attrgetter("calls"), self))
 
     @property
     def every_ranking(self) -> list[Ranking]:

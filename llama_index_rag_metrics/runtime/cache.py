@@ -21,6 +21,7 @@ from typing_extensions import Self
 
 from .atomic_files import open_private
 from .errors import CacheWarning, InvalidInput, warn_caller
+from .mappings import picked
 from .masking import describe_error, mask
 from .sync import in_thread
 
@@ -159,7 +160,7 @@ class Cache:
         """Futures of the keys that nobody asks for, for others to wait for; and of the others."""
         with _lock:
             futures = _under_way[os.getpid(), str(self.path or id(self))]
-            awaited = {key: futures[key] for key in keys if key in futures}
+            awaited = picked(futures, keys)
             claims: _Futures = {key: Future() for key in keys if key not in awaited}
             futures.update(claims)
         return claims, awaited
@@ -188,7 +189,7 @@ class Cache:
     def known(self, keys: Sequence[str]) -> dict[str, Any]:
         """The values of those keys that have one."""
         if self._file is None:
-            return {key: self._memory[key] for key in keys if key in self._memory}
+            return picked(self._memory, keys)
         with _lock:
             rows = self._opened(self._file).execute(_SELECT, (json.dumps(keys),)).fetchall()
         values = {}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.report.numbers import questions
+from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 from .scores import Scores
@@ -23,7 +24,7 @@ def runs_of(repeats: Iterable[Scores], metric: str) -> Runs:
     for scores in repeats:
         for query_id, value in scores.by_query(metric).items():
             runs[query_id].append(value)
-    return {query_id: tuple(values) for query_id, values in runs.items()}
+    return map_values(tuple, runs)
 
 
 def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) -> Scores:

@@ -12,6 +12,7 @@ from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.mappings import map_values, present
 
 # the text of a passage, by its id or its place in a document; None where it isn't known
 TextOf: TypeAlias = Callable[[str | Span], str | None]
@@ -41,8 +42,7 @@ class Retrieval:
     @cached_property
     def relevance(self) -> Mapping[str, Relevance]:
         """Query id to its labels."""
-        pairs = self.labels.items()
-        return {key: as_relevance(labels) for key, labels in pairs if labels is not None}
+        return map_values(as_relevance, present(self.labels))
 
     def select(self, query_ids: Collection[str]) -> Retrieval:
         """The same of some of the questions."""
@@ -66,8 +66,7 @@ class Retrieval:
         for matched in [*self.matched.values()][:1]:  # there is one matcher
             passages: dict[str, dict[str, Any]] = {}
             for query_id in self.run:
-                members = matched.passages.get(query_id, {}).items()
-                passages[query_id] = {item: _beginning(passage) for item, passage in members}
+                passages[query_id] = map_values(_beginning, matched.passages.get(query_id, {}))
             plain["matched"] = {
                 **_plain(matched.run, matched.relevance, with_texts=False),
                 "metrics": list(self.matched),
@@ -88,7 +87,7 @@ class Retrieval:
             stored = plain["matched"]
             passages: dict[str, dict[str, str | Span]] = {}
             for query_id, members in stored["passages"].items():
-                passages[query_id] = {item: _passage(member) for item, member in members.items()}
+                passages[query_id] = map_values(_passage, members)
             names = stored["matcher"], *_read(stored), stored["stands_for"]
             matched = Matched(*names, passages, stored["errors"])
             by_metric = dict.fromkeys(stored["metrics"], matched)
@@ -103,7 +102,7 @@ def _plain(
 ) -> dict[str, Any]:
     return {
         "run": {query_id: _plain_items(ranking, with_texts) for query_id, ranking in run.items()},
-        "labels": {query_id: labels.to_plain() for query_id, labels in relevance.items()},
+        "labels": map_values(Relevance.to_plain, relevance),
     }
 
 
@@ -114,8 +113,7 @@ def _read(plain: Mapping[str, Any]) -> tuple[Run, dict[str, Relevance]]:
         if calls is not None:
             calls = [Call(**_read_items(call)) for call in calls]
         rankings[query_id] = Ranking(**{**_read_items(record), "calls": calls})
-    labels = plain["labels"].items()
-    return Run(rankings), {query_id: Relevance(judged) for query_id, judged in labels}
+    return Run(rankings), map_values(Relevance, plain["labels"])
 
 
 def _plain_items(items: Ranking, with_texts: bool) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.arrays import collection_paused
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import present
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .batches import (
@@ -210,7 +211,7 @@ def _collected(
         list(compress(query_ids, is_listed)),
         columns,
         excluded=excluded,
-        failed={key: why for key, why in zip(query_ids, errors, strict=True) if why is not None},
+        failed=present(dict(zip(query_ids, errors, strict=True))),
         empty=list(compress(query_ids, is_empty)),
         no_relevant=list(compress(query_ids, batch.is_scored & (batch.n_relevant == 0))),
     )

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.runtime.errors import (
     MissingExtra,
     warn_caller,
 )
+from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .batches import (
@@ -160,7 +161,9 @@ def _columns_of(batch: ScoredBatch, frame: pl.DataFrame, keep: Sequence[str]) ->
     if ERROR in frame.columns:
         errors = [error and describe_error(error) for error in frame[ERROR]]
         columns[ERROR] = pl.Series(errors, dtype=frame[ERROR].dtype)
-    return pl.DataFrame({**columns, **{name: frame[name] for name in keep}})
+    for name in keep:
+        columns[name] = frame[name]
+    return pl.DataFrame(columns)
 
 
 def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()) -> pa.Schema:
@@ -181,11 +184,11 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
 
     names = [metric.metric_name for metric in ranking_metrics(metrics)]
     _check_columns(keep, table.names, names)
-    types = {column: table.field(column).type for column in table.names}
-    fields = {column: types[column] for column in (QUERY_ID,) if column in types}
+    types = dict(zip(table.names, table.types, strict=True))
+    fields = picked(types, [QUERY_ID])
     fields |= dict.fromkeys(names, pa.float64())
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
-    fields |= {column: types[column] for column in (ERROR, *keep) if column in types}
+    fields |= picked(types, [ERROR, *keep])
     return pa.schema(fields)
 
 

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import map_values, picked
 from llama_index_rag_metrics.runtime.masking import describe_error, without_secrets
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
@@ -92,9 +93,8 @@ class Scores(Reportable):
         values: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
         for part in _BY_QUERY:
             values[part] = dict(getattr(self, part))
-        failed, metadata = values["failed"].items(), values["metadata"].items()
-        values["failed"] = {query_id: describe_error(error) for query_id, error in failed}
-        values["metadata"] = {query_id: dict(without_secrets(row)) for query_id, row in metadata}
+        values["failed"] = map_values(describe_error, values["failed"])
+        values["metadata"] = map_values(dict, map_values(without_secrets, values["metadata"]))
         values["columns"] = self._read_columns()
         vars(self).update(values)  # past the __setattr__ of what can't be changed
 
@@ -106,7 +106,7 @@ class Scores(Reportable):
                 raise InvalidInput(f"scores of {metric}", np.shape(scores), expected)
             column = np.array(scores, np.float64)
             if self.failed and lower_is_better(metric):
-                column[[query_id in self.failed for query_id in self.query_ids]] = np.nan
+                column[[*map(self.failed.__contains__, self.query_ids)]] = np.nan
             column.flags.writeable = False
             columns[metric] = column
         return columns
@@ -162,7 +162,7 @@ class Scores(Reportable):
     @property
     def is_measured(self) -> bool:
         """Whether any query that is scored was answered: failures alone are no measurement."""
-        return any(query_id not in self.failed for query_id in self.query_ids)
+        return not self.failed.keys() >= set(self.query_ids)
 
     @cached_property
     def rankings(self) -> Mapping[str, Sequence[object]]:
@@ -230,7 +230,7 @@ class Scores(Reportable):
     def intervals(self, *, confidence: float = 0.95) -> dict[str, MeanInterval]:
         """Metric name to its mean with an interval of this confidence; conversations are units."""
         columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
-        limits = [limits_of(metric) for metric in self.columns]
+        limits = [*map(limits_of, self.columns)]
         clusters = conversations_of(self.query_ids, self.metadata)
         intervals = mean_intervals(columns, confidence=confidence, limits=limits, clusters=clusters)
         return dict(zip(self.columns, intervals, strict=True))
@@ -272,8 +272,7 @@ class Scores(Reportable):
         scored = dict.fromkeys(self.query_ids)
         for by_query in columns.values():
             scored |= dict.fromkeys(by_query)
-        order_of_queries = dict.fromkeys((*self.queries, *scored))
-        query_ids = [query_id for query_id in order_of_queries if query_id in scored]
+        query_ids = list(picked(scored, (*self.queries, *scored)))
         by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
         joined = {}
         for metric in order:
@@ -296,7 +295,7 @@ class Scores(Reportable):
             query_ids.setdefault(value, []).append(query_id)
         if set(query_ids) <= {None}:
             raise unknown_key("key", key, self.metadata)
-        return {value: self.select(members) for value, members in query_ids.items()}
+        return map_values(self.select, query_ids)
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row per query."""
@@ -316,8 +315,8 @@ class Scores(Reportable):
         return written(json_text(self._plain()), path)
 
     def _plain(self, *, strict: bool = True) -> dict[str, Any]:
-        parts = {part.name: getattr(self, part.name) for part in fields(self)}
-        columns = {metric: column.tolist() for metric, column in parts.pop("columns").items()}
+        parts = picked(vars(self), _PARTS)
+        columns = map_values(np.ndarray.tolist, parts.pop("columns"))
         repeats, retrieval = parts.pop("repeats"), parts.pop("retrieval")
         scores = jsonable(columns, "scores", strict=strict)  # before means, which may be infinite
         derived = {"format": FORMAT, "means": self.means, "counts": asdict(self.counts)}
@@ -349,9 +348,8 @@ class Scores(Reportable):
     def _read(cls, data: Any) -> Scores:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InvalidInput("source", data, "JSON written by Scores.to_json")
-        parts = {part.name: data[part.name] for part in fields(cls) if part.name in data}
-        columns = data["scores"].items()
-        parts["columns"] = {metric: np.array(values, np.float64) for metric, values in columns}
+        parts = picked(data, _PARTS)
+        parts["columns"] = data["scores"]
         parts["repeats"] = [cls._read(run) for run in data.get("repeats", ())]
         if "retrieval" in data:
             parts["retrieval"] = Retrieval.of_plain(data["retrieval"])
@@ -372,6 +370,7 @@ class Scores(Reportable):
         return f"<Scores {name}: {queries}{times}; {listed_means(self.means)}>"
 
 
+_PARTS = tuple(part.name for part in fields(Scores))
 _BY_QUERY = ("excluded", "failed", "queries", "metadata")
 _SEQUENCES = ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repeats")
 
@@ -393,6 +392,6 @@ def read_json(path: Path) -> dict[str, Scores]:
     try:
         data = from_json(read_text(path), location)
         parts = data if isinstance(data, dict) and data and "format" not in data else {"": data}
-        return {name: Scores._read(part) for name, part in parts.items()}
+        return map_values(Scores._read, parts)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise location.wrong(expected) from error

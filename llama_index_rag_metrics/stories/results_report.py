@@ -19,6 +19,7 @@ from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import mean_of, questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 from .first_line import first_lines
@@ -103,8 +104,7 @@ def _valid_intervals(system: System) -> dict[str, MeanInterval]:
     metrics = [name for name in system.scores if system.mean(name) is not None]
     if not metrics:
         return {}
-    intervals = system.scores.intervals()
-    return {name: intervals[name] for name in metrics}
+    return picked(system.scores.intervals(), metrics)
 
 
 def with_runs(systems: Sequence[System]) -> Sequence[System]:

@@ -18,6 +18,7 @@ from llama_index_rag_metrics.runtime.errors import (
     check_integer,
     warn_caller,
 )
+from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
 from llama_index_rag_metrics.runtime.models import (
     ask_llm,
@@ -162,13 +163,13 @@ class LLMRelevancy(TextMetric):
             except Exception as error:  # noqa: BLE001 - recorded by query
                 errors[query_id] = error
 
-        await each([query_id for query_id in queries if query_id in run], attempt, workers)
+        await each([*filter(run.__contains__, queries)], attempt, workers)
         if errors:
-            query_id = next(query_id for query_id in queries if query_id in errors)
+            query_id = next(filter(errors.__contains__, queries))
             extent = f"{len(errors):,} of {len(queries):,} questions couldn't be graded"
             reason = describe_error(errors[query_id])
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {reason}"))
-        return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}
+        return picked(relevance, queries)
 
     def grade(
         self, queries: Mapping[str, str], run: Run, *, workers: int = WORKERS

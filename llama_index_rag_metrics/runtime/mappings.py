@@ -1,0 +1,25 @@
+"""What is made of mappings: other values, some of the keys, what isn't None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+
+
+def map_values(function: Callable[[V], W], mapping: Mapping[K, V]) -> dict[K, W]:
+    """Each key to what a function makes of its value."""
+    return {key: function(value) for key, value in mapping.items()}
+
+
+def picked(mapping: Mapping[K, V], keys: Iterable[K]) -> dict[K, V]:
+    """What a mapping has of these keys, in their order."""
+    return {key: mapping[key] for key in keys if key in mapping}
+
+
+def present(mapping: Mapping[K, V | None]) -> dict[K, V]:
+    """What a mapping has without None."""
+    return {key: value for key, value in mapping.items() if value is not None}
