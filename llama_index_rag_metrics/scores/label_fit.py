@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 from unicodedata import category, normalize
@@ -35,6 +36,10 @@ _REUSED = (
     "Ids of other texts: {reused:,} of {retrieved:,} retrieved ids have another text in the "
     "dataset: {passage} is {text} where it was retrieved, and {stored} in the dataset. Where ids "
     "were used again for other passages, scores are wrong: match by text, or move the labels"
+)
+_MOVED = (
+    "{moved:,} of {labels:,} labels came under other ids and count as misses, such as {label} of "
+    "question {question}, which came as {item}: match by text, or move the labels"
 )
 _UNLIKE = (
     "Credited without being the text of a label: {unlike:,} of {credited:,} passages; the lowest "
@@ -104,7 +109,8 @@ Ids compare exactly: write them alike on both sides
         if not _spelling_note([asked_at(row) for row in sample], stock):
             return []
     rows = [asked_at(row) for row in range(n_questions)]
-    notes = [_missing_note(rows, stock), _spelling_note(rows, stock), _reused_note(rows, stock)]
+    notes = [_missing_note(rows, stock), _spelling_note(rows, stock)]
+    notes.append(_reused_note(rows, stock) or _moved_note(rows, stock))
     return [*filter(None, notes)]
 
 
@@ -173,6 +179,25 @@ def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
         text=shorten(text),
         stored=shorten(stock.texts[item]),
     )
+
+
+def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
+    """Return how many labels came, with their text, under ids that the dataset doesn't know."""
+    n_labels, moved = 0, []
+    for question in rows:
+        n_labels += len(question.labels)
+        missing = set(question.labels).intersection(stock.texts).difference(question.ids)
+        texts = zip(question.ids, question.texts or (), strict=False)
+        strange = [(item, text) for item, text in texts if item not in stock.texts]
+        for label in sorted(missing):
+            label_text = stock.texts[label]
+            came = (item for item, text in strange if label_text and label_text in text)
+            moved += [(label, question.query_id, item) for item in islice(came, 1)]
+    if not moved:
+        return ""
+    label, query_id, item = map(shorten, moved[0])
+    fields = {"label": label, "question": query_id, "item": item}
+    return _MOVED.format(moved=len(moved), labels=n_labels, **fields)
 
 
 def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> str:

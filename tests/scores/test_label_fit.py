@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -193,6 +193,25 @@ class TestIdsThatWereUsedAgain:
         stock = Stock(ids={"a"}, texts={"a": "The kiln fires at 1240 degrees."})
         for text in ("Kilns\n\nThe kiln fires at 1240 degrees.", "the  KILN fires", ""):
             assert notes_of(Asked("q", ["a"], ["a"], [text]), stock=stock) == []
+
+
+def test_labels_that_came_under_new_ids_are_said_of_one_system_and_of_two() -> None:
+    dataset = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD}, OLD)
+
+    def retriever(moved: str) -> Callable[[str], list[NodeWithScore]]:
+        def retrieve(query: str) -> list[NodeWithScore]:
+            node = TextNode(id_="n-7" if query == moved else query, text=f"{OLD[query]} And more.")
+            return [NodeWithScore(node=node, score=1)]
+
+        return retrieve
+
+    old, new = (evaluate(retriever(moved), dataset, ["mrr"]) for moved in ("", "1"))
+    said = (
+        "1 of 3 labels came under other ids and count as misses, such as '1' of question '1', "
+        "which came as 'n-7': match by text, or move the labels."
+    )
+    assert first_lines(new)[0] == said
+    assert f"new: {said}" in first_lines(compare({"old": old, "new": new}, "old"))
 
 
 def test_passages_that_match_without_being_the_same() -> None:

@@ -71,6 +71,7 @@ def test_two_weeks_are_compared_on_what_both_asked(path: Path) -> None:
     # 10 to 19: last missed 10 and 15, this 12, 15 and 18
     (difference,) = comparison.differences
     assert difference.n == 10
+    assert "10 of 30 questions compared on 1 metric" in str(comparison)
     assert difference.mean - difference.baseline_mean == pytest.approx(0.7 - 0.8)
 
 

@@ -38,6 +38,7 @@ _HOW = (
     "Intervals of differences hold with {confidence} confidence: those on {metric} for all systems "
     "at once, and those on other metrics together."
 )
+_OF_BOTH = " A difference is of the questions that both have a score for, a mean of all that one has."
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
     *("wins", "ties", "losses", "outcome", "detectable", "note", "verdict"),
@@ -129,6 +130,8 @@ class Comparison(Reportable):
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
         rivals = results_report.listed(list(self.systems)[1:])
         n = numbers.questions(len(self.paired.query_ids))
+        if not self._is_paired:
+            n = f"{len(self.paired.scored(self.primary)[0]):,} of {n}"
         return m.Report(
             title=f"{rivals} against {terminal(self.baseline)}",
             lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
@@ -143,6 +146,12 @@ class Comparison(Reportable):
             records=m.Records.of_fields(self.differences, _RECORDS),
         )
 
+    @property
+    def _is_paired(self) -> bool:
+        """Whether all systems have scores of the same questions, on the metric that decides."""
+        is_missing = np.isnan(self.paired.columns[self.primary])
+        return bool(np.all(is_missing == is_missing[:, :1]))
+
     def _tables(self) -> list[m.Table]:
         """Return a table of the metric that decides, the best system first, and one of others."""
         primary, *metrics = self.metric_names
@@ -154,6 +163,8 @@ class Comparison(Reportable):
         head.append("better / same / worse")
         rows = [m.Row(name, self._cells(name, primary)) for name in names]
         text = _HOW.format(confidence=level, metric=primary)
+        if not self._is_paired:
+            text += _OF_BOTH
         tables = [m.Table(f"On {primary}", head, rows, text=text)]
         if not metrics:
             return tables
