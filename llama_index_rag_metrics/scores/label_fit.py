@@ -191,8 +191,8 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
         strange = [(item, text) for item, text in texts if item not in stock.texts]
         for label in sorted(missing):
             label_text = stock.texts[label]
-            came = (item for item, text in strange if label_text and label_text in text)
-            moved += [(label, question.query_id, item) for item in islice(came, 1)]
+            ids = (item for item, text in strange if label_text and label_text in text)
+            moved += [(label, question.query_id, item) for item in islice(ids, 1)]
     if not moved:
         return ""
     label, query_id, item = map(shorten, moved[0])

@@ -38,7 +38,9 @@ _HOW = (
     "Intervals of differences hold with {confidence} confidence: those on {metric} for all systems "
     "at once, and those on other metrics together."
 )
-_OF_BOTH = " A difference is of the questions that both have a score for, a mean of all that one has."
+_OF_BOTH = (
+    " Differences are of the questions that both have a score for; means, of all that each has."
+)
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
     *("wins", "ties", "losses", "outcome", "detectable", "note", "verdict"),
