@@ -39,7 +39,7 @@ _HOW = (
     "at once, and those on other metrics together."
 )
 _OF_BOTH = (
-    " Differences are of the questions that both have a score for; means, of all that each has."
+    " A difference is of the questions that both have scores for, a mean of all that one has."
 )
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
