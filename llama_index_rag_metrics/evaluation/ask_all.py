@@ -40,6 +40,7 @@ _WITHOUT = (
     "{} answered without a retrieval that could be seen, and scored as empty: record_retrieval() "
     "records those of clients that send no event"
 )
+_NAN = "scores of some passages are NaN: what was sorted by them may be in any order"
 _WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "
     "functions with a parameter metadata do"
@@ -229,11 +230,14 @@ class AnswerReader:
         if self._counter is not None:
             prompts = [node.node.get_content(MetadataMode.LLM) for node in nodes]
             tokens = self._counter.count(prompts)
+        columns = scores_and_texts(nodes)
+        if columns["scores"] != [node.score for node in nodes]:
+            self.notes[_NAN] = None
         return Ranking(
             ids=[item_id(node, self._match_on) for node in nodes],
             spans=[searched_span(node.node, corpus) for node in nodes],
             tokens=tokens,
-            **scores_and_texts(nodes),
+            **columns,
         )
 
     def filled(self, ranking: Ranking) -> Ranking:

@@ -22,6 +22,7 @@ from .records import (
     Judgements,
     Qrels,
     graded,
+    number_of,
     number_or_none,
     question_id,
     read_id,
@@ -221,10 +222,10 @@ def _ranking(value: Any, location: Location) -> Ranking:
     if not isinstance(value, Mapping):
         return Ranking(read_ids(value, location))
     ids = [read_id(item, location) for item in value]
-    with location.expecting("a score, a number", TypeError, ValueError, OverflowError):
-        scores = dict(zip(ids, map(float, value.values()), strict=True))
+    scores = dict(zip(ids, map(number_of, value.values()), strict=True))
     location.check(len(scores) == len(value), _ITEM_ONCE, list(value))
-    location.check(not any(map(math.isnan, scores.values())), "a score, a number", math.nan)
+    for item, score in zip(value.values(), scores.values(), strict=True):
+        location.check(not math.isnan(score), "a score, a number", item)
     return _by_score(scores)
 
 
@@ -315,10 +316,11 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
     tag = ""
     for location, line, columns in _trec_lines(path):
         # what follows the tag doesn't count; but an id with a space in it also makes a column more
-        is_right = len(columns) >= 6 and (len(columns) == 6 or not math.isnan(_number(columns[3])))
+        has_rank = not math.isnan(number_of("".join(columns[3:4])))
+        is_right = len(columns) == 6 or (len(columns) > 6 and has_rank)
         location.check(is_right, _TREC_RUN, line)
         query_id, _, item, _, number, tag = columns[:6]
-        score = _number(number)
+        score = number_of(number)
         location.check(not math.isnan(score), "a score, a number", number)
         of_query = scores.setdefault(query_id, {})
         location.check(item not in of_query, _ITEM_ONCE, f"{query_id} {item}")
@@ -343,11 +345,3 @@ def _trec_lines(path: Path) -> Iterator[tuple[Location, str, list[str]]]:
         if columns and not columns[0].startswith(b"#"):
             line = decoded(raw, location).strip()
             yield location, line, [column.decode() for column in columns]
-
-
-def _number(text: str) -> float:
-    """The number, infinite ones included, or NaN where it is none."""
-    try:
-        return float(text) if text.isascii() and "_" not in text else math.nan
-    except ValueError:
-        return math.nan

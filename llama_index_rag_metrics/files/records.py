@@ -85,7 +85,7 @@ class Judgements:
         self._grades: dict[str, dict[str, float]] = {}
 
     def add(self, query_id: str, passage: str, grade: Any, location: Location) -> None:
-        number: float = converted(grade, float, "a grade, a finite number", location)
+        number = number_of(grade)
         location.check(math.isfinite(number), "a grade, a finite number", grade)
         grades = self._grades.setdefault(query_id, {})
         if grades.setdefault(passage, number) != number:
@@ -149,9 +149,18 @@ def read_ids(value: Any, location: Location) -> list[str]:
 def number_or_none(value: Any, location: Location) -> float | None:
     if value is None or value == "":
         return None
-    number: float = converted(value, float, "a number", location)
+    number = number_of(value)
     location.check(not math.isnan(number), "a number", value)
     return number
+
+
+def number_of(value: Any) -> float:
+    """The number, also from its text, infinite ones included, or NaN where it is none."""
+    is_other = isinstance(value, str) and (not value.isascii() or "_" in value)
+    try:
+        return math.nan if is_other or isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def read_texts(value: Any, location: Location) -> list[str]:
@@ -291,6 +300,8 @@ def _read_columns(record: Mapping[str, Any], location: Location, fields: Fields)
         value = fields.value(record, field)
         if value is not None:
             columns[name] = converted(value, kind, f"the values of {field!r}", location)
+    for score in columns.get("scores", ()):
+        location.check(score is None or not math.isnan(score), "a score, a number", score)
     if "spans" in columns:
         columns["spans"] = read_spans(columns["spans"], location)
     return columns

@@ -40,6 +40,7 @@ _EMPTY = {"", "nan", "NaN", "None", "NULL", "null", "<NA>"}
 _INDEX = ("", "Unnamed: 0")
 """How pandas heads an index in CSV."""
 
+_SEMICOLONS = "commas, not semicolons: pandas.read_csv(path, sep=';').to_csv(path, index=False)"
 _RECORD = f"a record, {{field: value}}, such as {EXAMPLE}"
 
 
@@ -151,6 +152,7 @@ def _table_rows(path: Path, kind: str, fields: Fields) -> Iterator[Row]:
     cells_of_rows = _cells(path, kind)
     location, cells = next(cells_of_rows, (Location(str(path), 1), []))
     headings = [name.strip() for name in cells]
+    location.check(len(headings) != 1 or ";" not in headings[0], _SEMICOLONS, "".join(headings))
     named = [name for name in headings if name not in _INDEX]
     location.check(len(named) == len(set(named)), "every column once", headings)
     for location, cells in cells_of_rows:

@@ -165,13 +165,16 @@ def test_labels_that_fit_nothing_are_shown() -> None:
 
 def test_a_metadata_key_that_one_node_lacks_is_an_error_of_the_query() -> None:
     dataset = RetrievalDataset(queries={"p": "!", "q": "?"}, relevance={"p": ["f"], "q": ["f"]})
-    retriever = Scripted(
-        {"!": [node("c0", file="f")], "?": [node("c1", page=3), node("c2", file="f")]}
-    )
-    results = evaluate(retriever, dataset, ["mrr"], match_on="file", workers=1)
+    strange = node("c0", score=float("nan"), file="f")
+    second = [node("c1", page=3, file=None), node("c2", file="f")]
+    results = evaluate(Scripted({"!": [strange], "?": second}), dataset, ["mrr"], match_on="file")
     assert results.scores.by_query("mrr") == {"p": 1.0, "q": 0.0}
-    assert "match_on: expected one of what node 'c1' has" in results.scores.failed["q"]
-    assert "'page'" in results.scores.failed["q"]
+    assert (
+        "node 'c1' has: ['node_id', 'ref_doc_id', 'page'], got 'file'. For those without: match"
+        in results.scores.failed["q"]
+    )
+    [note] = [note for note in results.scores.notes if "NaN" in note]
+    assert note.startswith("scores of some passages are NaN")
 
 
 def test_llama_index_own_metrics_take_part(dataset: RetrievalDataset) -> None:

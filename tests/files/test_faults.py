@@ -223,7 +223,7 @@ def test_who_graded_and_what_is_a_log_is_written_too(tmp_path: Path, ending: str
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("x.csv", "query;expected_ids\nx;d1\n", "line 2: expected a question, .*'query;expected"),
+        ("x.csv", "query;expected_ids\nx;d1\n", "line 1: expected commas, .*'query;expected"),
         ("x.csv", "query,query\nx,y\n", "line 1: expected every column once"),
         ("x.json", "null", "it holds None"),
         ("x.json", "[1, 2]", "record 1: expected a record"),

@@ -87,6 +87,18 @@ def test_a_bad_line_of_a_run_ends_the_read_or_is_skipped(
     assert str(caught.value).startswith(f"{path}, line 2: expected {wording}")
 
 
+def test_numbers_of_records_are_those_of_trec(tmp_path: Path) -> None:
+    (path := tmp_path / "run.csv").write_text("query_id,doc_id,score\nq,a,.4\nq,b,+1e-1\n")
+    assert read_run(path)["q"].scores == [0.4, 0.1]
+    lines = tmp_path / "run.jsonl"
+    lines.write_text('{"query_id": "q", "retrieved_ids": ["a"], "scores": [NaN]}\n')
+    with pytest.raises(FileFormatError, match="line 1: expected a score, a number, got nan"):
+        read_run(lines)
+    path.write_text("query_id;doc_id;score\nq;a;1\n")
+    with pytest.raises(FileFormatError, match="line 1: expected commas, not semicolons"):
+        read_run(path)
+
+
 def test_ids_in_braces_are_no_json(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("{5F1A} Q0 [d1] 1 0.5 t\n")
     assert ids_of(read_run(tmp_path / "run")) == {"{5F1A}": ["[d1]"]}

@@ -36,6 +36,8 @@ MATCH_NOTHING = (
     "{label}, a retrieved id {retrieved}"
 )
 
+_SOME = "For those without: match_on=lambda node: node.metadata.get({key!r}) or node.node_id."
+
 
 def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
     """The id of a node that labels name; a document without a ref_doc_id has its own."""
@@ -49,9 +51,9 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
     else:
         item = node.node.metadata.get(match_on)
         if item is None:
-            names = [NODE_ID, REF_DOC_ID, *node.node.metadata]
-            expected = f"one of what node {node.node.node_id!r} has: {names}"
-            raise UnusableAnswer("match_on", match_on, expected)
+            names = [key for key, value in node.node.metadata.items() if value is not None]
+            expected = f"one of what node {node.node_id!r} has: {[NODE_ID, REF_DOC_ID, *names]}"
+            raise UnusableAnswer("match_on", match_on, expected, _SOME.format(key=match_on))
         item = str(item)
     if not isinstance(item, str) or not item:
         expected = "an id, a text that isn't empty"
