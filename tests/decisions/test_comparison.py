@@ -14,12 +14,32 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from support.compared import N, key, scores, three_systems
 from support.intervals import ends, pseudo_change, width
 
 from llama_index_rag_metrics import Comparison, RetrievalDataset, Scores, compare, sweep
 from llama_index_rag_metrics.decisions.comparison.difference import Difference
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
+
+N = 120
+
+
+def scores(seed: int, shift: float = 0.0, **rest: Any) -> Scores:
+    """Scores over q0, q1, …: a difficulty that all seeds share, and noise of their own."""
+    difficulty = np.random.default_rng(0).beta(2, 2, N)
+    rng = np.random.default_rng(seed)
+    columns = {
+        "ndcg@10": np.clip(difficulty + rng.normal(shift, 0.1, N), 0, 1),
+        "hit_rate@5": (difficulty + rng.normal(shift, 0.2, N) > 0.4).astype(float),
+    }
+    return Scores([f"q{number}" for number in range(N)], columns, **rest)
+
+
+def three_systems() -> dict[str, Scores]:
+    return {"bm25": scores(1), "dense": scores(2, 0.01), "hybrid": scores(3, 0.08)}
+
+
+def key(difference: Difference) -> tuple[str, str]:
+    return difference.system, difference.metric
 
 
 @pytest.fixture(scope="module")

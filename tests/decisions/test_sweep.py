@@ -8,6 +8,7 @@ import math
 import re
 import threading
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,42 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import SecretStr
-from support.swept import made_sweep
 
-from llama_index_rag_metrics import LLMRelevancy, RetrievalDataset, evaluate, sweep
-from llama_index_rag_metrics.decisions.sweeps.grid import configurations_of
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    LLMRelevancy,
+    RetrievalDataset,
+    Run,
+    Scores,
+    evaluate,
+    sweep,
+)
+from llama_index_rag_metrics.decisions.sweeps.grid import Configuration, configurations_of
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Sweep
 from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.model import Row
 from llama_index_rag_metrics.report.numbers import rounded_up
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores.retrieval import Retrieval
+
+
+def made_sweep(
+    configurations: Mapping[str, tuple[Sequence[float], int, float]], **options: Any
+) -> Sweep:
+    """A sweep on ndcg: name to scores, and the tokens and the seconds of every question."""
+    made = [_made(name, *columns) for name, columns in configurations.items()]
+    return Sweep(made, ["ndcg"], **options)
+
+
+def _made(name: str, scores: Sequence[float], tokens: int, seconds: float) -> Configuration:
+    keys = [f"{number:03}" for number in range(len(scores))]
+    ranking = Ranking(["d"], latency=seconds, tokens=[tokens])
+    retrieval = Retrieval(Run(dict.fromkeys(keys, ranking)))
+    made = Scores(keys, {"ndcg": list(scores)}).replace(retrieval=retrieval)
+    results = EvaluationResults([], scores=made)
+    return Configuration({"name": name}, {"name": name}, results, tokens=tokens)
+
 
 N = 60
 TEXTS = {f"d{number}": f"text {number} " * 5 for number in range(N)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.carried import unpacked
 from support.reviews import ITEM, JUDGED, write
 
 from llama_index_rag_metrics import RetrievalDataset, read_qrels
@@ -14,6 +16,11 @@ from llama_index_rag_metrics.labels import pool, write_review_page
 from llama_index_rag_metrics.labels.review.review_page import read_pool
 from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+
+
+def unpacked(chunk: str) -> Any:
+    """The inverse of `packed`."""
+    return json.loads(gzip.decompress(base64.b64decode(chunk)))
 
 
 def content(page: Path) -> Any:

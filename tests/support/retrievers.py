@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,18 +41,6 @@ class Scripted(BaseRetriever):
         if isinstance(answer, Exception):
             raise answer
         return [node(item) if isinstance(item, str) else item for item in answer]
-
-
-class Sleeping(Scripted):
-    """Blocks its thread for a while."""
-
-    def __init__(self, script: Mapping[str, Sequence[str]], seconds: float) -> None:
-        super().__init__(script)
-        self.seconds = seconds
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        time.sleep(self.seconds)
-        return super()._retrieve(query_bundle)
 
 
 class Asynchronous(Scripted):
