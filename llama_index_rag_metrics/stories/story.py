@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress
 
 from llama_index_rag_metrics.files.conversations import conversation_sentence
 from llama_index_rag_metrics.rankings.run import Call
@@ -27,6 +27,7 @@ _WORDS = {
     w.IN_CALL: "in search {search}, not in the result",
 }
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
+_NOT_ASKED = "Nobody asked this question."
 _OF_RUNS = "Asked {n} times: the ranking is the first one, the score the mean."
 
 
@@ -90,7 +91,8 @@ def _wanted(
             holders[_words(place, answer, ids, names)].append(plain(answer.system.name))
     sentences, remarks = [], []
     for words, systems in holders.items():
-        sentences.append(words if len(systems) == len(pairs) else f"{', '.join(systems)}: {words}")
+        is_of_all = len(systems) == _n_with_runs(pairs)
+        sentences.append(words if is_of_all else f"{', '.join(systems)}: {words}")
         if not words.removeprefix("rank ").replace(",", "").isdecimal():
             remarks.append(sentences[-1])
     losses = [place.loss for _, place in pairs if place.is_known]
@@ -104,6 +106,11 @@ def _wanted(
         remark="; ".join(remarks),
         is_missed=bool(losses) and all(losses),
     )
+
+
+def _n_with_runs(pairs: Sequence[tuple[SystemAnswer, object]]) -> int:
+    """How many systems have rankings: a system of means over several runs has none itself."""
+    return sum(bool(answer.system.run) for answer, _ in pairs)
 
 
 def _item_name(item: Item, names: Mapping[str, str]) -> str:
@@ -153,16 +160,23 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
         retrieved.append(m.ReportedItem(item, name, text, rank, is_hit))
     searches = None
     if getattr(ranking, "calls", None) is not None:
+        hits: set[str] = set()
         calls = zip(ranking.calls or (), answer.calls, strict=True)
-        searches = [_search(answer, call, labels) for call, labels in calls]
+        searches = [_search(answer, call, labels, hits) for call, labels in calls]
     return m.Answer(answer.system.name, cell, retrieved, answer.error, searches)
 
 
-def _search(answer: SystemAnswer, call: Call, labels: Sequence[Sequence[str]]) -> str:
-    """What was asked, and how much of what came is relevant."""
+def _search(
+    answer: SystemAnswer, call: Call, labels: Sequence[Sequence[str]], hits: set[str]
+) -> str:
+    """What was asked, how much of what came is relevant, and whether any wasn't among `hits`."""
     grades = [answer.grade_of(names) for names in labels]
-    n_hits = sum(grade is not None and grade >= answer.view.min_grade for grade in grades)
+    is_hit = [grade is not None and grade >= answer.view.min_grade for grade in grades]
+    n_hits, n_hits_before = sum(is_hit), len(hits)
+    hits.update(*compress(labels, is_hit))
     outcome = f"{counted(len(grades), 'passage', 'passages')}, {n_hits or 'none'} relevant"
+    if n_hits and len(hits) == n_hits_before:
+        outcome += ", none new"
     if call.error is not None:
         outcome = f"failed: {plain(call.error)}"
     elif not grades:
@@ -180,7 +194,7 @@ def _why(question: Question) -> list[str]:
         # what failed or returned nothing says so itself
         if losses.by_loss and answer.error is None and answer.labels:
             holders[losses.sentence].append(plain(answer.system.name))
-    if [len(names) for names in holders.values()] == [len(pairs)]:
+    if [len(names) for names in holders.values()] == [_n_with_runs(pairs)]:
         return list(holders)
     return [f"{', '.join(names)}: {sentence}" for sentence, names in holders.items()]
 
@@ -191,6 +205,8 @@ def _remarks(question: Question, systems: Sequence[System], metric: str) -> Iter
         if sentence:
             yield sentence
             break
+    if all(system.scores.excluded.get(question.query_id) == "not asked" for system in systems):
+        yield _NOT_ASKED
     if not question.needs and any(answer.judged for answer in question.answers):
         yield _TOO_STRICT.format(least=question.view.min_grade, metric=metric)
     n_repeats = max((len(system.scores.repeats) for system in systems), default=0)

@@ -61,7 +61,7 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
 
 LINES = [
     "“Saturn” → 2 passages, 1 relevant (search)",
-    "“saturn” → 2 passages, 1 relevant (search)",
+    "“saturn” → 2 passages, 1 relevant, none new (search)",
     "“Mars” → failed: timeout",
 ]
 

@@ -58,6 +58,10 @@ def test_questions_that_nobody_asked_are_counted_and_not_scored(path: Path) -> N
     assert "10 questions scored; 20 not asked" in str(scores)
     again = Scores.from_json(scores.to_json())
     assert again.excluded["q29"] == "not asked"
+    scores.to_html(path.with_suffix(".html"))
+    page = path.with_suffix(".html").read_text("utf-8")
+    assert page.count("Nobody asked this question.") == 20
+    assert "nothing relevant" not in page
     # a run that is no log was meant to answer them all
     assert score_rankings(DATASET, Run(log), ["mrr"]).means["mrr"] == pytest.approx(8 / 30, abs=0)
 

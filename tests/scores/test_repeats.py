@@ -162,6 +162,8 @@ class TestReport:
         several = " ".join(str(score_rankings(labels, Run(repeats=asked), "mrr")).split())
         assert "nothing retrieved" in several
         assert "nothing was returned" not in several
+        never = score_rankings(labels, Run(repeats=[Run({"q1": ["a"], "q2": ["c"]})] * 2), "mrr")
+        assert "<p class=why>The relevant passage was never retrieved.</p>" in never._repr_html_()
         never = score_rankings(labels, Run(repeats=[Run({"q1": ["a"], "q2": []})] * 2), "mrr")
         assert "nothing was returned for 1 of 2" in " ".join(str(never).split())
         once = " ".join(str(score_rankings(labels, asked[0], "mrr")).split())

@@ -95,7 +95,7 @@ def _losses(query: QueryAnswers) -> list[str]:
         elif answer.retrieved is not None and not answer.retrieved:
             reasons.append(EMPTY)
     reasons += chain(*(passage.losses for passage in query.wanted))
-    if query.answers and not query.wanted:
+    if not query.wanted and any(answer.retrieved is not None for answer in query.answers):
         reasons.append(UNLABELLED)
     return [reason for reason in dict.fromkeys(reasons) if reason]
 
@@ -126,14 +126,17 @@ def _unfolded(query: QueryAnswers, size: Size) -> Iterator[str]:
     for line in query.why:
         yield f"<p class=why>{escape(line)}</p>"
     is_alone = len(query.answers) == 1
+    searchers: dict[tuple[str, ...], list[str]] = {}
     for answer in query.answers:
         if answer.outcome:
             line = answer.outcome if is_alone else f"{answer.system}: {answer.outcome}"
             yield f"<p class=lost>{escape(line)}</p>"
         if answer.searches:
-            title = "Searches" if is_alone else f"Searches of {answer.system}"
-            lines = "".join(f"<li>{escape(line)}" for line in answer.searches)
-            yield f"<h4>{escape(title)}</h4><ol>{lines}</ol>"
+            searchers.setdefault(tuple(answer.searches), []).append(answer.system)
+    for searches, systems in searchers.items():
+        title = "Searches" if is_alone else f"Searches of {', '.join(systems)}"
+        lines = "".join(f"<li>{escape(line)}" for line in searches)
+        yield f"<h4>{escape(title)}</h4><ol>{lines}</ol>"
     columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
     columns = columns or [*range(len(query.answers))]
     rows = "".join([*_relevant(query, columns, size), *_others(query, columns, size)])
