@@ -46,7 +46,7 @@ class Counts:
         reasons = {
             "not asked": self.not_asked,
             "without labels": self.unjudged,
-            "without a relevant label": self.no_relevant,
+            "with nothing relevant": self.no_relevant,
         }
         return [f"{n:,} {reason}" for reason, n in reasons.items() if n]
 

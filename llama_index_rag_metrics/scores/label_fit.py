@@ -23,10 +23,11 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import join_first, shorten
+from llama_index_rag_metrics.runtime.masking import join_first, shorten, truncated
 
 from .scores import Scores
 
+_EXCERPT = 60
 _SAMPLE = 40  # spellings are compared in this many questions, by lot; if one differs, in all
 _MISSING = (
     "{absent:,} of {labels:,} labels name passages that {place} doesn't have, such as {label} of "
@@ -34,8 +35,8 @@ _MISSING = (
 )
 _REUSED = (
     "Ids of other texts: {reused:,} of {retrieved:,} retrieved ids have another text in the "
-    "dataset: {passage} is {text} where it was retrieved, and {stored} in the dataset. Where ids "
-    "were used again for other passages, scores are wrong: match by text, or move the labels"
+    "dataset: {passage} is “{text}” where it was retrieved, and “{stored}” in the dataset. Where "
+    "ids were used again for other passages, scores are wrong: match by text, or move the labels"
 )
 _MOVED = (
     "{moved:,} of {labels:,} labels came under other ids and count as misses, such as {label} of "
@@ -176,8 +177,8 @@ def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
         reused=len(changed),
         retrieved=len(shared),
         passage=shorten(item),
-        text=shorten(text),
-        stored=shorten(stock.texts[item]),
+        text=truncated(" ".join(text.split()), _EXCERPT),
+        stored=truncated(" ".join(stock.texts[item].split()), _EXCERPT),
     )
 
 

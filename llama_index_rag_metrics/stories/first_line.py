@@ -37,6 +37,10 @@ _TOO_FEW = (
     "{questions} are too few: the interval is {width} wide; with about {enough} it would be "
     "{narrow}."
 )
+_UNLABELLED = (
+    "None of {questions} has labels. Label some (rag-metrics labels pool), generate questions with "
+    "labels (rag-metrics labels ask), or use a metric without labels (llm_relevancy)."
+)
 _REPEATS = "Asked {times} times, {n:,} of {questions} score differently from run to run on "
 
 
@@ -92,6 +96,8 @@ def _faults(system: System, metric: str) -> Iterator[Statement]:
 def nothing_measured(scores: Scores) -> str:
     """Why nothing was measured, of what has no mean."""
     counts, reasons = scores.counts, []
+    if counts.queries == counts.unjudged > len(scores.failed):
+        return _UNLABELLED.format(questions=questions(counts.queries))
     if scores.failed:
         reasons.append(f"{len(scores.failed):,} failed ({_errors(scores)})")
     reasons += counts.left_out

@@ -80,12 +80,13 @@ def systems_report(
     if all(system.invalid(primary) for system in systems):
         drawn = {}  # no number is shown that somebody could take for a score
     counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
+    n_scored = counts.scored or max(map(_most_values, systems))
     means = [means_table(systems, metrics, intervals), *counts_tables(systems)]
     slices = [slice_table(systems, key, primary) for key in slice_by]
     runs = with_runs(systems)
     return m.Report(
         title=title,
-        lead="; ".join([f"{questions(counts.scored)} scored", *counts.left_out]),
+        lead="; ".join([f"{questions(n_scored)} scored", *counts.left_out]),
         decision=decision,
         about=about(systems),
         tables=[*means, *slices],
@@ -97,6 +98,13 @@ def systems_report(
         queries=partial(queries_of, runs, primary, stages=stages),
         records=_records(systems),
     )
+
+
+def _most_values(system: System) -> int:
+    """On how many questions metrics that need no labels have a value, where there are no labels."""
+    if not system.scores.is_measured:
+        return 0
+    return max(map(system.scores.n, system.scores), default=0)
 
 
 def _valid_intervals(system: System) -> dict[str, MeanInterval]:
@@ -253,7 +261,7 @@ def remarks(systems: Sequence[System]) -> list[str]:
         notes = list(scores.notes)
         for metric in scores:
             n = scores.n(metric)
-            if n != scored:
+            if 0 < scored != n:
                 notes.append(f"{metric} has a value for {questions(n)}, not {scored:,}")
         pairs += [(terminal(note), system.name) for note in notes]
     return _with_holders(pairs, len(systems))

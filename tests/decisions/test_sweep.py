@@ -362,7 +362,19 @@ def test_of_configurations_that_score_the_same_the_cheapest_is_kept() -> None:
     scores = [1.0] * 20
     swept = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1)})
     assert swept.ranked[0] is swept["name=b"]
-    assert swept.decision.endswith("keep name=b.")
+    assert swept.decision == (
+        "All 2 configurations score the same on ndcg, on all 20 questions: keep name=b."
+    )
+    other = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1), "c": ([0.9] * 20, 1, 0.1)})
+    line = "name=b and name=a score the same on ndcg, on all 20 questions."
+    assert line in [statement.text for statement in other.report().decision]
+
+
+def test_a_sweep_without_labels_says_what_to_do() -> None:
+    dataset = {"queries": {"q1": "a"}, "corpus": {}, "relevant_docs": {}}
+    swept = sweep(lambda top_k: lambda query: ["d"], {"top_k": [1, 2]}, dataset, ["mrr"])
+    assert swept.decision.startswith("None of 1 question has labels. Label some")
+    assert "failed" not in str(swept)
 
 
 def test_ids_without_texts_have_no_tokens() -> None:

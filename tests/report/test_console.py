@@ -82,7 +82,7 @@ def shown(*reported: Any, width: int = 80, **options: Any) -> str:
 
 
 GOLDEN = """\
- Retrieval of good and bad  3 questions scored; 1 without a relevant label
+ Retrieval of good and bad  3 questions scored; 1 with nothing relevant
  bad: 1 of 4 failed (TimeoutError: [red]too late [31m really), counted as 0;
  without them mrr is 0.25; nothing was returned for 1 of 3.
 

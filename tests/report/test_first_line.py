@@ -70,7 +70,7 @@ def test_it_begins_with_a_sentence(build: Callable[[], Reportable]) -> None:
 
 def test_why_nothing_was_measured_is_said_once() -> None:
     scores = score_rankings({"q1": None, "q2": []}, {"q1": ["a"], "q2": ["a"]}, "mrr")
-    reason = "1 without labels, 1 without a relevant label"
+    reason = "1 without labels, 1 with nothing relevant"
     assert f"Nothing was measured on 2 questions: {reason}." in " ".join(str(scores).split())
     assert "has a value" not in str(scores)
 

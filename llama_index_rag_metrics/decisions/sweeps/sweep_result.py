@@ -34,8 +34,15 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, beats_all, shortfalls
+from llama_index_rag_metrics.stories.first_line import nothing_measured
 from llama_index_rag_metrics.stories.label_view import System
-from llama_index_rag_metrics.stories.results_report import failures, glossary, remarks, unsaid
+from llama_index_rag_metrics.stories.results_report import (
+    failures,
+    glossary,
+    listed,
+    remarks,
+    unsaid,
+)
 
 from .grid import Configuration
 
@@ -61,11 +68,15 @@ _DECISIONS = {
         "Take {recommended}: it is at most {bound} worse than the best of {n} on {metric} "
         "({confidence} confidence, {questions})."
     ),
+    "the same": (
+        "All {n} configurations score the same on {metric}, on all {questions}: keep {best}."
+    ),
     "too few": (
         "Not enough questions to choose one of {n} configurations that {aim} on {metric}: {until}"
         "keep {best}."
     ),
 }
+_TIED = "{names} score the same on {metric}, on all {questions}."
 _COSTS = "{recommended} has {facts}."
 _COSTS_OF_TWO = "{recommended} has {facts}; {best}, the best mean, has {facts_of_best}."
 _HOW = (
@@ -185,7 +196,7 @@ class Sweep(Reportable):
         errors = dict.fromkeys(point.error or "no question has a value" for point in self.failed)
         fields = {"failed": failed, "errors": join_first([*errors], 3)}
         if not self._finished:
-            return _NOTHING.format(**fields)
+            return self._unmeasured or _NOTHING.format(**fields)
         if not self.failed or len(self._finished) == 1:
             return self._decision_of_finished
         return _SOME_FAILED.format(decision=self._decision_of_finished, **fields)
@@ -220,6 +231,23 @@ class Sweep(Reportable):
     @cached_property
     def _finished(self) -> list[Configuration]:
         return [configuration for configuration in self if configuration not in self.failed]
+
+    @property
+    def _unmeasured(self) -> str:
+        """Why no metric has a value though every configuration answered; "" if that isn't so."""
+        reasons = set()
+        for point in self:
+            if point.results is None or point.error:
+                return ""
+            reasons.add(nothing_measured(point.results.scores))
+        return " ".join(reasons) if len(reasons) == 1 else ""
+
+    @cached_property
+    def _tied(self) -> list[str]:
+        """The configurations that score like the best mean on every question, it included."""
+        best = self._scores[:, self._finished.index(self.ranked[0])]
+        is_tied = (self._scores == best[:, np.newaxis]).all(axis=0)
+        return [point.name for point in self.ranked if is_tied[self._finished.index(point)]]
 
     @property
     def _costs(self) -> list[str]:
@@ -283,6 +311,8 @@ class Sweep(Reportable):
             outcome = "winner" if recommended is leader else "winner, another is cheaper"
         elif self.recommended is not None:
             outcome = "take"
+        elif len(self._tied) == len(self._finished):
+            outcome = "the same"
         elif self._shortfalls.queries is not None:
             until = f"until you have about {two_digits_up(self._shortfalls.queries)}, "
         if self.tolerance:
@@ -307,6 +337,9 @@ class Sweep(Reportable):
             tone = "best"
         statements = [m.Statement(self.decision, tone)]
         if len(self._finished) > 1 and len(self._scores):
+            if 1 < len(self._tied) < len(self._finished):
+                tied = {"names": listed(self._tied), "questions": questions(len(self._scores))}
+                statements.append(m.Statement(_TIED.format(metric=self.primary, **tied)))
             statements.append(m.Statement(self._costs_in_words()))
         # who graded, or that labels don't fit, where it holds for all configurations
         for note in systems[0].scores.label_notes if systems else ():
@@ -333,7 +366,7 @@ class Sweep(Reportable):
         return ", ".join(facts)
 
     def _notes(self) -> Iterator[str]:
-        for point in self.failed:
+        for point in () if self._unmeasured else self.failed:
             yield f"{point.name} failed: {point.error or 'no question has a value'}"
         if not self._finished:
             return
