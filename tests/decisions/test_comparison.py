@@ -298,6 +298,7 @@ class TestMissing:
         b = Scores(["q1", "q2"], {"mrr": [1, 0.5], "err": [1, 1]})
         comparison = compare({"a": a, "b": b}, "a")
         assert comparison.metric_names == ("mrr",)
+        assert comparison.notes == ("not compared, since not every system has them: ap",)
         with pytest.raises(InvalidInput, match="'ap'"):
             compare({"a": a, "b": b}, "a", metrics=["ap"])
 

@@ -277,6 +277,9 @@ def compare(
     if paired.clusters is not None:
         words = clusters_in_words(clusters, paired.clusters)
         notes.append(f"{words}: these count as a whole, and t is cluster-robust")
+    unpaired = [metric for metric in scores[baseline] if metric not in paired.columns]
+    if metrics is None and unpaired:
+        notes.append(f"not compared, since not every system has them: {', '.join(unpaired)}")
     keys = list(product(scores, paired.columns))
     means = mean_intervals(
         np.stack([paired.values(*key) for key in keys], axis=1),
