@@ -20,22 +20,9 @@ PACKAGE = llama_index_rag_metrics.__name__
 HOME = Path(llama_index_rag_metrics.__file__).parent
 
 ROOMS = [
-    "runtime",
-    "rankings",
-    "metrics",
-    "statistics",
-    "report",
-    "files",
-    "scores",
-    "stories",
-    "evaluation",
-    "distributed",
-    "decisions",
-    "labels",
-    "demo",
-    "cli",
-    "__main__",
-]
+    "runtime", "rankings", "metrics", "statistics", "report", "files", "scores", "stories",
+    "evaluation", "distributed", "decisions", "labels", "demo", "cli", "__main__",
+]  # fmt: skip
 
 HANDED_OVER = {("scores/scores.py", "stories")}
 """Files that hand over to a later room: scores are data, and their report is made there."""

@@ -25,33 +25,12 @@ ARGUMENTS = re.compile(r"^    ([*\w]+(?:, [*\w]+)*)(?: \([^)]*\))?:", re.M)
 """One or several arguments that a docstring explains together."""
 
 STABLE = {
-    "Comparison",
-    "METRICS",
-    "RagMetricsError",
-    "Ranking",
-    "Relevance",
-    "RetrievalDataset",
-    "RetrieverEvaluator",
-    "EvaluationResults",
-    "Run",
-    "Scores",
-    "aevaluate",
-    "assert_retrieval",
-    "check_rules",
-    "compare",
-    "evaluate",
-    "evaluate_stages",
-    "generate_question_context_pairs",
-    "metric",
-    "metrics",
-    "read_qrels",
-    "read_run",
-    "register",
-    "score_rankings",
-    "score_table",
-    "write_qrels",
-    "write_run",
-}
+    "Comparison", "METRICS", "RagMetricsError", "Ranking", "Relevance", "RetrievalDataset",
+    "RetrieverEvaluator", "EvaluationResults", "Run", "Scores", "aevaluate", "assert_retrieval",
+    "check_rules", "compare", "evaluate", "evaluate_stages", "generate_question_context_pairs",
+    "metric", "metrics", "read_qrels", "read_run", "register", "score_rankings", "score_table",
+    "write_qrels", "write_run",
+}  # fmt: skip
 
 
 def own_names() -> list[str]:

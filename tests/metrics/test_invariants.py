@@ -23,24 +23,10 @@ each_name = pytest.mark.parametrize("name", NAMES)
 each_metric = pytest.mark.parametrize("each", plain_metrics(), ids=str)
 
 UNMOVED_BY_A_TAIL = [
-    "hit_rate",
-    "granular_hit_rate",
-    "mrr",
-    "granular_mrr",
-    "recall",
-    "ap",
-    "r_precision",
-    "dcg",
-    "rbp",
-    "err",
-    "bpref",
-    "infap",
-    "group_recall",
-    "group_mrr",
-    "group_ap",
-    "complete",
+    "hit_rate", "granular_hit_rate", "mrr", "granular_mrr", "recall", "ap", "r_precision", "dcg",
+    "rbp", "err", "bpref", "infap", "group_recall", "group_mrr", "group_ap", "complete",
     "facet_recall",
-]
+]  # fmt: skip
 
 
 def judge_all(batch: Sequence[Query]) -> JudgedRankings:

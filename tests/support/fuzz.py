@@ -47,17 +47,8 @@ PIECES = [
     "baseline", "at 95%", "query_id", "retrieved_ids", "\ufeff", "[" * 3_000,
 ]  # fmt: skip
 ENDINGS = (
-    ".run",
-    ".qrels",
-    ".trec",
-    ".json",
-    ".jsonl",
-    ".csv",
-    ".tsv",
-    ".gz",
-    ".parquet",
-    ".arrow",
-)
+    ".run", ".qrels", ".trec", ".json", ".jsonl", ".csv", ".tsv", ".gz", ".parquet", ".arrow",
+)  # fmt: skip
 
 
 def text_of(rng: random.Random, most: int = 12) -> str:
@@ -119,26 +110,14 @@ def fuzz_files(rng: random.Random, folder: Path) -> None:
 
 
 VALUES: list[Any] = [
-    {},
-    {"stringValue": "d"},
-    {"doubleValue": 0.5},
-    {"intValue": "7"},
-    3,
-    "x",
-    None,
-]
+    {}, {"stringValue": "d"}, {"doubleValue": 0.5}, {"intValue": "7"}, 3, "x", None,
+]  # fmt: skip
 KEYS = [
-    "openinference.span.kind",
-    "mlflow.spanType",
-    "gen_ai.operation.name",
-    "gen_ai.retrieval.documents",
-    "retrieval.documents.0.document.id",
-    "retrieval.documents.1.document.score",
-    "retrieval.documents",
-    "reranker.output_documents.0.document.id",
-    "input.value",
-    "mlflow.spanOutputs",
-]
+    "openinference.span.kind", "mlflow.spanType", "gen_ai.operation.name",
+    "gen_ai.retrieval.documents", "retrieval.documents.0.document.id",
+    "retrieval.documents.1.document.score", "retrieval.documents",
+    "reranker.output_documents.0.document.id", "input.value", "mlflow.spanOutputs",
+]  # fmt: skip
 
 
 def fuzz_traces(rng: random.Random, folder: Path) -> None:
@@ -414,18 +393,9 @@ def fuzz_command_line(rng: random.Random, folder: Path) -> None:
 
 
 TARGETS = [
-    fuzz_names,
-    fuzz_relevance,
-    fuzz_rules,
-    fuzz_compute,
-    fuzz_tables,
-    fuzz_files,
-    fuzz_traces,
-    fuzz_valid_traces,
-    fuzz_valid_datasets,
-    fuzz_sweep_journals,
-    fuzz_command_line,
-]
+    fuzz_names, fuzz_relevance, fuzz_rules, fuzz_compute, fuzz_tables, fuzz_files, fuzz_traces,
+    fuzz_valid_traces, fuzz_valid_datasets, fuzz_sweep_journals, fuzz_command_line,
+]  # fmt: skip
 
 
 def fuzz(seconds: float, seed: int) -> tuple[Counter[str], dict[str, str]]:

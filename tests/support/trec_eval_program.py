@@ -23,26 +23,16 @@ VERSIONS = {9: "9.0.8", 10: "10.0"}
 GOLDEN_OPTIONS = ("-q", "-q -c", "-c -l 2", "-q -c -J", "-q -c -M 3", "-q -n -c")
 
 NAMES = {
-    "map": "ap",
-    "Rprec": "r_precision",
-    "bpref": "bpref",
-    "recip_rank": "mrr",
-    "infAP": "infap",
-    "dcg": "dcg",
-    "ndcg": "ndcg(ideal=all)",
-    "set_P": "precision",
-    "set_recall": "recall",
+    "map": "ap", "Rprec": "r_precision", "bpref": "bpref", "recip_rank": "mrr", "infAP": "infap",
+    "dcg": "dcg", "ndcg": "ndcg(ideal=all)", "set_P": "precision", "set_recall": "recall",
     "set_F": "f1",
-}
+}  # fmt: skip
 """Of measures without a parameter, and the metric that each is."""
 
 CUT = {
-    "P": "precision",
-    "recall": "recall",
-    "ndcg_cut": "ndcg",
-    "map_cut": "ap",
+    "P": "precision", "recall": "recall", "ndcg_cut": "ndcg", "map_cut": "ap",
     "success": "hit_rate",
-}
+}  # fmt: skip
 """Of measures whose parameter is a cutoff."""
 
 WITHOUT_MIN_GRADE = ("dcg", "ndcg")
@@ -109,21 +99,8 @@ def odd_files(seed: int, version: int, *, all_asked: bool) -> OddFiles:
     """
     rng = random.Random(seed)
     ids = [
-        "d1",
-        "d10",
-        "d2",
-        "D1",
-        "é",
-        "#3",
-        "日本",
-        "a-b",
-        "0",
-        "00",
-        "x" * 30,
-        "{y}",
-        "d11",
-        "z",
-    ]
+        "d1", "d10", "d2", "D1", "é", "#3", "日本", "a-b", "0", "00", "x" * 30, "{y}", "d11", "z",
+    ]  # fmt: skip
     queries = rng.sample(["1", "10", "2", "q", "Q", "ü", "q-1", "301", "02"], rng.randint(1, 7))
     judgements, lines = [], []
     for query in queries:
