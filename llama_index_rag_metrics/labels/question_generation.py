@@ -203,8 +203,10 @@ def _dataset(
 
 
 def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:
-    if not nodes:
-        raise InvalidInput("nodes", nodes, "at least one node")
+    are_nodes = isinstance(nodes, Sequence) and all(isinstance(node, BaseNode) for node in nodes)
+    if not nodes or not are_nodes:
+        remedy = "Of an index, index.docstore.docs or vector_store.get_nodes(None) has them."
+        raise InvalidInput("nodes", nodes, "at least one node of LlamaIndex's, in a list", remedy)
     corpus: dict[str, str] = {}
     for node in nodes:
         text = node.get_content(metadata_mode=MetadataMode.NONE)

@@ -43,7 +43,7 @@ def python(folder: Path, *arguments: str, code: int = 0) -> str:
     process = Forked(PROGRAM, str(folder), *arguments)
     printed, errors = process.communicate()
     assert process.wait() == code, printed + errors
-    return printed
+    return printed + errors if code else printed
 
 
 @pytest.mark.slow
@@ -57,6 +57,7 @@ def test_a_folder_runs_at_once_and_its_gate_stops_a_loss(kind: str, tmp_path: Pa
     assert made.exit_code == 0, made.output
     assert f"cd {shlex.quote(str(folder))} && python" in made.output
     if kind == "documents":
+        assert "run `python ask.py` first" in python(folder, "evaluate.py", code=1)
         assert python(folder, "ask.py") == "3 questions in dataset.json\n"
     assert "report.html shows every question" in python(folder, "evaluate.py")
     assert (folder / "report.html").read_text("utf-8").startswith("<!DOCTYPE html>")

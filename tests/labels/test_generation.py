@@ -159,6 +159,7 @@ def test_what_is_refused_is_listed() -> None:
     ("arguments", "wording"),
     [
         ({"nodes": []}, "nodes: expected at least one node"),
+        ({"nodes": ["a text"]}, "index.docstore.docs or vector_store.get_nodes(None) has them"),
         (
             {"nodes": [TextNode(id_="a", text="x"), TextNode(id_="a", text="y")]},
             "twice, with different texts",
