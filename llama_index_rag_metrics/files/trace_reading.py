@@ -233,7 +233,8 @@ class _Reader:
                     self._left_out.add(query_id)
                 else:
                     session.calls.append(call)
-        for span in chain.from_iterable(spans.values() for spans in traces):
+        all_spans = [*chain.from_iterable(spans.values() for spans in traces)]
+        for span in all_spans:
             # a step alone, such as a synthesizer's, is no time of asking the question
             is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
             is_outermost = span.known_text and not any(outer.known_text for outer in span.outer)
@@ -249,7 +250,11 @@ class _Reader:
             return sessions
         if self._question_id is None:
             text = next(iter(self._texts.values()), "")
-            raise InvalidInput("questions", text, "texts of questions as they were asked")
+            examples = [
+                span.question for spans in traces for span in spans.values() if span.question
+            ]
+            expected = f"texts of questions as they were asked, such as {examples[:1]}"
+            raise InvalidInput("questions", text, expected)
         expected = f"an attribute of the spans, which have {', '.join(sorted(self._attributes))}"
         raise InvalidInput("question_id", self._question_id, expected, self._hint)
 

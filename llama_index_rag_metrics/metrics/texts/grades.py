@@ -25,6 +25,9 @@ _LABEL = re.compile(
     r"\b(?:score|grade|rating|relevance|category|O)\s{0,3}(?:[:=]|\bis\b)\s{0,3}", _FLAGS
 )
 _BEHIND_LABEL = re.compile(rf"{_WHOLE}(?:{_OUT_OF_3})?{_GOES_ON}", _FLAGS)
+_RATED = re.compile(
+    rf"\b(?:rate|grade|score|give)\b[^.\n\d]{{0,60}}(?<![\w-]){_WHOLE}{_OUT_OF_3}{_GOES_ON}", _FLAGS
+)
 _ALONE = re.compile(rf"[\s\"'(]*{_WHOLE}(?:{_OUT_OF_3})?[\s\"').]*", _FLAGS)
 _MARKDOWN = re.compile(r"[*`_#]+")
 _MOST_CHARACTERS = 80  # of what stands behind a label, and of an answer in an error
@@ -71,6 +74,8 @@ def _in_prose(prose: str) -> Iterator[int]:
             yield _grade(number[1])
         elif re.search(r"\d", line):
             raise _no_grade(label[0] + line)
+    for sentence in _RATED.finditer(prose):
+        yield _grade(sentence[1])
 
 
 def _grade(value: Any) -> int:

@@ -53,6 +53,7 @@ UNDERSTOOD = [
     ("Grade: 2 out of 3", 2),
     ("2/3", 2),
     ("0 out of 3", 0),
+    ("I would rate this 2 out of 3.", 2),
     # and plain
     ("2", 2),
     (" 2.\n", 2),
@@ -75,7 +76,6 @@ REFUSED = [
     "Grade: 2/5",
     "Grade: 2, 3",
     "I would rate this 2 out of 10.",
-    "I would rate this 2 out of 3.",
     "2/3 of the passage are about kilns.",
     "3 out of 3 words are in it.",
     "I'd give it 2 out of 3 or 3 out of 3.",
