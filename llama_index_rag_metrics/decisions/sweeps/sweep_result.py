@@ -245,8 +245,8 @@ class Sweep(Reportable):
     @cached_property
     def _tied(self) -> list[str]:
         """The configurations that score like the best mean on every question, it included."""
-        best = self._scores[:, self._finished.index(self.ranked[0])]
-        is_tied = (self._scores == best[:, np.newaxis]).all(axis=0)
+        highest = self._scores[:, self._finished.index(self.ranked[0])]
+        is_tied = (self._scores == highest[:, np.newaxis]).all(axis=0)
         return [point.name for point in self.ranked if is_tied[self._finished.index(point)]]
 
     @property
