@@ -46,11 +46,10 @@ PARTS = {
     "EvaluationResults": ("HardQuestions",),
     "Scores": ("Counts",),
     "labels.LabelFindings": ("Finding",),
-    "labels.MovedLabels": ("Move",),
     "Comparison": ("Difference", "MeanInterval"),
-    "check_rules": ("GateReport", "Rule", "Verdict"),
+    "check_rules": ("GateReport", "Verdict"),
     "evaluate_stages": ("StageResults",),
-    "sweep": ("Sweep", "Configuration"),
+    "sweep": ("Sweep",),
 }
 """What results hold, as the modules of their classes name it."""
 
