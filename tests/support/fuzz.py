@@ -172,62 +172,46 @@ def span_of_otlp(kind: str, span_id: str, parent: str | None, **values: Any) -> 
 
 
 NODE = {"node": {"id_": "d1", "text": "a text", "metadata": {"file": "a.md"}}, "score": 0.5}
+MLFLOW = [
+    ("root", None, "AGENT", {"source_nodes": [NODE]}),
+    ("search", "root", "RETRIEVER", [{"page_content": "a", "metadata": {"id": 1}}]),
+    ("rerank", "root", "RERANKER", [NODE]),
+]
+
+
+def span_of_mlflow(span_id: str, parent: str | None, kind: str, outputs: Any) -> dict[str, Any]:
+    names = {"trace_id": "t2", "span_id": span_id, "parent_span_id": parent, "name": span_id}
+    times = {"start_time_unix_nano": 1, "end_time_unix_nano": 2}
+    attributes = {
+        "mlflow.spanType": json.dumps(kind),
+        "mlflow.spanInputs": '{"query": "Who?"}',
+        "mlflow.spanOutputs": json.dumps(outputs),
+    }
+    return {**names, **times, "status": {"code": "STATUS_CODE_OK"}, "attributes": attributes}
+
+
 VALID_TRACES: list[Any] = [
-    {
-        "resourceSpans": [
-            {
-                "scopeSpans": [
-                    {
-                        "spans": [
-                            span_of_otlp("AGENT", "root", None),
-                            span_of_otlp("RETRIEVER", "search", "root"),
-                            span_of_otlp("RERANKER", "rerank", "root"),
-                            span_of_otlp("TOOL", "tool", "root", status={"code": 2}),
-                        ]
-                    }
-                ]
-            }
-        ]
-    },
+    {"resourceSpans": [{"scopeSpans": [{"spans": [
+        span_of_otlp("AGENT", "root", None),
+        span_of_otlp("RETRIEVER", "search", "root"),
+        span_of_otlp("RERANKER", "rerank", "root"),
+        span_of_otlp("TOOL", "tool", "root", status={"code": 2}),
+    ]}]}]},
     {
         "info": {"trace_id": "t2", "tags": {"question_id": "q1"}},
-        "data": {
-            "spans": [
-                {
-                    "trace_id": "t2",
-                    "span_id": span_id,
-                    "parent_span_id": parent,
-                    "name": span_id,
-                    "start_time_unix_nano": 1,
-                    "end_time_unix_nano": 2,
-                    "status": {"code": "STATUS_CODE_OK"},
-                    "attributes": {
-                        "mlflow.spanType": json.dumps(kind),
-                        "mlflow.spanInputs": '{"query": "Who?"}',
-                        "mlflow.spanOutputs": json.dumps(outputs),
-                    },
-                }
-                for span_id, parent, kind, outputs in [
-                    ("root", None, "AGENT", {"source_nodes": [NODE]}),
-                    ("search", "root", "RETRIEVER", [{"page_content": "a", "metadata": {"id": 1}}]),
-                    ("rerank", "root", "RERANKER", [NODE]),
-                ]
-            ]
-        },
+        "data": {"spans": [span_of_mlflow(*columns) for columns in MLFLOW]},
     },
     {
         "context": {"trace_id": "t3", "span_id": "s1"},
-        "parent_id": None,
-        "span_kind": "RETRIEVER",
+        "parent_id": None, "span_kind": "RETRIEVER", "status_code": "OK",
         "start_time": "2025-01-01T00:00:00Z",
-        "status_code": "OK",
         "events": [{"name": "exception", "attributes": {"exception.message": "no"}}],
         "attributes": {
             "input.value": "Who?",
             "retrieval.documents": [{"document": {"id": "d1", "content": "a", "score": 0.5}}],
         },
     },
-]
+]  # fmt: skip
 VALID_DATASETS: list[tuple[str, Any]] = [
     (
         ".json",
