@@ -183,7 +183,9 @@ class _Reader:
     def _named(self, span: TraceSpan, name: str) -> str | None:
         """The id of the question that a span names."""
         if len(self._attributes) < 40:
-            self._attributes.update(span.attributes)
+            for attribute in span.attributes:
+                if not any(map(str.isdigit, attribute.split("."))):  # numbers are of documents
+                    self._attributes.add(attribute)
         value = _tag(span, name)
         outer, _, inner = name.partition(".")
         if value is None and inner and outer in span.attributes:

@@ -41,7 +41,7 @@ _FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _A_SPAN = "a span with its ids, times and attributes"
 _CUT = "JSON as {what} ({error}; was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?)"
-_HEAD = 4096
+_HEAD, _FOOT = 4096, 2**20
 
 
 class Document(NamedTuple):
@@ -132,11 +132,16 @@ def reading(location: Location) -> Iterator[None]:
 
 
 def is_trace_file(path: Path) -> bool:
-    """Whether the beginning of a file of JSON is that of traces."""
-    if kind_of(path) not in ("json", "jsonl"):
+    """Whether the beginning of a file of JSON, or the end of one in Parquet, is that of traces."""
+    kind = kind_of(path)
+    if kind not in ("json", "jsonl", "parquet"):
         return False
     try:
         with open_bytes(path) as file:
+            if kind == "parquet":  # its columns stand at the end
+                file.seek(max(0, path.stat().st_size - _FOOT))
+                foot = file.read()
+                return b"trace_id" in foot and b"span_id" in foot
             head = file.read(_HEAD)
     except (OSError, EOFError):  # whoever reads it says what is wrong
         return False

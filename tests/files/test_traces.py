@@ -13,6 +13,7 @@ import pytest
 from support.telemetry import openinference, request, retrieval, span, write_lines
 
 from llama_index_rag_metrics import Ranking, RetrievalDataset, read_traces, score_rankings
+from llama_index_rag_metrics.files.trace_spans import is_trace_file
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
@@ -314,8 +315,11 @@ class TestQuestions:
         metadata = json.dumps({"question_id": "q1"})
         write_lines(path, request(retrieval("r", "x", ["a"], metadata=metadata)))
         assert list(read_traces(path, question_id="metadata.question_id")) == ["q1"]
-        with pytest.raises(InvalidInput, match=r"write question_id='metadata\.question_id'"):
+        with pytest.raises(
+            InvalidInput, match=r"write question_id='metadata\.question_id'"
+        ) as raised:
             read_traces(path, question_id="question_id")
+        assert "documents.0" not in str(raised.value)  # no attribute of a passage names a question
 
     def test_calls_in_several_traces_with_one_id_are_one_session(self, path: Path) -> None:
         write_lines(
@@ -479,6 +483,7 @@ class TestDialects:
         pytest.importorskip("pyarrow", reason="the extra batch")
         frame.to_parquet(tmp_path / "spans.parquet")
         assert read_traces(tmp_path / "spans.parquet", questions={"q": "Who?"}) == run
+        assert is_trace_file(tmp_path / "spans.parquet")  # so the command line reads it as such
         with pytest.raises(FileFormatError, match="the data frame isn't traces: it has"):
             read_traces(pd.DataFrame({"a": [1]}))
 
