@@ -46,9 +46,8 @@ def run_demo(metric: o.Metrics = None, html: o.Html = None, json: o.Json = None)
     from llama_index_rag_metrics.report.terminal import print_text
 
     metrics, dataset = chosen_metrics(metric), load_collection()
-    retrievers = {}
-    for name in BUILT_IN:
-        retrievers[name] = retriever_of(name, dataset, retrieval_depth(metrics))
+    depth = retrieval_depth(metrics)
+    retrievers = {name: retriever_of(name, dataset, depth) for name in BUILT_IN}
     with unbroken_pipe():
         _print_dataset(dataset)
         print_text(_ABOUT_DEMO)

@@ -53,9 +53,7 @@ def run_score(
     metrics, paths = chosen_metrics(metric), [*dict.fromkeys(runs)]
     scored = [stored.scores(path, metrics, min_score) for path in paths]
     names = named_apart([scores.name for scores in scored], paths)
-    systems = {}
-    for name, scores in zip(names, scored, strict=True):
-        systems[name] = scores.replace(name=name)
+    systems = {name: scores.replace(name=name) for name, scores in zip(names, scored, strict=True)}
     report = report_of(systems)
     if html is not None:
         write_page(report, html)

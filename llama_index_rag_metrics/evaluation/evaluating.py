@@ -140,9 +140,7 @@ class Evaluation:
 
     def _run(self, plan: Plan, answers: Answers, time: int) -> Run:
         """What was retrieved one time, cut at the lowest score."""
-        rankings = {}
-        for query_id in plan.dataset.queries:
-            rankings[query_id] = answers.rankings[Attempt(query_id, time)]
+        rankings = {key: answers.rankings[Attempt(key, time)] for key in plan.dataset.queries}
         run = Run(rankings, name=plan.name)
         if plan.min_score is not None:
             run = run.at_least(plan.min_score)

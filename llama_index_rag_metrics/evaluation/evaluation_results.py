@@ -212,9 +212,8 @@ def _curves(
     if uncut is None or "k" not in type(uncut).model_fields or not deepest:
         return None
     parameters = uncut.model_dump(exclude={"k", "tokens", "ideal"}, exclude_none=True)
-    at_k = {}
-    for k in [*takewhile(deepest.__gt__, _CUTOFFS), deepest]:
-        at_k[k] = type(uncut).model_validate({**parameters, "k": k})
+    cutoffs = [*takewhile(deepest.__gt__, _CUTOFFS), deepest]
+    at_k = {k: type(uncut).model_validate({**parameters, "k": k}) for k in cutoffs}
     series = []
     for number, system in enumerate(systems):
         curve: dict[int, float] = {}

@@ -181,9 +181,8 @@ class Finder:
 
     def _by_text(self, label: Label, text: str) -> dict[str, Cover]:
         """What of a text the passages have that share most with it; of copies the nearest."""
-        covers = {}
-        for passage_id in self._lookup.sharing(text):
-            covers[passage_id] = covered(text, self.passages.texts[passage_id])
+        texts, sharing = self.passages.texts, self._lookup.sharing(text)
+        covers = {key: covered(text, texts[key]) for key in sharing}
         least = min(WHOLE, max(map(share, covers.values()), default=0.0))
         holders = {key: cover for key, cover in covers.items() if share(cover) >= least}
         distances = self._distances(label, holders)

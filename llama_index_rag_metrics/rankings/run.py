@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -34,9 +33,6 @@ _CUT_ALL = (
 )
 _FEW = 10  # one ranking in this many is next to nothing
 _SHOWN_IDS = 7
-
-WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
-"""How engines that ask several questions put their own answers beside what was retrieved."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -287,9 +283,7 @@ class Run(Mapping[str, Ranking]):
             >>> dict(Run({"q1": Ranking(["a", "b"], scores=[0.9, 0.2])}).at_least(0.5))["q1"].ids
             ['a']
         """
-        rankings: dict[str, Ranking] = {}
-        for query_id, ranking in self.items():
-            rankings[query_id] = ranking.at_least(min_score, query_id)
+        rankings = {key: ranking.at_least(min_score, key) for key, ranking in self.items()}
         cut = self.replaced(rankings, repeats=(run.at_least(min_score) for run in self.repeats))
         cut.min_score = min_score if self.min_score is None else max(min_score, self.min_score)
         scores: list[Any] = []

@@ -37,10 +37,7 @@ _BELOW = (
     "Below min_grade={grade:g}: {n:,} of {labels:,} labels with a positive grade, which metrics of "
     "that min_grade don't count as relevant"
 )
-_SHALLOW = (
-    "no question got more than {most}, so metrics at {beyond} see no more; a similarity_top_k may "
-    "be too small"
-)
+_SHALLOW = "metrics at {beyond} got at most {most}: is similarity_top_k too small?"
 _SHORT = (
     "{short} of {scored} questions got fewer passages than are relevant, and {name} measures them "
     "against the best ranking of that length; {other} has the mean {mean}"

@@ -80,7 +80,8 @@ def systems_report(
     if all(system.invalid(primary) for system in systems):
         drawn = {}  # no number is shown that somebody could take for a score
     counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
-    n_scored = counts.scored or max(map(_most_values, systems))
+    n_values = [interval.n for of_system in intervals for interval in of_system.values()]
+    n_scored = counts.scored or max(n_values, default=0)  # metrics may need no labels
     means = [means_table(systems, metrics, intervals), *counts_tables(systems)]
     slices = [slice_table(systems, key, primary) for key in slice_by]
     runs = with_runs(systems)
@@ -98,13 +99,6 @@ def systems_report(
         queries=partial(queries_of, runs, primary, stages=stages),
         records=_records(systems),
     )
-
-
-def _most_values(system: System) -> int:
-    """On how many questions metrics that need no labels have a value, where there are no labels."""
-    if not system.scores.is_measured:
-        return 0
-    return max(map(system.scores.n, system.scores), default=0)
 
 
 def _valid_intervals(system: System) -> dict[str, MeanInterval]:
@@ -204,9 +198,8 @@ def queries_of(
     query_ids: dict[str, None] = {}
     for system in systems:
         scores = system.scores
-        query_ids |= dict.fromkeys(
-            [*scores.queries, *system.run, *scores.query_ids, *scores.excluded]
-        )
+        names = [*scores.queries, *system.run, *scores.query_ids, *scores.excluded]
+        query_ids |= dict.fromkeys(names)
     columns = [system.by_query(metric) for system in systems]
     stories = (
         query_answers(query_id, systems, metric, columns, stages=stages) for query_id in query_ids

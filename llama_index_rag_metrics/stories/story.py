@@ -50,9 +50,8 @@ def query_answers(
     """
     question = Question(query_id, systems, metric, stages=stages)
     names = _short_names(question)
-    passages = []
-    for need, places in zip(question.needs, question.places, strict=True):
-        passages.append(_wanted(question, need, places, names))
+    pairs = zip(question.needs, question.places, strict=True)
+    passages = [_wanted(question, need, places, names) for need, places in pairs]
     passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
     values: list[float | None] = [None] * len(systems)
     for number, column in enumerate(scores):

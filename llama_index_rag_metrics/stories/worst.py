@@ -72,9 +72,7 @@ def hardest(systems: Sequence[System], metric: str, n: int) -> list[m.QueryAnswe
     for column in columns:
         for query_id, value in column.items():
             values_of[query_id].append(value)
-    means = {}
-    for query_id, values in values_of.items():
-        means[query_id] = math.fsum(values) / len(values)
+    means = {name: math.fsum(values) / len(values) for name, values in values_of.items()}
     worst_ids = sorted(means, key=means.__getitem__, reverse=lower_is_better(metric))[:n]
     return [query_answers(name, systems, metric, columns) for name in worst_ids]
 

@@ -98,7 +98,7 @@ def test_markdown_is_a_table_that_no_name_can_break() -> None:
         "| 1.00 | – | 0.00 | – | 0 / 1 / 0 |"
     )
     assert "<b>" not in text
-    assert "Intervals of differences hold with 95 % confidence" in text
+    assert "Intervals of differences hold for all systems at once" in large().to_markdown()
     difference = large()["b_1 & 100 %", "mrr"]
     assert f"**+{difference.difference:.3f}**" in large().to_markdown()
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import compress, product
+from itertools import chain, compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,13 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BEST = "{system} is the best of {systems} on {metric}."
-_HOW = (
-    "Intervals of differences hold with {confidence} confidence: those on {metric} for all systems "
-    "at once, and those on other metrics together."
-)
-_OF_BOTH = (
-    " A difference is of the questions that both have scores for, a mean of all that one has."
-)
+_HOW = "Intervals of differences hold for all systems at once, with {confidence} confidence."
+_OF_BOTH = "A difference is of the questions that both have scores for, a mean of all that one has."
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
     *("wins", "ties", "losses", "outcome", "detectable", "note", "verdict"),
@@ -164,22 +159,24 @@ class Comparison(Reportable):
         head = ["mean", f"{level} interval", "difference", f"{level} interval"]
         head.append("better / same / worse")
         rows = [m.Row(name, self._cells(name, primary)) for name in names]
-        text = _HOW.format(confidence=level, metric=primary)
-        if not self._is_paired:
-            text += _OF_BOTH
-        tables = [m.Table(f"On {primary}", head, rows, text=text)]
-        if not metrics:
-            return tables
-        head, rows = [], []
-        for metric in metrics:
-            head += [metric, "difference"]
-        for name in names:
-            cells = []
-            for metric in metrics:
-                mean, bounds, difference, *_ = self._cells(name, metric)
-                cells += [mean._replace(low=bounds.low, high=bounds.high), difference]
-            rows.append(m.Row(name, cells))
-        return [*tables, m.Table("On other metrics", head, rows, is_detail=True)]
+        explanations = [_HOW.format(confidence=level)] * (len(names) > 2)
+        explanations += [_OF_BOTH] * (not self._is_paired)
+        tables = [m.Table(f"On {primary}", head, rows, text=" ".join(explanations))]
+        return [*tables, self._others(names, metrics)] if metrics else tables
+
+    def _others(self, names: Sequence[str], metrics: Sequence[str]) -> m.Table:
+        """Return means and differences, a row a system; of two systems on many, a row a metric."""
+        cells = {}
+        for name, metric in product(names, metrics):
+            mean, bounds, difference, *_ = self._cells(name, metric)
+            cells[name, metric] = [mean._replace(low=bounds.low, high=bounds.high), difference]
+        head = list(chain(*((metric, "difference") for metric in metrics)))
+        rows = [m.Row(name, list(chain(*(cells[name, key] for key in metrics)))) for name in names]
+        label_head = "system"
+        if len(names) == 2 < len(metrics):
+            head, label_head = [*names, "difference"], "metric"
+            rows = [m.Row(key, [cells[names[0], key][0], *cells[names[1], key]]) for key in metrics]
+        return m.Table("On other metrics", head, rows, label_head, is_detail=True)
 
     def _cells(self, name: str, metric: str) -> list[m.Cell]:
         """Return the mean of a system and its interval; the difference, its interval, a tally."""

@@ -121,7 +121,8 @@ class Difference(Sentence):
     @property
     def statement(self) -> Statement:
         """The verdict as a report has it."""
-        return Statement(self.verdict, _TONES.get(self.outcome, "normal"), self.outcome)
+        label = self.outcome if self.changed or not self.n else "same"
+        return Statement(self.verdict, _TONES.get(self.outcome, "normal"), label)
 
     @property
     def verdict(self) -> str:

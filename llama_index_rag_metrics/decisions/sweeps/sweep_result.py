@@ -34,15 +34,9 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, beats_all, shortfalls
+from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import nothing_measured
 from llama_index_rag_metrics.stories.label_view import System
-from llama_index_rag_metrics.stories.results_report import (
-    failures,
-    glossary,
-    listed,
-    remarks,
-    unsaid,
-)
 
 from .grid import Configuration
 
@@ -214,16 +208,16 @@ class Sweep(Reportable):
             questions(len(self._scores)),
             counted(len(self.metric_names), "metric", "metrics"),
         ]
-        statements = self._statements(systems)
+        statements, remarks = self._statements(systems), results_report.remarks(systems)
         return m.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
             lead=", ".join(sizes),
             decision=statements,
             about=about,
             tables=[self._table()],
-            failures=failures(systems),
-            notes=[*self._notes(), *unsaid(remarks(systems), statements)],
-            glossary=glossary(self.metric_names),
+            failures=results_report.failures(systems),
+            notes=[*self._notes(), *results_report.unsaid(remarks, statements)],
+            glossary=results_report.glossary(self.metric_names),
             figures={"tradeoff": self._tradeoff},
             records=self._records(),
         )
@@ -235,12 +229,9 @@ class Sweep(Reportable):
     @property
     def _unmeasured(self) -> str:
         """Why no metric has a value though every configuration answered; "" if that isn't so."""
-        reasons = set()
-        for point in self:
-            if point.results is None or point.error:
-                return ""
-            reasons.add(nothing_measured(point.results.scores))
-        return " ".join(reasons) if len(reasons) == 1 else ""
+        runs = [point.results for point in self if point.results and not point.error]
+        reasons = {nothing_measured(run.scores) for run in runs}
+        return reasons.pop() if len(reasons) == 1 and len(runs) == len(self.failed) else ""
 
     @cached_property
     def _tied(self) -> list[str]:
@@ -338,8 +329,9 @@ class Sweep(Reportable):
         statements = [m.Statement(self.decision, tone)]
         if len(self._finished) > 1 and len(self._scores):
             if 1 < len(self._tied) < len(self._finished):
-                tied = {"names": listed(self._tied), "questions": questions(len(self._scores))}
-                statements.append(m.Statement(_TIED.format(metric=self.primary, **tied)))
+                names, asked = results_report.listed(self._tied), questions(len(self._scores))
+                tied = _TIED.format(names=names, metric=self.primary, questions=asked)
+                statements.append(m.Statement(tied))
             statements.append(m.Statement(self._costs_in_words()))
         # who graded, or that labels don't fit, where it holds for all configurations
         for note in systems[0].scores.label_notes if systems else ():

@@ -64,9 +64,6 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
     if queries and queries.compared:
         systems = queries.systems
     yield f"<header><h1>{escape(title)}</h1>{_sentence(report.lead)}"
-    if report.outcome is not None:
-        outcome = escape(shown(report.outcome))
-        yield f'<p><b class="badge {report.outcome.tone}">{outcome}</b></p>'
     yield "</header>"
     yield _around("".join(map(_statement, report.decision)), "<section>{}</section>")
     figures = "".join(map(partial(_figure, report), _IN_SIGHT))
