@@ -181,8 +181,8 @@ class Finder:
 
     def _by_text(self, label: Label, text: str) -> dict[str, Cover]:
         """What of a text the passages have that share most with it; of copies the nearest."""
-        texts, sharing = self.passages.texts, self._lookup.sharing(text)
-        covers = {key: covered(text, texts[key]) for key in sharing}
+        texts, keys = self.passages.texts, self._lookup.sharing(text)
+        covers = {key: covered(text, texts[key]) for key in keys}
         least = min(WHOLE, max(map(share, covers.values()), default=0.0))
         holders = {key: cover for key, cover in covers.items() if share(cover) >= least}
         distances = self._distances(label, holders)

@@ -70,9 +70,7 @@ def systems_report(
         counted_losses = losses(systems, primary)
         stories = hardest(systems, primary, worst)
         lead = losses_sentence(counted_losses)
-        title_of_worst = listing_title(primary)
-        if len(systems) > 1:
-            title_of_worst += " on average"
+        title_of_worst = listing_title(primary) + " on average" * (len(systems) > 1)
         listings = [m.Listing(title_of_worst, stories, on_request=True, lead=lead)]
     if decision is None:
         decision = first_lines(systems, primary, counted_losses)
@@ -80,7 +78,7 @@ def systems_report(
     if all(system.invalid(primary) for system in systems):
         drawn = {}  # no number is shown that somebody could take for a score
     counts = max((system.scores.counts for system in systems), key=attrgetter("scored"))
-    n_values = [interval.n for of_system in intervals for interval in of_system.values()]
+    n_values = [interval.n for interval in chain(*map(dict.values, intervals))]
     n_scored = counts.scored or max(n_values, default=0)  # metrics may need no labels
     means = [means_table(systems, metrics, intervals), *counts_tables(systems)]
     slices = [slice_table(systems, key, primary) for key in slice_by]
@@ -225,10 +223,8 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     for system in systems:
         for label, value in system.about.items():
             values[label].append((value, system.name))
-    lines = []
-    for label, pairs in values.items():
-        lines.append((label, "; ".join(_with_holders(pairs, len(systems)))))
-    return lines
+    n = len(systems)
+    return [(label, "; ".join(_with_holders(pairs, n))) for label, pairs in values.items()]
 
 
 def failures(systems: Sequence[System]) -> list[m.Failure]:

@@ -130,7 +130,7 @@ def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
     dataset = RetrievalDataset({"q": "methane?"}, expected_texts={"q": [TITAN]})
     assert evaluate(Scripted(script), dataset, ["mrr@3"], matcher="text").scores.notes == ()
     (note,) = evaluate(Scripted(script), dataset, ["mrr@5"], matcher="text").scores.notes
-    assert note.startswith("no question got more than 3 passages")
+    assert "got at most 3 passages" in note
 
 
 PASSAGES = {

@@ -171,8 +171,9 @@ class Comparison(Reportable):
             mean, bounds, difference, *_ = self._cells(name, metric)
             cells[name, metric] = [mean._replace(low=bounds.low, high=bounds.high), difference]
         head = list(chain(*((metric, "difference") for metric in metrics)))
-        rows = [m.Row(name, list(chain(*(cells[name, key] for key in metrics)))) for name in names]
-        label_head = "system"
+        rows, label_head = [], "system"
+        for name in names:
+            rows.append(m.Row(name, list(chain(*(cells[name, key] for key in metrics)))))
         if len(names) == 2 < len(metrics):
             head, label_head = [*names, "difference"], "metric"
             rows = [m.Row(key, [cells[names[0], key][0], *cells[names[1], key]]) for key in metrics]

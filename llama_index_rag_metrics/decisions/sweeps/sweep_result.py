@@ -231,10 +231,11 @@ class Sweep(Reportable):
         """Why no metric has a value though every configuration answered; "" if that isn't so."""
         runs = [point.results for point in self if point.results and not point.error]
         reasons = {nothing_measured(run.scores) for run in runs}
-        return reasons.pop() if len(reasons) == 1 and len(runs) == len(self.failed) else ""
+        is_all = len(runs) == len(self.configurations) and not self._finished
+        return " ".join(reasons) * (is_all and len(reasons) == 1)
 
     @cached_property
-    def _tied(self) -> list[str]:
+    def _ties(self) -> list[str]:
         """The configurations that score like the best mean on every question, it included."""
         highest = self._scores[:, self._finished.index(self.ranked[0])]
         is_tied = (self._scores == highest[:, np.newaxis]).all(axis=0)
@@ -302,7 +303,7 @@ class Sweep(Reportable):
             outcome = "winner" if recommended is leader else "winner, another is cheaper"
         elif self.recommended is not None:
             outcome = "take"
-        elif len(self._tied) == len(self._finished):
+        elif len(self._ties) == len(self._finished):
             outcome = "the same"
         elif self._shortfalls.queries is not None:
             until = f"until you have about {two_digits_up(self._shortfalls.queries)}, "
@@ -328,10 +329,10 @@ class Sweep(Reportable):
             tone = "best"
         statements = [m.Statement(self.decision, tone)]
         if len(self._finished) > 1 and len(self._scores):
-            if 1 < len(self._tied) < len(self._finished):
-                names, asked = results_report.listed(self._tied), questions(len(self._scores))
-                tied = _TIED.format(names=names, metric=self.primary, questions=asked)
-                statements.append(m.Statement(tied))
+            if 1 < len(self._ties) < len(self._finished):
+                names, n = results_report.listed(self._ties), questions(len(self._scores))
+                sentence = _TIED.format(names=names, metric=self.primary, questions=n)
+                statements.append(m.Statement(sentence))
             statements.append(m.Statement(self._costs_in_words()))
         # who graded, or that labels don't fit, where it holds for all configurations
         for note in systems[0].scores.label_notes if systems else ():
