@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -259,3 +260,16 @@ def results_report(reported: Mapping[str, Reported], **options: Any) -> Report:
     """The report of one or several retrievers, by the names to show."""
     systems = [system_of(results, name) for name, results in reported.items()]
     return systems_report(systems, figures=curve_figures(systems), **options)
+
+
+def _html_of_dict(values: Mapping[Any, Any]) -> str | None:
+    """The report of a dict of results, side by side; None of any other dict."""
+    if not values or not all(isinstance(value, (EvaluationResults, Scores)) for value in values.values()):
+        return None
+    from llama_index_rag_metrics.report.html import fragment
+
+    return fragment(results_report({str(name): value for name, value in values.items()}))
+
+
+if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()):
+    _shell.display_formatter.formatters["text/html"].for_type(dict, _html_of_dict)

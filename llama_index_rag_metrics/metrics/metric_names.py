@@ -279,13 +279,9 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
 
 
 def _registered(name: str) -> NamedMetric:
-    """The metric of a name in LlamaIndex's registry, as its evaluator makes one of each name.
-
-    It gives a name alone, so the list is read where it stands: `metric_names`, in the frame that
-    calls, or outside of it where a comprehension has a frame of its own (before Python 3.12).
-    """
+    """The metric of a name in LlamaIndex's registry, whose evaluator has the list of names."""
     frame = sys._getframe(1)
-    outer = frame.f_back or frame
+    outer = frame.f_back or frame  # before Python 3.12 a comprehension has a frame of its own
     names = frame.f_locals.get("metric_names") or outer.f_locals.get("metric_names") or []
     cores = [core_name for core_name in names if not _is_ours(core_name)]
     ours = [own_name for own_name in names if _is_ours(own_name)]

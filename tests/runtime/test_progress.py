@@ -83,3 +83,16 @@ def test_a_notebook_without_widgets_shows_a_bar_and_no_warning() -> None:
     shown = printed(outputs, "stderr")
     assert "3/3" in shown
     assert "Warning" not in shown
+
+
+def test_a_dict_of_results_shows_their_report_and_another_dict_itself() -> None:
+    cells = f"""
+    from llama_index_rag_metrics import evaluate
+    results = evaluate(lambda _: ["d1"], {DATASET!r}, ["mrr"])
+    display({{"old & new": results, 2: results.scores}})
+    display({{"a": 1}}, {{}})
+    """
+    (outputs,) = run_cells("\n".join(line.strip() for line in cells.splitlines()))
+    shown, *others = [output["data"] for output in outputs if output["output_type"] != "stream"]
+    assert "Retrieval of old &amp; new and 2" in shown["text/html"]
+    assert [list(other) for other in others] == [["text/plain"]] * 2
