@@ -1,4 +1,7 @@
-"""Stored rankings and live retrieval on a Ray cluster: here on one of this machine alone."""
+"""Stored rankings and live retrieval on a Ray cluster: here on one of this machine alone.
+
+Needs `pip install ".[ray,batch,demo]"`.
+"""
 
 # ci: ray
 

@@ -1,4 +1,7 @@
-"""Stored rankings on Spark: `score_table` is a function of record batches, as mapInArrow wants."""
+"""Stored rankings on Spark: `score_table` is a function of record batches, as mapInArrow wants.
+
+Needs Java and `pip install ".[spark,batch]"`.
+"""
 
 # ci: spark
 

@@ -3,6 +3,7 @@
 
 MLflow records the questions of a program; `read_traces` makes a run of what it recorded. Files of
 OTLP/JSON, as the OpenTelemetry Collector writes them, are read in the same way.
+Needs `pip install mlflow`, and the `demo` extra for BM25.
 """
 
 import tempfile
