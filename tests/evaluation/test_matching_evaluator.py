@@ -11,6 +11,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
+from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 IO = "Io is covered with volcanoes that are fed by the tides of Jupiter."
@@ -183,3 +184,11 @@ def test_a_metadata_key_that_fits_more_labels_than_the_texts_is_the_cure() -> No
 
     with pytest.warns(LabelWarning, match="6 match key: use match_on='key'"):
         evaluate(Tagged(), VOYAGES, ["recall"])
+
+
+def test_ids_are_strange_where_most_of_them_are_unknown() -> None:
+    check = LabelCheck(["a"], "node_id")
+    check.see(["a", "x"])
+    assert not check.are_strange
+    check.see(["y"])
+    assert check.are_strange

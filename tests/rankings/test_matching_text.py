@@ -117,6 +117,8 @@ class TestContainment:
         # abcdefghi has the grams abcde bcdef cdefg defgh efghi; abcdefghX the first four: 4 / 5
         assert match(["abcdefghi"], ["abcdefghX"]) == [[0]]
         assert match(["abcdefghi"], ["abcdefghX"], 0.81) == [[]]
+        # 11 of 14 are fewer than 0.8
+        assert match(["abcdefghijklmnopqr"], ["abcdefghijklmnoXYZ"]) == [[]]
         # aaaaaaaaa has one distinct gram
         assert match(["aaaaaaaaa"], ["aaaaab"], 1) == [[0]]
 

@@ -126,6 +126,9 @@ def test_a_common_prefix_or_suffix(label: str, other: str, affix: str) -> None:
     (note,) = notes_of(*asked)
     assert note.startswith(f"Ids that are equal but for {affix}: 3 of 3 labels")
     assert notes_of(asked[0]) == []  # one such id may be another passage
+    others = [Asked(f"o{n}", ["?" * (n + 3)], ["!"]) for n in range(4)]
+    assert len(notes_of(*asked, *others[:3])) == 1  # half of the labels that are missing
+    assert notes_of(*asked, *others) == []
 
 
 def test_numbers_inside_of_numbers_are_no_prefix() -> None:

@@ -81,7 +81,10 @@ def test_the_number_of_questions_is_for_what_isnt_shown() -> None:
     wide, narrow = shortfalls(scores, 0.01), shortfalls(scores, 0.005)
     assert wide.queries is not None
     assert narrow.queries is not None
-    assert 50 < wide.queries < narrow.queries
+    # half of the lead of 0.02, drawn to 0 by two pseudo-queries, is taken for luck
+    centre = 0.02 * 50 / 52
+    times = (wide.at_most[0] + centre) / (0.01 + centre / 2)
+    assert 50 < wide.queries == math.ceil(50 * times**2) < narrow.queries
     assert shortfalls(scores, 0.9).queries is None
     # equal scores, and no tolerance: no number would show it
     assert shortfalls(np.repeat(scores, 2, axis=1)).queries is None
