@@ -33,8 +33,11 @@ _PACKAGE = "llama_index_rag_metrics"
 _CALLED = {  # arguments of the package that a command calls otherwise
     "index_or_nodes": ("corpus", "new_nodes", "nodes"),
     "judgements": ("qrels", "output"),
+    "metric": ("rule",),
     "metrics": ("metric",),
+    "rules": ("rule",),
     "path": ("output",),
+    "nodes": ("dataset",),
     "num_questions_per_chunk": ("n",),
 }
 

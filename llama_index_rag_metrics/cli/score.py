@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, Scores
 
-_WITH_LABELS = ("jsonl", "csv", "parquet", "arrow")
 _NO_LABELS = (
     "Give the labels with --qrels FILE; if you have none, let an LLM judge: in Python "
     "LLMRelevancy(llm=…).grade() and write_qrels() make such a file."
@@ -121,14 +119,11 @@ class StoredFiles:
 
     def _labels_for(self, path: Path, run: Run) -> Mapping[str, Relevance]:
         """The labels of a run, of which at least one belongs to a question of it."""
-        from llama_index_rag_metrics import read_qrels
-        from llama_index_rag_metrics.files.lines import LacksField
-        from llama_index_rag_metrics.files.sources import kind_of
+        from llama_index_rag_metrics.files.read_runs import labels_beside
 
         relevance = self.relevance
-        if relevance is None and kind_of(path) in _WITH_LABELS:
-            with suppress(LacksField):
-                relevance = read_qrels(path, columns=self._columns)
+        if relevance is None:
+            relevance = labels_beside(path, self._columns)
         if not relevance:
             raise InvalidInput("RUN", str(path), "labels of its questions", _NO_LABELS)
         if not run.keys() & relevance.keys():

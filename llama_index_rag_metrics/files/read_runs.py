@@ -15,7 +15,7 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError, unknown_form
 from llama_index_rag_metrics.runtime.mappings import map_values
 
 from .conversations import CONVERSATION
-from .fields import Fields
+from .fields import LABELS, Fields
 from .lines import Location, decoded, raw_lines
 from .records import (
     GRADED_BY,
@@ -137,6 +137,18 @@ def read_qrels(source: Any, *, columns: Mapping[str, str] | None = None) -> Qrel
         reader.add(row, location)
     if opened.value is not None:
         reader.add_object(opened.value, opened.location)
+    return reader.qrels()
+
+
+def labels_beside(path: Path, columns: Mapping[str, str] | None) -> Qrels:
+    """The labels beside the rankings of a run, if any: scores of retrieval are no grades."""
+    fields = Fields(columns)
+    reader = _QrelsReader(fields)
+    unknown = partial(unknown_format, understood=_RUNS, kind="a run")
+    for location, row in open_source(path, fields, unknown).rows:
+        labels = {name: row[name] for name in row if name not in fields.names("score")}
+        if any(fields.value(labels, field) is not None for field in (*LABELS, "grade")):
+            reader.add(labels, location)
     return reader.qrels()
 
 

@@ -240,9 +240,9 @@ def check_same_questions(
         InvalidInput: says how many questions differ, and names some.
     """
     baseline, theirs = next(iter(systems.items()))
-    their_ids = {*theirs.query_ids, *theirs.excluded}
+    their_ids = _judged(theirs)
     for name, scores in systems.items():
-        ids = {*scores.query_ids, *scores.excluded}
+        ids = _judged(scores)
         differences = {
             "missing": their_ids - ids,
             "new": ids - their_ids,
@@ -257,6 +257,12 @@ def check_same_questions(
         if listed:
             fields = {"name": name, "baseline": baseline, "differences": "; ".join(listed)}
             raise InvalidInput(argument, name, sentence=_OTHERS.format(**fields), remedy=remedy)
+
+
+def _judged(scores: Scores) -> set[str]:
+    """The questions that count: a run may also rank some that nobody judged."""
+    excluded = (name for name, reason in scores.excluded.items() if reason != "unjudged")
+    return {*scores.query_ids, *excluded}
 
 
 def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[str]:

@@ -70,7 +70,7 @@ class TestExitCodes:
         ("arguments", "message"),
         [
             (["none.json"], "none.json: No such file or directory"),
-            (["same.json"], "rules: expected at least one rule, got []"),
+            (["same.json"], "--rule: expected at least one rule, got []"),
             (["same.json", "--rule", "recall@5"], "rule: expected a metric, >= or <=, and a limit"),
             (["same.json", "--rule", RULE], "expected a baseline, since a rule names it"),
             (["same.json", "--rule", RULE, "-b", "no.json"], "rag-metrics gate --accept, or pytes"),
@@ -78,7 +78,8 @@ class TestExitCodes:
                 ["same.json", "--rule", "map >= 0.5"],
                 "expected a metric that was scored: recall@5, mrr, got 'map'.",
             ),
-            (["same.json", "--rule", "recal@5 >= 0.5"], "that was scored: recall@5"),
+            (["same.json", "--rule", "recal@5 >= 0.5"], "--rule: expected a metric that was scored"),
+            (["same.json", "-b", "same.json", "--rule", "scored >= baseline"], "which is a count"),
             (["same.json", "--accept"], "--baseline: expected a file to write"),
             (["text.json", "--rule", RULE], "text.json: expected scores, as `rag-metrics evaluate"),
             (["list.json", "--rule", RULE], "list.json: expected scores, as `rag-metrics evaluate"),

@@ -270,7 +270,8 @@ class TestMissing:
         )
 
     def test_excluded_queries_are_known_queries(self) -> None:
-        a = Scores(["q1", "q2"], {"mrr": [1, 0.5]}, excluded={"q3": "no_relevant"})
+        excluded = {"q3": "no_relevant", "ranked here alone": "unjudged"}
+        a = Scores(["q1", "q2"], {"mrr": [1, 0.5]}, excluded=excluded)
         b = Scores(["q1"], {"mrr": [0.5]}, excluded={"q2": "failed", "q3": "no_relevant"})
         comparison = compare({"a": a, "b": b}, "a")
         assert comparison.paired.query_ids == ("q1", "q2")

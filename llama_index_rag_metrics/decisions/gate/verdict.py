@@ -21,6 +21,7 @@ from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.counts import name_among
 from llama_index_rag_metrics.statistics.differences import (
@@ -174,6 +175,8 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
     """
     counts = asdict(now.counts)
     if rule.metric in counts and rule.metric not in now:
+        if rule.baseline:
+            raise InvalidInput("rule", str(rule), f"a number for {rule.metric}, which is a count")
         n = now.counts.queries
         return _observed(Verdict(rule, rule.metric, counts[rule.metric], n, n))
     metric = name_among(rule.metric, now.metric_names)
