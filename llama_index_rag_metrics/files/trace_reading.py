@@ -252,9 +252,7 @@ class _Reader:
             return sessions
         if self._question_id is None:
             text = next(iter(self._texts.values()), "")
-            examples = [
-                span.question for spans in traces for span in spans.values() if span.question
-            ]
+            examples = [span.question for span in all_spans if span.question]
             expected = f"texts of questions as they were asked, such as {examples[:1]}"
             raise InvalidInput("questions", text, expected)
         expected = f"an attribute of the spans, which have {', '.join(sorted(self._attributes))}"

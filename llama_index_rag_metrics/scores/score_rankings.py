@@ -13,6 +13,7 @@ import numpy as np
 from llama_index_rag_metrics.files.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.files.sources import is_frame
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, needs_of
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
@@ -93,9 +94,9 @@ def score_rankings(
         stock = Stock(ids=expected.corpus.keys(), texts=expected.corpus)
         queries, metadata = expected.queries, expected.metadata
         expected = {query_id: expected.relevance.get(query_id) for query_id in expected.queries}
-    if _is_of_ranx(expected):
+    if _is_read(expected):
         expected = read_qrels(expected)
-    if _is_of_ranx(retrieved):
+    if _is_read(retrieved):
         retrieved = read_run(retrieved)
     run = retrieved if isinstance(retrieved, Run) else Run()
     if isinstance(expected, Qrels):
@@ -239,9 +240,10 @@ def align(
     return list(map(str, range(len(relevance)))), relevance, rankings
 
 
-def _is_of_ranx(side: object) -> bool:
-    """Whether this is ranx's Qrels or Run, which are no mappings and can't be iterated over."""
-    return type(side).__module__.partition(".")[0] == "ranx" and hasattr(side, "to_dict")
+def _is_read(side: object) -> bool:
+    """Whether this is a data frame, or ranx's Qrels or Run, which can't be iterated over."""
+    is_of_ranx = type(side).__module__.partition(".")[0] == "ranx" and hasattr(side, "to_dict")
+    return is_of_ranx or is_frame(side)
 
 
 def _check_rows(expected: object, retrieved: object) -> None:

@@ -48,6 +48,9 @@ def test_qrels_of_data_frames(kind: int) -> None:
     expected = {"q": Relevance({"a": 2, "b": 0})}
     assert read_qrels(frames(long)[kind]) == read_qrels(frames(wide)[kind]) == expected
     assert read_qrels(frames(binary)[kind]) == {"q": Relevance(["a"])}  # type: ignore[arg-type]
+    run: dict[str, Any] = {"query_id": ["q", "q"], "doc_id": ["b", "a"], "rank": [1, 2]}
+    labels: Any = frames(long)[kind]
+    assert score_rankings(labels, frames(run)[kind], ["mrr"]).means == {"mrr": 0.5}
 
 
 def test_a_frame_with_a_missing_score_and_an_index() -> None:
