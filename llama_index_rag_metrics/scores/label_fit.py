@@ -40,7 +40,7 @@ _REUSED = (
 )
 _MOVED = (
     "{moved:,} of {labels:,} labels came under other ids and count as misses, such as {label} of "
-    "question {question}, which came as {item}: match by text, or move the labels"
+    "question {question}, which came as {came_as}: match by text, or move the labels"
 )
 _UNLIKE = (
     "Credited without being the text of a label: {unlike:,} of {credited:,} passages; the lowest "
@@ -197,7 +197,7 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
     if not moved:
         return ""
     label, query_id, item = map(shorten, moved[0])
-    fields = {"label": label, "question": query_id, "item": item}
+    fields = {"label": label, "question": query_id, "came_as": item}
     return _MOVED.format(moved=len(moved), labels=n_labels, **fields)
 
 
