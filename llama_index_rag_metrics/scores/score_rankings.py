@@ -200,9 +200,8 @@ def _collected(
     query_ids: Sequence[str], errors: Sequence[str | None], batch: ScoredBatch
 ) -> Scores:
     """The scores of a batch, without what is known of its questions."""
-    excluded: dict[str, Reason] = {}
-    for row in np.flatnonzero(batch.reason).tolist():
-        excluded[query_ids[row]] = cast(Reason, REASONS[batch.reason[row]])
+    rows = np.flatnonzero(batch.reason).tolist()
+    excluded = {query_ids[row]: cast(Reason, REASONS[batch.reason[row]]) for row in rows}
     is_empty = (batch.depth == 0) & ~batch.is_failed
     is_listed = np.logical_or.reduce([batch.is_scored, *batch.members.values()])
     columns = {}

@@ -140,3 +140,13 @@ def test_a_hundred_systems_take_little_time_and_memory(tmp_path: Path) -> None:
     # 3 s without tracing, which takes about as long again
     assert time.process_time() - start < 12
     assert peak < 300e6
+
+
+def test_two_questions_are_at_most_30_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    labels = {"queries": {"q1": "?", "q2": "who?"}, "corpus": {}}
+    dataset = {**labels, "relevant_docs": {"q1": ["7"], "q2": ["3", "9"]}}
+    old = evaluate(lambda query: ["3"], dataset)
+    text = str(compare({"old": old, "new": evaluate(lambda query: ["7", "3"], dataset)}, "old"))
+    assert len(text.splitlines()) <= 30
+    assert "metric                        old                   new   difference" in text

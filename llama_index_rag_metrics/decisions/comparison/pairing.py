@@ -140,9 +140,8 @@ def pair(
     for scores in reversed([*systems.values()]):  # where systems differ, the first one counts
         for query_id, row in scores.metadata.items():
             metadata[query_id] = {**metadata.get(query_id, {}), **row}
-    columns = {}
-    for metric in _metrics_of(systems, metrics):
-        columns[metric] = _columns(systems.values(), metric, query_ids)
+    names = _metrics_of(systems, metrics)
+    columns = {name: _columns(systems.values(), name, query_ids) for name in names}
     return Paired(
         systems=tuple(systems),
         query_ids=tuple(query_ids),
