@@ -104,7 +104,7 @@ def _read_parts(value: Mapping[str, Any], location: Location) -> Parts:
 
 def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
     """The parts of a dataset with a question a row."""
-    parts: Parts = {name: {} for name in ("queries", "relevance", "expected_texts", "metadata")}
+    parts: Parts = {"queries": {}, "relevance": {}, "expected_texts": {}, "metadata": {}}
     for location, row in rows:
         values = present(row)
         query = fields.value(values, "query")
@@ -130,7 +130,7 @@ def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
 
 def _read_documents(rows: Iterable[Row]) -> Parts:
     """The parts of a dataset with a document a row."""
-    parts: Parts = {name: {} for name in ("corpus", "titles", "document_metadata")}
+    parts: Parts = {"corpus": {}, "titles": {}, "document_metadata": {}}
     for location, row in rows:
         values = present(row)
         document_id = read_id(TABLE.take(values, "document_id"), location)

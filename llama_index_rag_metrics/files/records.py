@@ -247,15 +247,15 @@ def read_relevance(value: Any, location: Location) -> Relevance:
 def _with_ids(value: Any, location: Location) -> Any:
     """The same labels with texts as ids: numbers, as other tools write them, are spelled out."""
     if isinstance(value, Mapping):
-        parts = (value.get(name) for name in ("facets", "groups", "spans"))
-        if any(isinstance(part, (Mapping, list)) for part in parts):
-            return value
+        for part in map(value.get, ("facets", "groups", "spans")):
+            if isinstance(part, (Mapping, list)):
+                return value
         return {read_id(item, location): grade for item, grade in value.items()}
     items = list(value) if isinstance(value, _COLLECTIONS) else [value]
     refuse_pairs(items)
     if items and all(isinstance(item, _COLLECTIONS) for item in items):
-        return [[read_id(item, location) for item in group] for group in items]
-    return [read_id(item, location) for item in items]
+        return [read_ids(group, location) for group in map(list, items)]
+    return read_ids(items, location)
 
 
 def _looks_like_several(text: str) -> bool:
@@ -322,7 +322,7 @@ def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, An
     if repeat == 1:
         del record[REPEAT]
     if ranking.calls is not None:
-        record[CALLS] = [_plain_columns(call) for call in ranking.calls]
+        record[CALLS] = [*map(_plain_columns, ranking.calls)]
     return record
 
 
@@ -338,7 +338,7 @@ def _plain_columns(items: Ranking) -> dict[str, Any]:
 def _plain(name: str, value: Any) -> Any:
     """A column of a ranking as JSON has it."""
     if name == "scores":
-        return [plain_score(score) for score in value]
+        return [*map(plain_score, value)]
     if name == "spans":
         return [span and span._asdict() for span in value]
     return value if isinstance(value, (str, Real)) else list(value)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -224,18 +225,20 @@ class _Reader:
         for spans in self._traces.values():
             _link(spans)
         traces = self._traces.values()
-        pairs = [pair for spans in traces for pair in _calls(spans.values(), self._remarks)]
+        pairs: list[tuple[TraceSpan, Call | None]] = []
+        for spans in traces:
+            pairs += _calls(spans.values(), self._remarks)
         with_calls: set[tuple[str, str]] = set()
         for span, call in sorted(pairs, key=lambda pair: pair[0].started):
             sessions = self._asked(span)
             self._remarks["unknown"] += not sessions
-            with_calls.update((span.trace_id, query_id) for query_id in sessions)
             for query_id, session in sessions.items():
+                with_calls.add((span.trace_id, query_id))
                 if call is None:
                     self._left_out.add(query_id)
                 else:
                     session.calls.append(call)
-        all_spans = [*chain.from_iterable(spans.values() for spans in traces)]
+        all_spans = [*chain(*map(dict.values, traces))]
         for span in all_spans:
             # a step alone, such as a synthesizer's, is no time of asking the question
             is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
@@ -325,11 +328,11 @@ def _calls(
     """The outermost retrievals and their calls, None where what they returned isn't known."""
     answered = {span for span in spans if span.kind == "retrieval" and span.is_answered}
     outermost = [span for span in spans if answered.isdisjoint(span.outer)]
-    covering = set(chain.from_iterable(span.outer for span in answered))
+    covering = set(chain(*map(attrgetter("outer"), answered)))
     steps = {span: [span] for span in outermost if span in answered}
     rerankings = [span for span in outermost if span.kind == "reranking"]
     with_documents = {span for span in rerankings if span.retrieved is not None}
-    around_them = set(chain.from_iterable(span.outer for span in with_documents))
+    around_them = set(chain(*map(attrgetter("outer"), with_documents)))
     for span in sorted(rerankings, key=lambda step: step.started):
         retrieval = _retrieval_of(span, [*steps])
         if span.retrieved is None:

@@ -148,7 +148,7 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
         >>> combine_calls(calls).ids
         ['a', 'b', 'c']
     """
-    answered = [call for call in calls if call.ids]
+    answered = [*filter(attrgetter("ids"), calls)]
     columns: dict[str, Any] = {}
     for name in PER_ITEM:
         per_call = [getattr(call, name) for call in answered]
@@ -259,7 +259,10 @@ class Run(Mapping[str, Ranking]):
         seconds = np.array([ranking.latency for ranking in timed])
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
         at_once = {ranking.concurrency for ranking in timed}
-        return Latency(len(timed), p50, p95, p99, at_once.pop() if len(at_once) == 1 else None)
+        concurrency = None
+        if len(at_once) == 1:
+            concurrency = at_once.pop()
+        return Latency(len(timed), p50, p95, p99, concurrency)
 
     @property
     def mean_tokens(self) -> float | None:
@@ -337,7 +340,7 @@ class Run(Mapping[str, Ranking]):
 
     def __repr__(self) -> str:
         name = "".join(filter(str.isprintable, self.name)) or "unnamed"
-        times = f" {len(self.repeats)} times" if self.repeats else ""
+        times = f" {len(self.repeats)} times" * bool(self.repeats)
         return f"<Run {name}: {len(self):,} questions{times}, {len(self.failed):,} failed>"
 
 

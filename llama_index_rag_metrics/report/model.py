@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -36,8 +37,9 @@ class Cell(NamedTuple):
     @classmethod
     def of(cls, value: float | None, form: Form, tone: Tone = "normal") -> Cell:
         """A number, quiet where there is none, or where it counts 0."""
-        is_nothing = value is None or (form == "count" and not value)
-        return cls(value, form, "quiet" if is_nothing else tone)
+        if value is None or (form == "count" and not value):
+            tone = "quiet"
+        return cls(value, form, tone)
 
 
 class Row(NamedTuple):
@@ -122,7 +124,9 @@ class Answer(NamedTuple):
             return f"failed: {self.error}"
         if self.searches is not None and not self.searches:
             return "no search was made"
-        return "nothing retrieved" if self.retrieved is not None and not self.retrieved else ""
+        if self.retrieved is not None and not self.retrieved:
+            return "nothing retrieved"
+        return ""
 
 
 class QueryAnswers(NamedTuple):
@@ -139,7 +143,9 @@ class QueryAnswers(NamedTuple):
     def more_wanted(self) -> str:
         """How many passages are wanted beyond those that are listed, in words; "" for none."""
         n = len(self.wanted) - MOST_WANTED
-        return f"and {n:,} more relevant" if n > 0 else ""
+        if n > 0:
+            return f"and {n:,} more relevant"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +161,16 @@ class Listing:
 
     @property
     def more_in_words(self) -> str:
-        return f"and {self.n_unlisted:,} more" if self.n_unlisted > 0 else ""
+        if self.n_unlisted > 0:
+            return f"and {self.n_unlisted:,} more"
+        return ""
 
     @property
     def legend(self) -> str:
         """What the grades in brackets mean; "" where there are none."""
-        return LEGEND if any(query.wanted for query in self.queries) else ""
+        if any(query.wanted for query in self.queries):
+            return LEGEND
+        return ""
 
     @classmethod
     def of(
@@ -206,12 +216,12 @@ class Records:
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Records:
         """The columns of these names, of rows that all have them."""
-        return cls({name: [row[name] for row in rows] for name in names})
+        return cls({name: [*map(itemgetter(name), rows)] for name in names})
 
     @classmethod
     def of_fields(cls, rows: Sequence[object], names: Iterable[str]) -> Records:
         """The columns of these names, of objects that have such attributes."""
-        return cls({name: [getattr(row, name) for row in rows] for name in names})
+        return cls({name: [*map(attrgetter(name), rows)] for name in names})
 
     @property
     def rows(self) -> Iterable[tuple[Any, ...]]:
@@ -237,10 +247,8 @@ class Report:
     records: Records = field(default=Records({}), repr=False)
 
     def __post_init__(self) -> None:
-        tables = [table for table in self.tables if table.rows]
-        listings = [listing for listing in self.listings if listing.queries]
-        object.__setattr__(self, "tables", tables)
-        object.__setattr__(self, "listings", listings)
+        object.__setattr__(self, "tables", [*filter(attrgetter("rows"), self.tables)])
+        object.__setattr__(self, "listings", [*filter(attrgetter("queries"), self.listings)])
 
     @property
     def failures_title(self) -> str:

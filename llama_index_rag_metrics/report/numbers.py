@@ -29,7 +29,9 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
     if cell.value is None and cell.form not in ("range", "bounds"):
         return NO_VALUE
     text = _FORMS[cell.form](cell.value, cell)
-    return text + interval_of(cell) if interval else text
+    if interval:
+        text += interval_of(cell)
+    return text
 
 
 def interval_of(cell: Cell) -> str:
@@ -91,11 +93,12 @@ def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> st
     >>> signed(0.00006), signed(-0.25), signed(-0.00004), signed(math.nan)
     ('+0.0001', '−0.2500', '0.0000', '–')
     """
-    size = None if limit is None else abs(limit)
-    text = score(abs(value), size, digits)
+    text = score(abs(value), limit and abs(limit), digits)
     if text == NO_VALUE or not float(text):
         return text
-    return ("+" if value > 0 else MINUS) + text
+    if value > 0:
+        return f"+{text}"
+    return MINUS + text
 
 
 def between(low: float | None, high: float | None, digits: int = DIGITS) -> str:
@@ -128,9 +131,10 @@ def decimals_of(low: float, high: float) -> int:
     half = (high - low) / 2
     if half <= 0:
         return _MOST_DIGITS
-    decimals = math.ceil(-math.log10(half / 2.5))
-    fewest = _FEWEST_DIGITS if half < 1 else 0
-    return min(_MOST_DIGITS, max(decimals, fewest))
+    decimals = max(0, math.ceil(-math.log10(half / 2.5)))
+    if half < 1:
+        decimals = max(decimals, _FEWEST_DIGITS)
+    return min(_MOST_DIGITS, decimals)
 
 
 def rounded_up(value: float, decimals: int) -> str:
@@ -161,8 +165,10 @@ def percent(share: float) -> str:
     >>> percent(0.95), percent(1 - 0.05 / 3), percent(0.999999)
     ('95 %', '98.33 %', '99.9999 %')
     """
-    is_certain = f"{share * 100:.4g}" == "100"
-    return f"{share * 100:.{10 if is_certain else 4}g} %"
+    digits = f"{share * 100:.4g}"
+    if digits == "100":
+        digits = f"{share * 100:.10g}"
+    return f"{digits} %"
 
 
 def whole_percent(share: float) -> str:
@@ -181,7 +187,9 @@ def given(value: float) -> str:
 
 
 def counted(n: int, noun: str, plural: str) -> str:
-    return f"{n:,} {noun if n == 1 else plural}"
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n:,} {plural}"
 
 
 def questions(n: int) -> str:
@@ -204,16 +212,22 @@ def _decimals(value: float, limit: float | None, digits: int) -> int:
 def _beside_0(text: str, value: float) -> str:
     if float(text.replace(MINUS, "-")) or abs(value) < NOISE:
         return text
-    return "above 0" if value > 0 else "below 0"
+    if value > 0:
+        return "above 0"
+    return "below 0"
 
 
 def _bounds(value: object, cell: Cell) -> str:
     """The interval of a score, or of a "signed" difference; one end may be unknown."""
     if cell.low is None and cell.high is None:
         return NO_VALUE
-    show = signed if value == "signed" else score
-    numbers = [math.nan if end is None else end for end in (cell.low, cell.high)]
-    return " to ".join(show(end, cell.limit, cell.digits) for end in numbers)
+    show = score
+    if value == "signed":
+        show = signed
+    texts = []
+    for end in (cell.low, cell.high):
+        texts.append(NO_VALUE if end is None else show(end, cell.limit, cell.digits))
+    return " to ".join(texts)
 
 
 def _text(value: object, _: Cell) -> str:

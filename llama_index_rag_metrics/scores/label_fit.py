@@ -107,9 +107,9 @@ Ids compare exactly: write them alike on both sides
     if not stock.ids and not stock.texts:
         suspects = range(n_questions) if missed is None else missed
         sample = Random(5).sample(suspects, min(_SAMPLE, len(suspects)))
-        if not _spelling_note([asked_at(row) for row in sample], stock):
+        if not _spelling_note([*map(asked_at, sample)], stock):
             return []
-    rows = [asked_at(row) for row in range(n_questions)]
+    rows = [*map(asked_at, range(n_questions))]
     notes = [_missing_note(rows, stock), _spelling_note(rows, stock)]
     notes.append(_reused_note(rows, stock) or _moved_note(rows, stock))
     return [*filter(None, notes)]

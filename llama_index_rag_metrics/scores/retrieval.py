@@ -12,7 +12,7 @@ from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.mappings import map_values, present
+from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
 
 # the text of a passage, by its id or its place in a document; None where it isn't known
 TextOf: TypeAlias = Callable[[str | Span], str | None]
@@ -47,13 +47,13 @@ class Retrieval:
     def select(self, query_ids: Collection[str]) -> Retrieval:
         """The same of some of the questions."""
         run = self.run.select(filter(query_ids.__contains__, self.run))
-        labels = {key: judged for key, judged in self.labels.items() if key in query_ids}
+        labels = picked(self.labels, filter(query_ids.__contains__, self.labels))
         return replace(self, run=run, labels=labels)
 
     def to_plain(self) -> dict[str, Any]:
         """All of it as JSON holds it, with the beginnings of texts."""
         texts: dict[str, str] = {}
-        for item in chain.from_iterable(self.relevance.get(key, ()) for key in self.run):
+        for item in chain(*picked(self.relevance, self.run).values()):
             text = None if self.text_of is None else self.text_of(item)
             if text:
                 texts[item] = text[:_CHARACTERS]
@@ -117,7 +117,7 @@ def _read(plain: Mapping[str, Any]) -> tuple[Run, dict[str, Relevance]]:
 
 
 def _plain_items(items: Ranking, with_texts: bool) -> dict[str, Any]:
-    plain: dict[str, Any] = {"ids": [str(item) for item in items.ids]}
+    plain: dict[str, Any] = {"ids": [*map(str, items.ids)]}
     for name in ("error", "tokens", "spans", "query", "asked_by"):
         value = getattr(items, name, None)
         if value:

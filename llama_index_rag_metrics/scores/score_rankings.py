@@ -139,7 +139,7 @@ def _each_run(
 
 def _with_not_asked(scores: Scores, expected: Mapping[str, RelevanceLike | None]) -> Scores:
     """The scores of a log: labelled questions that nobody asked are counted, and not scored."""
-    labelled = [query_id for query_id, labels in expected.items() if labels is not None]
+    labelled = list(present(expected))
     scored = {*scores.query_ids, *scores.excluded}
     missing: list[str] = [query_id for query_id in labelled if query_id not in scored]
     if not missing:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from llama_index_rag_metrics.metrics.metric_names import (
     limits_of,
     lower_is_better,
 )
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, written
@@ -171,8 +173,8 @@ class Scores(Reportable):
         for scores in self.repeats or [self]:
             if scores.retrieval is not None and scores.retrieval.run:
                 for query_id in {**scores.retrieval.labels, **scores.retrieval.run}:
-                    ranking = scores.retrieval.run.get(query_id)
-                    ids = () if ranking is None else tuple(map(str, ranking.ids))
+                    ranking = scores.retrieval.run.get(query_id, Ranking())
+                    ids = tuple(map(str, ranking.ids))
                     rankings.setdefault(query_id, []).append(ids)
         return rankings
 
@@ -254,9 +256,9 @@ class Scores(Reportable):
             pairs = getattr(self, part).items()
             parts[part] = {query_id: value for query_id, value in pairs if query_id in chosen_ids}
         for part in ("query_ids", "empty", "no_relevant"):
-            parts[part] = [query_id for query_id in getattr(self, part) if query_id in chosen_ids]
+            parts[part] = [*filter(chosen_ids.__contains__, getattr(self, part))]
         return self.replace(
-            columns={metric: column[positions] for metric, column in self.columns.items()},
+            columns=map_values(itemgetter(positions), self.columns),
             retrieval=self.retrieval and self.retrieval.select(chosen_ids),
             repeats=[run.select(chosen_ids) for run in self.repeats],
             **parts,
@@ -273,10 +275,9 @@ class Scores(Reportable):
         for by_query in columns.values():
             scored |= dict.fromkeys(by_query)
         query_ids = list(picked(scored, (*self.queries, *scored)))
-        by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
         joined = {}
         for metric in order:
-            values = by_metric[metric]
+            values = columns[metric] if metric in columns else self.by_query(metric)
             joined[metric] = [values.get(query_id, math.nan) for query_id in query_ids]
         return self.replace(query_ids=query_ids, columns=joined)
 
@@ -366,7 +367,7 @@ class Scores(Reportable):
     def __repr__(self) -> str:
         queries = questions(self.counts.scored or max(map(self.n, self), default=0))
         name = terminal(self.name) or "unnamed"
-        times = f" {len(self.repeats)} times" if self.repeats else ""
+        times = f" {len(self.repeats)} times" * bool(self.repeats)
         return f"<Scores {name}: {queries}{times}; {listed_means(self.means)}>"
 
 

@@ -138,6 +138,11 @@ class System(NamedTuple):
         return self.scores.by_query(metric) if is_measured else {}
 
 
+def columns_of(systems: Sequence[System], metric: str) -> list[dict[str, float]]:
+    """The scores of each system by one metric."""
+    return [system.by_query(metric) for system in systems]
+
+
 def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
     """The scores and those of each run, with what they are of."""
     repeats = []

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 from .first_line import first_lines
-from .label_view import System, metrics_of
+from .label_view import System, columns_of, metrics_of
 from .story import query_answers
 from .whereabouts import Losses, losses, losses_sentence
 from .worst import hardest, listing_title
@@ -175,8 +175,9 @@ def counts_tables(systems: Sequence[System]) -> list[m.Table]:
     n_timed = max((latency.n for latency in latencies if latency), default=0)
     for percentile, fewest in _FEWEST_TIMED.items():
         if n_timed >= fewest:
-            seconds = [getattr(latency, percentile, None) for latency in latencies]
-            columns[f"latency {percentile}"] = [m.Cell.of(value, "seconds") for value in seconds]
+            cells = columns[f"latency {percentile}"] = []
+            for latency in latencies:
+                cells.append(m.Cell.of(getattr(latency, percentile, None), "seconds"))
     if not columns:
         return []
     workers = {latency.concurrency for latency in latencies if latency}
@@ -184,8 +185,8 @@ def counts_tables(systems: Sequence[System]) -> list[m.Table]:
     if len(workers) == 1 and None not in workers:
         title += f" ({workers.pop()} at once)"
     rows = []
-    for number, system in enumerate(systems):
-        rows.append(m.Row(system.name, [cells[number] for cells in columns.values()]))
+    for system, *cells in zip(systems, *columns.values(), strict=True):
+        rows.append(m.Row(system.name, cells))
     return [m.Table(title, list(columns), rows, is_detail=True)]
 
 
@@ -198,7 +199,7 @@ def queries_of(
         scores = system.scores
         names = [*scores.queries, *system.run, *scores.query_ids, *scores.excluded]
         query_ids |= dict.fromkeys(names)
-    columns = [system.by_query(metric) for system in systems]
+    columns = columns_of(systems, metric)
     stories = (
         query_answers(query_id, systems, metric, columns, stages=stages) for query_id in query_ids
     )
@@ -209,7 +210,7 @@ def queries_of(
 
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Names in words, the last ones as a number."""
-    words = [terminal(str(name)) for name in names]
+    words = [*map(terminal, map(str, names))]
     if len(words) > most:
         words = [*words[: most - 1], f"{len(names) - most + 1} more"]
     if len(words) < 2:
@@ -279,10 +280,9 @@ def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
 def _records(systems: Sequence[System]) -> m.Records:
     """One row a query; of several systems one row a system and query."""
     scores = systems[0].scores
-    columns: dict[str, Any] = {metric: scores.column(metric) for metric in scores}
     if len(systems) == 1:
-        return m.Records({"query_id": scores.query_ids, **columns}, index="query_id")
-    columns = {"run": [], "query_id": [], **{metric: [] for metric in metrics_of(systems)}}
+        return m.Records({"query_id": scores.query_ids, **scores.columns}, index="query_id")
+    columns: dict[str, list[Any]] = defaultdict(list)
     for system in systems:
         query_ids = system.scores.query_ids
         columns["run"] += [system.scores.name] * len(query_ids)

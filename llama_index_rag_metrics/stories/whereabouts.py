@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, product
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
 
-from .label_view import Item, LabelView, System
+from .label_view import Item, LabelView, System, columns_of
 
 NEVER = "never retrieved"
 NOT_INDEXED = "not in the index"
@@ -87,7 +87,8 @@ class SystemAnswer:
             nothing: list[Sequence[str]] = [()] * len(ranking.ids)
             self.labels = [*(matched.stands_for.get(query_id) or nothing)]
             labels = dict(zip(ranking.ids, self.labels, strict=True))
-            self.calls = [[labels.get(item, ()) for item in call.ids] for call in calls]
+            for call in calls:
+                self.calls.append([labels.get(item, ()) for item in call.ids])
         self._find(ranking)
 
     def _find(self, ranking: Ranking) -> None:
@@ -131,7 +132,7 @@ class SystemAnswer:
             return items.texts
         if text_of is None:
             return [None] * len(items.ids)
-        return [text_of(item) for item in items.ids]
+        return [*map(text_of, items.ids)]
 
     def whereabouts(self, need: Sequence[Item]) -> Whereabouts:
         """Where it has what meets a need, or how it lost that."""
@@ -232,7 +233,7 @@ class Question:
     def count(self, counts: Sequence[Losses]) -> None:
         """Add what each system lost to the counts of the same systems."""
         for number, of_system in enumerate(counts):
-            of_system.add([places[number] for places in self.places])
+            of_system.add([*map(itemgetter(number), self.places)])
 
     def _retrieved_texts(self) -> dict[str, str]:
         """Label to the text of the first passage that stands for it."""
@@ -322,10 +323,10 @@ def reaching(min_score: float | None, loss: str) -> str:
 
 def losses(systems: Sequence[System], metric: str) -> list[Losses]:
     """What each system lost over the metric's questions, if these aren't many and it is known."""
-    query_ids = dict.fromkeys(chain(*(system.by_query(metric) for system in systems)))
+    query_ids = dict.fromkeys(chain(*columns_of(systems, metric)))
     if len(query_ids) > MOST_QUESTIONS:
         return []
-    counts = [Losses(system) for system in systems]
+    counts = [*map(Losses, systems)]
     for query_id in query_ids:
         Question(query_id, systems, metric).count(counts)
     return counts

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import UnknownMetric, check_integer
 
-from .label_view import System, metrics_of
+from .label_view import System, columns_of, metrics_of
 from .story import query_answers
 from .whereabouts import Question, losses, losses_sentence
 
@@ -67,7 +67,7 @@ def hardest(systems: Sequence[System], metric: str, n: int) -> list[m.QueryAnswe
     """The questions with the worst scores, averaged over the systems; ties keep their order."""
     if not any(metric in system.scores for system in systems):
         raise UnknownMetric(metric, systems[0].scores.metric_names)
-    columns = [system.by_query(metric) for system in systems]
+    columns = columns_of(systems, metric)
     values_of: dict[str, list[float]] = defaultdict(list)
     for column in columns:
         for query_id, value in column.items():
@@ -81,7 +81,7 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
     """One question: the first items of each system, or of each run of one, and what was wanted."""
     if len(systems) == 1 and systems[0].scores.repeats:
         systems = systems[0].repeats
-    columns = [system.by_query(metric) for system in systems]
+    columns = columns_of(systems, metric)
     story = query_answers(query_id, systems, metric, columns)
     sentence = losses_sentence(Question(query_id, systems, metric).losses())
     if not sentence:

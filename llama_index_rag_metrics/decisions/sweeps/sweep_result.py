@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from llama_index_rag_metrics.report.numbers import (
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, beats_all, shortfalls
@@ -150,7 +152,7 @@ class Sweep(Reportable):
         It has the fewest tokens, then the lowest p95, then the best mean; fewer by less than 5 %,
         or a p95 lower by less than half, isn't cheaper.
         """
-        candidates = [point for point in self.ranked if point in self.within]
+        candidates = [*filter(self.within.__contains__, self.ranked)]
         for cost in self._costs:
             amounts = {point: getattr(point, cost) for point in candidates}
             lowest = min(amounts.values(), default=0.0)
@@ -178,7 +180,7 @@ class Sweep(Reportable):
         """
 
         def rank_key(configuration: Configuration) -> list[float]:
-            costs = [getattr(configuration, cost) for cost in self._costs]
+            costs = map(partial(getattr, configuration), self._costs)
             return [-self._sign * self._common_mean(configuration), *costs]
 
         return sorted(self._finished, key=rank_key)
@@ -252,8 +254,7 @@ class Sweep(Reportable):
 
     @cached_property
     def _paired(self) -> Paired:
-        scores = {name: results.scores for name, results in self.results.items()}
-        return pair(scores, [self.primary])
+        return pair(map_values(attrgetter("scores"), self.results), [self.primary])
 
     @cached_property
     def _common(self) -> tuple[FloatArray, dict[str, Any]]:

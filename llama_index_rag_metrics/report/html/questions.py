@@ -66,7 +66,9 @@ def _number(answer: Answer) -> float:
     value = answer.score.value
     if isinstance(value, tuple):
         value = value[-1]
-    return float(value) if isinstance(value, (int, float)) else nan
+    if isinstance(value, (int, float)):
+        return float(value)
+    return nan
 
 
 def _changes(query: QueryAnswers, context: Context) -> list[float]:
@@ -83,7 +85,9 @@ def _change_name(change: float) -> str:
         return "unknown"
     if abs(change) <= NOISE:
         return "same"
-    return "better" if change > 0 else "worse"
+    if change > 0:
+        return "better"
+    return "worse"
 
 
 def _losses(query: QueryAnswers) -> list[str]:
@@ -97,7 +101,7 @@ def _losses(query: QueryAnswers) -> list[str]:
     reasons += chain(*(passage.losses for passage in query.wanted))
     if not query.wanted and any(answer.retrieved is not None for answer in query.answers):
         reasons.append(UNLABELLED)
-    return [reason for reason in dict.fromkeys(reasons) if reason]
+    return [*filter(None, dict.fromkeys(reasons))]
 
 
 def _summary(query: QueryAnswers, changes: Sequence[float]) -> str:
@@ -111,10 +115,9 @@ def _summary(query: QueryAnswers, changes: Sequence[float]) -> str:
         ends = dict.fromkeys(map(_score, answers[:1] + answers[-1:]))
         scores = f"<b class=range>{' to '.join(ends)}</b>"
     else:
-        looks = [" class=" + _change_name(change) for change in changes]
-        looks = [""] * (len(query.answers) - len(looks)) + looks
-        pairs = zip(query.answers, looks, strict=True)
-        scores = "".join(f"<b{look}>{_score(answer)}</b>" for answer, look in pairs)
+        n_before = len(query.answers) - len(changes)
+        looks = [""] * n_before + [" class=" + _change_name(change) for change in changes]
+        scores = "".join(map("<b{}>{}</b>".format, looks, map(_score, query.answers)))
     return f"<summary><span dir=auto>{text}</span>{scores}</summary>"
 
 
@@ -128,13 +131,17 @@ def _unfolded(query: QueryAnswers, size: Size) -> Iterator[str]:
     is_alone = len(query.answers) == 1
     searchers: dict[tuple[str, ...], list[str]] = {}
     for answer in query.answers:
+        line = answer.outcome
+        if not is_alone:
+            line = f"{answer.system}: {line}"
         if answer.outcome:
-            line = answer.outcome if is_alone else f"{answer.system}: {answer.outcome}"
             yield f"<p class=lost>{escape(line)}</p>"
         if answer.searches:
             searchers.setdefault(tuple(answer.searches), []).append(answer.system)
     for searches, systems in searchers.items():
-        title = "Searches" if is_alone else f"Searches of {', '.join(systems)}"
+        title = "Searches"
+        if not is_alone:
+            title += f" of {', '.join(systems)}"
         lines = "".join(f"<li>{escape(line)}" for line in searches)
         yield f"<h4>{escape(title)}</h4><ol>{lines}</ol>"
     columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
