@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -196,17 +196,12 @@ def ranking_metric(name: str) -> RankingMetric | None:
     return metric if isinstance(metric, RankingMetric) else None
 
 
-def curve_figures(
-    systems: Sequence[System], query_ids: Iterable[str] | None = None
-) -> dict[str, Draw]:
-    """What draws the curves of systems with rankings, over these queries, or all."""
-    only = None if query_ids is None else set(query_ids)
-    return {"by_cutoff": partial(_curves, systems, next(iter(metrics_of(systems)), ""), only)}
+def curve_figures(systems: Sequence[System]) -> dict[str, Draw]:
+    """What draws the curves of systems with rankings."""
+    return {"by_cutoff": partial(_curves, systems, next(iter(metrics_of(systems)), ""))}
 
 
-def _curves(
-    systems: Sequence[System], metric: str, query_ids: Collection[str] | None
-) -> Figure | None:
+def _curves(systems: Sequence[System], metric: str) -> Figure | None:
     """A curve of each system that has the metric; None where all are empty."""
     uncut = ranking_metric(metric)
     deepest = max((system.run.depth for system in systems), default=0)
@@ -219,7 +214,7 @@ def _curves(
     for number, system in enumerate(systems):
         curve: dict[int, float] = {}
         if metric in system.scores:
-            scores = _at_cutoffs(system, metric, [*at_k.values()], query_ids)
+            scores = _at_cutoffs(system, metric, [*at_k.values()])
             for k, cut in at_k.items():
                 if scores.n(cut.metric_name):
                     curve[k] = scores.means[cut.metric_name]
@@ -232,18 +227,15 @@ def _curves(
     return Figure("lines", "k", f"{metric.partition('@')[0]}@k", series)
 
 
-def _at_cutoffs(
-    system: System, metric: str, metrics: Sequence[RankingMetric], query_ids: Collection[str] | None
-) -> Scores:
-    """The scores at other cutoffs of these queries, or of all that have a value."""
+def _at_cutoffs(system: System, metric: str, metrics: Sequence[RankingMetric]) -> Scores:
+    """The scores at other cutoffs of the queries that have a value."""
     relevance, rankings = list[Relevance](), list[Ranking]()
     for time in system.repeats or [system]:
         judged = time.judged_by(metric)
         for query_id in time.by_query(metric):
-            if query_ids is None or query_id in query_ids:
-                # what is scored here has no error: whether a failed query counts was decided before
-                rankings.append(replace(judged.run.get(query_id, Ranking()), error=None))
-                relevance.append(judged.relevance.get(query_id, Relevance()))
+            # what is scored here has no error: whether a failed query counts was decided before
+            rankings.append(replace(judged.run.get(query_id, Ranking()), error=None))
+            relevance.append(judged.relevance.get(query_id, Relevance()))
     return score_with(metrics, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -55,18 +55,8 @@ class Disagreement(NamedTuple):
         return f"{self.doc_id}: {format_grade(self.first)} and {format_grade(self.second)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Kappa:
-    """Agreement of n pairs beyond chance, at most 1; NaN where nothing varies."""
-
-    kappa: float
-    low: float | None
-    high: float | None
-    n: int
-
-
 @dataclass(frozen=True, repr=False)
-class Agreement(Reportable, Kappa):
+class Agreement(Reportable):
     """How far two judges agree: Cohen's kappa, and the passages on which they don't.
 
     Attributes:
@@ -78,6 +68,10 @@ class Agreement(Reportable, Kappa):
             differently.
     """
 
+    kappa: float
+    low: float | None
+    high: float | None
+    n: int
     disagreements: Sequence[Disagreement] = ()
 
     def report(self, *, full: bool = False) -> m.Report:
@@ -141,8 +135,7 @@ def agreement(
     grades = np.array([(pair.first, pair.second) for pair in pairs], np.float64)
     query_ids = [pair.query_id for pair in pairs]
     kappa = cohens_kappa(*grades.T, weights=weights, confidence=confidence, clusters=query_ids)
-    disagreements = tuple(pair for pair in pairs if pair.first != pair.second)
-    return Agreement(kappa.kappa, kappa.low, kappa.high, kappa.n, disagreements)
+    return replace(kappa, disagreements=[pair for pair in pairs if pair.first != pair.second])
 
 
 def cohens_kappa(
@@ -152,12 +145,12 @@ def cohens_kappa(
     weights: Weights | None = None,
     confidence: float = 0.95,
     clusters: Sequence[Hashable] | IntArray | None = None,
-) -> Kappa:
+) -> Agreement:
     """Cohen's kappa of (n,) paired scores; `clusters` are what pairs belong to, such as queries."""
     n, scores = len(first), np.concatenate([first, second])
     span = float(np.ptp(scores)) if n else 0.0
     if span <= NOISE:
-        return Kappa(math.nan, None, None, n)
+        return Agreement(math.nan, None, None, n)
     # (values,) the distinct scores; (n,) which ones each side gave, and (values,) how often
     values, numbers = np.unique(np.round(scores, 12), return_inverse=True)
     theirs = numbers[:n], numbers[n:]
@@ -178,9 +171,9 @@ def cohens_kappa(
         pulls = agreed + (1 - kappa) * (2 * chance - by_chance.sum(axis=0))
         low, high = _weighted_ends(units_of(pulls.reshape(-1, 1), clusters), confidence)
     if low is None or high is None:
-        return Kappa(kappa, None, None, n)
+        return Agreement(kappa, None, None, n)
     low, high = ((end - chance) / (1 - chance) for end in (low, high))
-    return Kappa(kappa, max(-1.0, low), max(-1.0, high), n)
+    return Agreement(kappa, max(-1.0, low), max(-1.0, high), n)
 
 
 def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:

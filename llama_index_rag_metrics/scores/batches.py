@@ -66,9 +66,8 @@ class ScoredBatch:
     n_relevant: IntArray  # how many labels have a grade above 0
     n_below: dict[float, IntArray]  # min_grade of a metric to how many of these are below it
     columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to scores
-    members: dict[str, BoolArray] = field(
-        default_factory=dict
-    )  # who has a value, if not `is_scored`
+    # metric to who has a value, if not those of `is_scored`
+    members: dict[str, BoolArray] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
 
     @classmethod
