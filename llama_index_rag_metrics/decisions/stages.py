@@ -43,6 +43,7 @@ from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from llama_index_rag_metrics.stories.first_line import first_lines, is_unmeasured, with_failures
@@ -297,12 +298,10 @@ class _StageAsk:
         self, evaluation: Evaluation, postprocessors: Mapping[str, BaseNodePostprocessor]
     ) -> None:
         self._evaluation = evaluation
-        self._calls = {
-            name: postprocessor_call(postprocessor)
-            for name, postprocessor in postprocessors.items()
-        }
+        self._calls = map_values(postprocessor_call, postprocessors)
         self.rankings: dict[str, dict[str, Ranking]] = {RETRIEVER: {}}
-        self.rankings |= {name: {} for name in postprocessors}
+        for stage in postprocessors:
+            self.rankings[stage] = {}
 
     async def __call__(self, question: Question) -> Answer:
         source, timeout = self._evaluation.source, self._evaluation.plan.timeout

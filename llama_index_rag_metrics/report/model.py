@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -212,11 +212,6 @@ class Records:
 
     columns: Mapping[str, Sequence[Any]]
     index: str | None = None
-
-    @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Records:
-        """The columns of these names, of rows that all have them."""
-        return cls({name: [*map(itemgetter(name), rows)] for name in names})
 
     @classmethod
     def of_fields(cls, rows: Sequence[object], names: Iterable[str]) -> Records:

@@ -81,13 +81,11 @@ class LabelView(NamedTuple):
 def _overlapping(span: Span | None, labels: Mapping[str, Span]) -> list[str]:
     if not span:
         return []
-    return [
-        name
-        for name, expected in labels.items()
-        if span.source == expected.source
-        and span.start < expected.end
-        and expected.start < span.end
-    ]
+    names = []
+    for name, label in labels.items():
+        if span.source == label.source and span.start < label.end and label.start < span.end:
+            names.append(name)
+    return names
 
 
 class System(NamedTuple):

@@ -85,7 +85,7 @@ class GateReport(Reportable):
         """The rules that aren't kept, a table with a row a rule, and the worst questions."""
         worst_first = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
         listings: dict[str, m.Listing] = {}
-        decision, rows, records = [], [], []
+        decision, rows = [], []
         for verdict in worst_first:
             rows.append(_row(verdict))
             if verdict.outcome != "pass":
@@ -98,9 +98,7 @@ class GateReport(Reportable):
         if not decision:
             decision.append(m.Statement(f"pass: {rules} kept.", "best", "pass"))
         decision += [m.Statement(cause, "alarm") for cause in self.causes]
-        for verdict in self:
-            record = {name: getattr(verdict, name) for name in _RECORDS}
-            records.append({"rule": str(verdict.rule), **record})
+        columns = m.Records.of_fields(self.verdicts, _RECORDS).columns
         return m.Report(
             title=f"Retrieval gate of {self.name}" if self.name else "Retrieval gate",
             lead=rules,
@@ -110,7 +108,7 @@ class GateReport(Reportable):
             listings=list(listings.values()),
             failures=self.failures,
             notes=unsaid(self.notes, decision),
-            records=m.Records.of(records, ("rule", *_RECORDS)),
+            records=m.Records({"rule": [str(verdict.rule) for verdict in self], **columns}),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -399,7 +400,7 @@ class Sweep(Reportable):
         return cells
 
     def _records(self) -> m.Records:
-        rows = []
+        columns: dict[str, list[Any]] = defaultdict(list)
         for configuration in self:
             bound = None
             if configuration in self._finished:
@@ -410,8 +411,9 @@ class Sweep(Reportable):
             row["at_most_worse"] = None if bound == math.inf else bound
             row["recommended"] = configuration is self.recommended
             row["error"] = configuration.error or None
-            rows.append(row)
-        return m.Records.of(rows, rows[0])
+            for name, value in row.items():
+                columns[name].append(value)
+        return m.Records(columns)
 
     def _tradeoff(self) -> Figure | None:
         """Every configuration by its tokens and its quality; the recommended one has its name."""
