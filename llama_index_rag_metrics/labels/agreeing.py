@@ -135,7 +135,8 @@ def agreement(
     grades = np.array([(pair.first, pair.second) for pair in pairs], np.float64)
     query_ids = [pair.query_id for pair in pairs]
     kappa = cohens_kappa(*grades.T, weights=weights, confidence=confidence, clusters=query_ids)
-    return replace(kappa, disagreements=[pair for pair in pairs if pair.first != pair.second])
+    disagreements = tuple(pair for pair in pairs if pair.first != pair.second)
+    return replace(kappa, disagreements=disagreements)
 
 
 def cohens_kappa(
