@@ -7,6 +7,7 @@ wrong, and with 130 after Ctrl-C.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -134,7 +135,8 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
         return error.worded(f"{display_name}{space}{detail}").replace("=...", "")
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return str(error).replace("columns={field: your column}", "--columns FIELD=NAME")
+    message = str(error).replace("columns={field: your column}", "--columns FIELD=NAME")
+    return re.sub(r"columns=\{'(\w+)': '(.+?)'\}", r"--columns \1=\2", message)
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:

@@ -35,9 +35,9 @@ def run_gate(
 
     Rules may compare the scores with a baseline: the scores of before, in a file of the same kind.
 
-    A rule is inconclusive if the questions are too few to decide it. The report then names the
-    tolerance that they could decide. If GITHUB_STEP_SUMMARY is set, the table is added to that
-    file.
+    A rule is inconclusive if the questions are too few to decide it. The
+    report then names the tolerance that they could decide. If
+    GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
     from llama_index_rag_metrics import check_rules
     from llama_index_rag_metrics.decisions.gate.gate import baseline_scores, read_scores

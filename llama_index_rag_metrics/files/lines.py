@@ -25,6 +25,7 @@ _FOREIGN = {
     b"BZh": ".bz2",
     b"\xfd7zXZ\x00": ".xz",
     b"PAR1": ".parquet",
+    b"\x28\xb5\x2f\xfd": ".zst",
     b"PK\x03\x04": ".zip or .xlsx",
 }
 """How files begin that are no text, and the endings that they should have."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from numbers import Real
 from types import MappingProxyType
@@ -29,7 +30,7 @@ ASKED = ("query", "asked_by")
 """Fields of a call beside those of a ranking, all texts."""
 
 _A_SPAN = "spans, {source, start, end} each"
-_LABELS = "spans, ids, {id: grade}, groups of ids or facets"
+_LABELS = 'spans, ids, {id: grade}, groups of ids or facets, such as ["d1"] or {"d1": 2}'
 _SAME_LENGTH = "lists of the same length"
 _EACH_ONCE = "every expected id once, and as many grades and places where there are any"
 _TWO_LABELS = (
@@ -124,6 +125,9 @@ def converted(value: Any, kind: Any, expected: str, location: Location) -> Any:
     """A value as this kind, numbers also from their texts, lists from arrays."""
     if hasattr(value, "tolist"):
         value = value.tolist()
+    if kind is float and isinstance(value, str) and value.isascii() and "_" not in value:
+        with suppress(ValueError):
+            value = float(value)  # msgspec refuses .5 and 1.
     # half an emoji where no text belongs is the second
     with location.expecting(expected, msgspec.ValidationError, UnicodeEncodeError):
         return msgspec.convert(value, kind, strict=False)
@@ -253,6 +257,7 @@ def _with_ids(value: Any, location: Location) -> Any:
         return {read_id(item, location): grade for item, grade in value.items()}
     items = list(value) if isinstance(value, _COLLECTIONS) else [value]
     refuse_pairs(items)
+    location.check(not any(isinstance(item, Mapping) for item in items), _LABELS, value)
     if items and all(isinstance(item, _COLLECTIONS) for item in items):
         return [read_ids(group, location) for group in map(list, items)]
     return read_ids(items, location)

@@ -108,7 +108,7 @@ def test_relevance_beside_the_rankings(folder: Path) -> None:
     labels = [{"query_id": "q1", "retrieved_ids": ["b", "a"], "expected_ids": ["a"]}]
     Path("run.json").write_text(json.dumps(labels))
     assert rows(score("run.json", "-m", "mrr", qrels=""))["mrr"] == ["0.50"]
-    Path("scores.csv").write_text("query_id,doc_id,score\nq1,a,1.5\n")  # which are no grades
+    Path("scores.csv").write_text("query_id,doc_id,score\nq1,b,1.\nq1,a,.5\n")  # no grades
     assert "labels of its questions" in refusal(score("scores.csv", qrels=""))
     said = refusal(score("bm25.run", qrels=""))
     assert said.startswith("RUN: expected labels of its questions, got 'bm25.run'. Give the labels")
