@@ -92,11 +92,7 @@ def fit_notes(
 ) -> list[str]:
     """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
 
-    Args:
-        asked_at: what the question at a position wants and got, by id.
-        n_questions: how many questions there are.
-        stock: the passages that can be retrieved.
-        missed: positions of the questions that miss a label; None where that isn't known.
+    `missed` has the positions of the questions that miss a label; None where that isn't known.
 
     Examples:
         >>> rows = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
@@ -202,12 +198,7 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
 
 
 def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> str:
-    """Return how many credited passages aren't the labelled text, and the lowest likeness.
-
-    Args:
-        matched: what a matcher of texts made of a run.
-        texts_of: query id to the text of each retrieved passage.
-    """
+    """Return how many credited passages aren't the labelled text, and the lowest likeness."""
     n_credited = 0
     unlike: dict[tuple[str, str], None] = {}
     for query_id, by_item in matched.stands_for.items():

@@ -56,15 +56,7 @@ def label_notes(
     stock: Stock = NO_STOCK,
     mismatch: str = "",
 ) -> list[str]:
-    """Return the notes on labels that don't fit, which first lines repeat.
-
-    Args:
-        batch: the scores, with what there is to say.
-        metrics: what they are scores of.
-        asked_at: what the question at a position wants and got, for examples.
-        stock: the passages that can be retrieved.
-        mismatch: what `questions_apart` says.
-    """
+    """Return the notes on labels that don't fit, which first lines repeat; `mismatch` is one."""
     if not any(metric.needs_relevance for metric in metrics):
         return []
     notes = [mismatch]

@@ -32,10 +32,6 @@ def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) 
 
     A question's score is the mean of its runs, so that whatever follows takes the question as its
     unit. What failed or is empty did so in every run; `counts` counts questions of which any did.
-
-    Args:
-        repeats: the scores of the runs, two or more; a question may have fewer runs than others.
-        metrics: which to give, in this order; None for those of the runs.
     """
     parts = tuple(repeats)
     if metrics is None:

@@ -41,12 +41,7 @@ def query_answers(
 ) -> m.QueryAnswers:
     """Return what was asked, wanted and retrieved, as a metric sees it.
 
-    Args:
-        query_id: the question.
-        systems: whose answers, in this order.
-        metric: the metric that decides what is relevant, and what is too deep.
-        scores: of each system, query id to score.
-        stages: whether the systems are the stages of one pipeline.
+    `scores` has query id to score of each system, and `stages` are those of one pipeline.
     """
     question = Question(query_id, systems, metric, stages=stages)
     names = _short_names(question)
