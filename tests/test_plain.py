@@ -26,7 +26,7 @@ RIDDLES = frozenset(
 MOST_RIDDLES = 12
 MOST_NESTED = 2
 MOST_FILES = 141
-MOST_LINES = 23_750
+MOST_LINES = 23_850
 
 
 def trees() -> Iterator[ast.AST]:

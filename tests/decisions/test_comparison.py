@@ -19,6 +19,7 @@ from support.intervals import ends, pseudo_change, width
 from llama_index_rag_metrics import Comparison, RetrievalDataset, Scores, compare, sweep
 from llama_index_rag_metrics.decisions.comparison.difference import Difference
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.scores.counts import Reason
 
 N = 120
 
@@ -270,7 +271,7 @@ class TestMissing:
         )
 
     def test_excluded_queries_are_known_queries(self) -> None:
-        excluded = {"q3": "no_relevant", "ranked here alone": "unjudged"}
+        excluded: dict[str, Reason] = {"q3": "no_relevant", "ranked here alone": "unjudged"}
         a = Scores(["q1", "q2"], {"mrr": [1, 0.5]}, excluded=excluded)
         b = Scores(["q1"], {"mrr": [0.5]}, excluded={"q2": "failed", "q3": "no_relevant"})
         comparison = compare({"a": a, "b": b}, "a")

@@ -267,7 +267,7 @@ def test_without_labels_it_says_how_the_metric_is_graded() -> None:
     )
 
 
-def _rows(swept: Sweep) -> list[Row]:
+def _rows(swept: Sweep) -> Sequence[Row]:
     return swept.report().tables[0].rows
 
 

@@ -164,7 +164,9 @@ class TestReport:
         assert "nothing retrieved" in several
         assert "nothing was returned" not in several
         never = score_rankings(labels, Run(repeats=[Run({"q1": ["a"], "q2": ["c"]})] * 2), "mrr")
-        stories = never.report().queries().stories
+        queries = never.report().queries
+        assert queries is not None
+        stories = queries().stories
         assert [*chain(*(story.why for story in stories))] == [
             "The relevant passage was never retrieved."  # of all runs, by none of their names
         ]
