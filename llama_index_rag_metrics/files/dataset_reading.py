@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_format
 from llama_index_rag_metrics.runtime.mappings import map_values, present
+from llama_index_rag_metrics.runtime.masking import join_first
 
 from .fields import EXAMPLE, LABELS, TABLE, Fields
 from .lines import Location, name_of
@@ -105,7 +106,11 @@ def _read_parts(value: Mapping[str, Any], location: Location) -> Parts:
 def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
     """The parts of a dataset with a question a row."""
     parts: Parts = {"queries": {}, "relevance": {}, "expected_texts": {}, "metadata": {}}
+    absent, columns = set(fields.label_columns), dict[str, None]()
     for location, row in rows:
+        absent.difference_update(row)
+        if absent:
+            columns |= dict.fromkeys(row)
         values = present(row)
         query = fields.value(values, "query")
         if query is None:
@@ -125,6 +130,9 @@ def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
             fields.take(values, field)
         values.pop(GRADED_BY, None)
         parts["metadata"][query_id] = _metadata(values)
+    if absent and columns:
+        expected = f"a column that the questions have, of {join_first([*columns], 10)}"
+        raise InvalidInput("columns", absent.pop(), expected)
     return parts
 
 

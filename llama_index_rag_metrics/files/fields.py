@@ -62,6 +62,7 @@ class Fields:
             if not meant:
                 raise InvalidInput("columns", field, _COLUMNS)
             renamed |= dict.fromkeys(meant, (column,))
+        self.label_columns = {renamed[field][0] for field in LABELS if field in renamed}
         claimed = set(chain.from_iterable(renamed.values()))
         self._names = {
             key: tuple(name for name in names if name not in claimed)

@@ -136,6 +136,8 @@ def test_two_fields_of_labels_are_an_error() -> None:
     for read in (RetrievalDataset.load, read_qrels):
         with pytest.raises(FileFormatError, match=r"columns={'labels': 'expected_ids'} says"):
             read([row])
+    with pytest.raises(InvalidInput, match=r"columns: .* of query_id, query, .* got 'grads'"):
+        RetrievalDataset.load([row], columns={"labels": "expected_ids", "grades": "grads"})
     dataset = RetrievalDataset.load([row], columns={"labels": "expected_ids"})
     assert (dataset.relevance, dataset.metadata) == ({"q1": ["d1"]}, {"q1": {"relevance": "high"}})
 
