@@ -97,10 +97,16 @@ def _read_parts(value: Mapping[str, Any], location: Location) -> Parts:
         is_known = name in (*_MAPPINGS, "relevant_docs", GRADED_BY)
         expected = f"only the parts {', '.join(_MAPPINGS)}"
         location.check(is_known or not isinstance(part, Mapping), expected, name)
-    labels = dict(parts.get("relevance") or value.get("relevant_docs") or {})
-    for query_id, model in (value.get(GRADED_BY) or {}).items():
-        labels[query_id] = graded(labels[query_id], model)
-    return {"queries": {}, **parts, "relevance": labels}
+    labels = parts.get("relevance") or value.get("relevant_docs") or {}
+    location.check(isinstance(labels, Mapping), "the labels of each query id", labels)
+    graders = value.get(GRADED_BY) or {}
+    location.check(
+        isinstance(graders, Mapping), f"a model for each query id in {GRADED_BY}", graders
+    )
+    by_model = {
+        query: graded(labels[query], graders[query]) for query in graders if query in labels
+    }
+    return {"queries": {}, **parts, "relevance": {**labels, **by_model}}
 
 
 def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:

@@ -24,7 +24,7 @@ _OF_METRIC = "{model}, not by people: {metric} is from {low:g} to {high:g}"
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _USUAL_GRADE = 1  # the min_grade that nobody chose
 _APART = (
-    "{common:,} of {judged:,} judged questions have a ranking, beside {others:,} rankings of "
+    "{common:,} of {judged:,} judged questions have a ranking, beside those of {others:,} "
     "others: a judged question is {ours}, a ranked one {theirs}. Question ids compare exactly: "
     "write them alike on both sides"
 )

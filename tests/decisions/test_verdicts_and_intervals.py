@@ -104,7 +104,8 @@ def check_statements(comparison: Comparison) -> None:
         if statement := statements.get(difference.verdict):
             tones = {"better": "best", "worse": "alarm"}
             assert statement.tone == tones.get(difference.outcome, "normal")
-            assert statement.label == difference.outcome
+            is_same = difference.n and not difference.changed
+            assert statement.label == ("same" if is_same else difference.outcome)
 
 
 def check_decision(comparison: Comparison) -> None:

@@ -167,7 +167,8 @@ def test_a_metadata_key_that_one_node_lacks_is_an_error_of_the_query() -> None:
     dataset = RetrievalDataset(queries={"p": "!", "q": "?"}, relevance={"p": ["f"], "q": ["f"]})
     strange = node("c0", score=float("nan"), file="f")
     second = [node("c1", page=3, file=None), node("c2", file="f")]
-    results = evaluate(Scripted({"!": [strange], "?": second}), dataset, ["mrr"], match_on="file")
+    retriever = Scripted({"!": [strange], "?": second})
+    results = evaluate(retriever, dataset, ["mrr"], match_on="file", workers=1)
     assert results.scores.by_query("mrr") == {"p": 1.0, "q": 0.0}
     assert (
         "node 'c1' has: ['node_id', 'ref_doc_id', 'page'], got 'file'. For those without: match"

@@ -372,7 +372,7 @@ def test_questions_that_are_called_otherwise() -> None:
     retrieved = {f"Q{n}": [f"d{n}"] for n in range(20)}
     (note,) = score_rankings(expected, retrieved, "mrr").notes
     assert note.startswith(
-        "0 of 20 judged questions have a ranking, beside 20 rankings of others: a judged question "
+        "0 of 20 judged questions have a ranking, beside those of 20 others: a judged question "
         "is 'q0', a ranked one 'Q0'."
     )
     assert ALIKE in note
