@@ -69,7 +69,6 @@ class Statement(NamedTuple):
     text: str
     tone: Tone = "normal"
     label: str = ""
-    command: str = ""  # what to run next, ready to copy
 
 
 class Wanted(NamedTuple):

@@ -83,8 +83,6 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
         yield _indented(_title(report))
     for statement in report.decision:
         yield _indented(Text(one_line(statement.text), _STYLES[statement.tone]))
-        if statement.command:
-            yield _indented(Text(f"  {one_line(statement.command)}", "bold"))
     for table in report.tables:
         if table.title:
             yield _heading(table.title)

@@ -96,13 +96,12 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
 
 
 def _statement(statement: m.Statement) -> str:
-    """A sentence with its badge, and the command to run next."""
+    """A sentence with its badge."""
     text, look, badge = statement.text, f" {statement.tone}", ""
     if statement.label:
         text, look = text.removeprefix(f"{statement.label}: "), ""
         badge = f'<b class="badge {statement.tone}">{escape(statement.label)}</b> '
-    command = _around(escape(statement.command), "<pre>{}</pre>")
-    return f'<p class="verdict{look}">{badge}{escape(text)}</p>{command}'
+    return f'<p class="verdict{look}">{badge}{escape(text)}</p>'
 
 
 def _figure(report: m.Report, kind: str) -> str:
