@@ -17,7 +17,6 @@ from pathlib import Path
 from cohere_rerank import cohere_rows
 from evaluation import evaluation_rows
 from imports import imports_rows
-from matching import matching_table
 from measure import Row, console_table, markdown_table
 from peers import PACKAGES, peers_rows
 from rich.console import Console
@@ -64,7 +63,6 @@ def main() -> None:
     console.print(f"{machine}\n{versions}\n")
     peers = measured(console, PEERS, (peers_rows, stored_file_rows, cohere_rows))
     costs = measured(console, COSTS, (evaluation_rows, compute_rows, imports_rows))
-    console.print(matching_table())
     if write:
         made = f"{machine}; {versions}."
         tables = (markdown_table(PEERS, peers), markdown_table(COSTS, costs))
