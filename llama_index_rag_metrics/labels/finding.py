@@ -187,7 +187,8 @@ class Finder:
         holders = {key: cover for key, cover in covers.items() if share(cover) >= least}
         distances = self._distances(label, holders)
         if distances:
-            farthest = min(distances.values()) + len(text)
+            nearest = min(distances.values())  # what was put in before may have moved all of them
+            farthest = nearest + max(len(text), nearest)
             distances = self._distances(label, covers)
             return {key: covers[key] for key in distances if distances[key] <= farthest}
         return holders if least == WHOLE else covers
