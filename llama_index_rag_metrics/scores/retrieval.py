@@ -46,8 +46,9 @@ class Retrieval:
 
     def select(self, query_ids: Collection[str]) -> Retrieval:
         """The same of some of the questions."""
-        run = self.run.select(filter(query_ids.__contains__, self.run))
-        labels = picked(self.labels, filter(query_ids.__contains__, self.labels))
+        run = self.run.select(query_id for query_id in self.run if query_id in query_ids)
+        pairs = self.labels.items()
+        labels = {query_id: judged for query_id, judged in pairs if query_id in query_ids}
         return replace(self, run=run, labels=labels)
 
     def to_plain(self) -> dict[str, Any]:

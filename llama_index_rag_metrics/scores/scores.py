@@ -108,7 +108,7 @@ class Scores(Reportable):
                 raise InvalidInput(f"scores of {metric}", np.shape(scores), expected)
             column = np.array(scores, np.float64)
             if self.failed and lower_is_better(metric):
-                column[[*map(self.failed.__contains__, self.query_ids)]] = np.nan
+                column[[query_id in self.failed for query_id in self.query_ids]] = np.nan
             column.flags.writeable = False
             columns[metric] = column
         return columns
@@ -256,7 +256,7 @@ class Scores(Reportable):
             pairs = getattr(self, part).items()
             parts[part] = {query_id: value for query_id, value in pairs if query_id in chosen_ids}
         for part in ("query_ids", "empty", "no_relevant"):
-            parts[part] = [*filter(chosen_ids.__contains__, getattr(self, part))]
+            parts[part] = [query_id for query_id in getattr(self, part) if query_id in chosen_ids]
         return self.replace(
             columns=map_values(itemgetter(positions), self.columns),
             retrieval=self.retrieval and self.retrieval.select(chosen_ids),

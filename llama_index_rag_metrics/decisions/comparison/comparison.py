@@ -78,11 +78,26 @@ class Comparison(Reportable):
         rivals = list(self.systems)[1:]
         if not isinstance(key, tuple) or len(key) != 2 or key[0] not in rivals:
             raise InvalidInput("comparison[...]", key, f"one of the systems {rivals}, and a metric")
-        by_key = {(row.system, row.metric): row for row in self}
-        return by_key[key[0], name_among(key[1], self.metric_names)]
+        return self._by_metric[name_among(key[1], self.metric_names)][key[0]]
 
     def __iter__(self) -> Iterator[Difference]:
         return iter(self.differences)
+
+    @cached_property
+    def _by_metric(self) -> dict[str, dict[str, Difference]]:
+        """Metric to system to its difference."""
+        rows: dict[str, dict[str, Difference]] = {metric: {} for metric in self.metric_names}
+        for row in self:
+            rows[row.metric][row.system] = row
+        return rows
+
+    @cached_property
+    def _digits(self) -> dict[str, int]:
+        """Metric to the decimals that its numbers carry."""
+        digits = dict.fromkeys(self.metric_names, 0)
+        for row in self:
+            digits[row.metric] = max(digits[row.metric], numbers.digits_for(row.n, row))
+        return digits
 
     @cached_property
     def winner(self) -> str | None:
@@ -95,7 +110,7 @@ class Comparison(Reportable):
     @cached_property
     def sentences(self) -> list[m.Statement]:
         """What the metric that decides shows: a line a system, and what to do or would decide."""
-        differences = [row for row in self if row.metric == self.primary]
+        differences = list(self._by_metric[self.primary].values())
         lines = [row.statement for row in differences]
         if self.winner is None:
             choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
@@ -128,7 +143,7 @@ class Comparison(Reportable):
         rivals = results_report.listed(list(self.systems)[1:])
         n = numbers.questions(len(self.paired.query_ids))
         if not self._is_paired:
-            n = f"{len(self.paired.scored(self.primary)[0]):,} of {n}"
+            n = f"{self.paired.is_scored(self.primary).sum():,} of {n}"
         return m.Report(
             title=f"{rivals} against {terminal(self.baseline)}",
             lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
@@ -152,15 +167,18 @@ class Comparison(Reportable):
     def _tables(self) -> list[m.Table]:
         """Return a table of the metric that decides, the best system first, and one of others."""
         primary, *metrics = self.metric_names
-        rivals = [row for row in self if row.metric == primary]
+        rivals = list(self._by_metric[primary].values())
         rivals.sort(key=lambda row: -row.gain if row.n else math.inf)
         names = [self.baseline, *(row.system for row in rivals)]
         level = numbers.percent(self.confidence)
         head = ["mean", f"{level} interval", "difference", f"{level} interval"]
         head.append("better / same / worse")
         rows = [m.Row(name, self._cells(name, primary)) for name in names]
-        explanations = [_HOW.format(confidence=level)] * (len(names) > 2)
-        explanations += [_OF_BOTH] * (not self._is_paired)
+        explanations = []
+        if len(names) > 2:
+            explanations.append(_HOW.format(confidence=level))
+        if not self._is_paired:
+            explanations.append(_OF_BOTH)
         tables = [m.Table(f"On {primary}", head, rows, text=" ".join(explanations))]
         return [*tables, self._others(names, metrics)] if metrics else tables
 
@@ -181,8 +199,7 @@ class Comparison(Reportable):
 
     def _cells(self, name: str, metric: str) -> list[m.Cell]:
         """Return the mean of a system and its interval; the difference, its interval, a tally."""
-        rivals = {row.system: row for row in self if row.metric == metric}
-        digits = max(numbers.digits_for(row.n, row) for row in rivals.values())
+        rivals = self._by_metric[metric]
         mean = self.means[name, metric]
         bounds = m.Cell("score", "bounds", low=mean.low, high=mean.high)
         cells = [m.Cell(mean.mean, "score"), bounds]
@@ -193,7 +210,7 @@ class Comparison(Reportable):
             cells.append(m.Cell((row.wins, row.ties, row.losses), "tally"))
         else:
             cells += [m.Cell(None, tone="quiet")] * 3
-        return [cell._replace(digits=digits) for cell in cells]
+        return [cell._replace(digits=self._digits[metric]) for cell in cells]
 
     def _figure(self) -> Figure:
         """Return each system's differences, of few systems on each metric of the same scale."""
@@ -253,8 +270,8 @@ def compare(
             clusters count as a whole. Conversations do unless another key is given.
 
     Raises:
-        InvalidInput: the systems have other questions or labels, or a score is infinite.
-        UnknownMetric: a system has no scores by a metric that is wanted.
+        InvalidInput: the systems have other questions or labels, a score is infinite, or a system
+            has no scores by a metric that is wanted.
 
     Examples:
         >>> a = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]})

@@ -14,7 +14,7 @@ from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResu
 from llama_index_rag_metrics.files.conversations import CONVERSATION
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.counts import name_among, slice_of, unknown_key
@@ -53,9 +53,14 @@ class Paired:
         column = self.columns[name_among(metric, self.columns)]
         return column[:, self.systems.index(system)]
 
+    def is_scored(self, metric: str) -> BoolArray:
+        """Return (queries,) whether all systems have a score."""
+        is_scored: BoolArray = np.all(~np.isnan(self.columns[metric]), axis=1)
+        return is_scored
+
     def scored(self, metric: str) -> tuple[list[str], FloatArray]:
         """Return the ids of the questions that have all scores, and their (queries, systems)."""
-        is_scored = np.all(~np.isnan(self.columns[metric]), axis=1)
+        is_scored = self.is_scored(metric)
         return list(compress(self.query_ids, is_scored)), self.columns[metric][is_scored]
 
     def common(self, metric: str) -> tuple[FloatArray, dict[str, Any]]:
@@ -63,7 +68,7 @@ class Paired:
 
         And the arguments of `beats_all` that follow from the metric and these questions.
         """
-        is_scored = np.all(~np.isnan(self.columns[metric]), axis=1)
+        is_scored = self.is_scored(metric)
         (lowest, highest), worst, sign = limits_of(metric), worst_score(metric), 1.0
         if lower_is_better(metric):
             sign = -1.0

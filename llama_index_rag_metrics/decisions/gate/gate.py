@@ -129,7 +129,6 @@ def check_rules(
     Raises:
         InvalidInput: a rule can't be used, there are no scores by its metric, or there is no
             baseline, or one of other questions or labels.
-        UnknownMetric: a rule names no metric.
 
     Examples:
         >>> before, after = (Scores(["q1", "q2"], {"mrr": [1.0, mrr]}) for mrr in (0.5, 0.4))
