@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -279,7 +280,7 @@ async def aevaluate_stages(
     plan = Plan.of(**options)
     source = as_source(retriever, retrieval_depth(plan.metrics))
     results: dict[str, EvaluationResults] = {}
-    with plan.cache:
+    with plan.cache or nullcontext():
         evaluation = Evaluation(source, plan)
         ask = _StageAsk(evaluation, postprocessors)
         answers = await evaluation.answers(ask)

@@ -1,17 +1,23 @@
-"""Asking all questions, several at once: answers are read as rankings, failures are data."""
+"""Asking all questions, several at once: answers are rankings, in a journal, failures are data."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product, repeat
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.files.conversations import HISTORY
+from llama_index_rag_metrics.files.lines import Location
+from llama_index_rag_metrics.files.records import ranking_record, read_ranking, read_repeat
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
     NODE_ID,
@@ -24,15 +30,16 @@ from llama_index_rag_metrics.rankings.matching.matched import BY_SPAN
 from llama_index_rag_metrics.rankings.run import Ranking, combine_calls
 from llama_index_rag_metrics.rankings.span import Span, node_span
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed, UnusableAnswer
+from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
 from llama_index_rag_metrics.runtime.masking import describe_error, mask
-from llama_index_rag_metrics.runtime.progress import Advance, progress
+from llama_index_rag_metrics.runtime.progress import progress_bar
 from llama_index_rag_metrics.runtime.sync import as_exception, within
 
-from .answers_kept import Attempt, Journal
 from .as_ask import Answer, Ask, Question, Source, ask_captured, postprocessor_call
-from .capturing import as_call, as_nodes, listening, scores_and_texts
-from .plan import Plan
+from .capturing import as_call, as_nodes, scores_and_texts
+from .plan import CONTEXT, Plan
 
 _GRACE = 0.3  # seconds that cancelled code may take to end
 
@@ -45,6 +52,82 @@ _WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "
     "functions with a parameter metadata do"
 )
+
+_FORMAT = "llama-index-rag-metrics journal, version 1"
+_RESUMED = "{kept:,} of {all:,} answers come from {path}, of {day}; {new}"
+
+
+class Attempt(NamedTuple):
+    """One time that a query is asked, numbered from 1 on."""
+
+    query_id: str
+    repeat: int = 1
+
+
+class Row(NamedTuple):
+    """A row of a journal: the ranking, and a digest of the question that it answers."""
+
+    attempt: Attempt
+    question: str
+    ranking: Ranking
+
+
+class Journal(JsonLinesJournal[Row]):
+    """An append-only file of answers, under a header that says what can be known exactly."""
+
+    def __init__(self, path: str | Path, header: Mapping[str, str]) -> None:
+        super().__init__(path, {"format": _FORMAT, **header}, _read)
+        self._context = header.get(CONTEXT, "")
+
+    def record(self, attempt: Attempt, question: Question, ranking: Ranking) -> None:
+        row = ranking_record(*attempt, ranking)
+        row["concurrency"] = ranking.concurrency
+        row["question"] = _digest(question.query_str, question.metadata, self._context)
+        self.write(row)
+
+    def resumed(self, n_kept: int, n_asked: int) -> str:
+        """The sentence on how many answers came from the file, and from when they are."""
+        new = {0: "none was asked", 1: "1 was asked"}.get(n_asked, f"{n_asked:,} were asked")
+        day, n_all = f"{self.written.day} {self.written:%B %Y}", n_kept + n_asked
+        return _RESUMED.format(kept=n_kept, all=n_all, path=self.path, day=day, new=new)
+
+
+def answers_to(
+    dataset: RetrievalDataset, header: Mapping[str, str], rows: Sequence[Row]
+) -> dict[Attempt, Ranking]:
+    """The rankings of those questions that are still what was asked."""
+    context = header.get(CONTEXT, "")
+    rankings = {}
+    for attempt, question, ranking in rows:
+        text = dataset.queries.get(attempt.query_id)
+        metadata = dataset.metadata.get(attempt.query_id, {})
+        if text is not None and question == _digest(text, metadata, context):
+            rankings[attempt] = ranking
+    return rankings
+
+
+def read_answers(path: Path) -> tuple[dict[str, str], list[Row]]:
+    """Read the header and the answers of a journal, which isn't opened."""
+    return read_journal(path, _read)
+
+
+def _digest(text: str, metadata: Mapping[str, Any], context: str) -> str:
+    """Digest what was asked: the text, and what else was said, where the source takes it."""
+    parts: list[Any] = [text]
+    if context == "metadata":
+        parts.append(dict(metadata))
+    elif context == "history":
+        parts.append(metadata.get(HISTORY))
+    return short_hash(json.dumps(parts, sort_keys=True, default=str), 16)
+
+
+def _read(row: Mapping[str, Any]) -> Row:
+    location = Location("journal")
+    query_id, question = row["query_id"], row["question"]
+    if type(query_id) is not str or type(question) is not str:
+        raise ValueError(row)
+    ranking = replace(read_ranking(row, location), concurrency=row["concurrency"])
+    return Row(Attempt(query_id, read_repeat(row, location)), question, ranking)
 
 
 def pipeline(source: Source, plan: Plan) -> Ask:
@@ -95,9 +178,9 @@ class _Asking:
         self.rankings: dict[Attempt, Ranking] = {}
         self.has_answered = bool(kept)
         self.is_stopping = False
-        self.n_without = 0
+        self.n_without = self.n_failed = 0
 
-    async def work(self, attempts: Iterator[Attempt], advance: Advance) -> None:
+    async def work(self, attempts: Iterator[Attempt], bar: Any) -> None:
         for attempt in attempts:
             if self.is_stopping:
                 return
@@ -107,8 +190,11 @@ class _Asking:
                 self.rankings[attempt] = self.reader.filled(ranking)
                 continue
             ranking = await self.attempt(attempt)
-            advance(failed=ranking.error is not None)
             self.rankings[attempt] = ranking
+            if ranking.error is not None:
+                self.n_failed += 1
+                bar.set_postfix_str(f"{self.n_failed} failed", refresh=False)
+            bar.update()
 
     async def attempt(self, attempt: Attempt) -> Ranking:
         question = self.plan.question(attempt.query_id)
@@ -168,10 +254,10 @@ async def ask_all(
     """
     asking = _Asking(ask, plan, reader, kept or {}, journal)
     attempts = iter(asking.attempts)
-    name = plan.name or "evaluating"
-    bar = progress(name, len(asking.attempts), asking.n_kept, plan.show_progress)
-    with bar as advance, listening():
-        tasks = [asyncio.create_task(asking.work(attempts, advance)) for _ in range(asking.at_once)]
+    name, is_hidden = plan.name or "evaluating", not plan.show_progress
+    total, done = len(asking.attempts), asking.n_kept
+    with progress_bar(desc=name, total=total, initial=done, disable=is_hidden) as bar:
+        tasks = [asyncio.create_task(asking.work(attempts, bar)) for _ in range(asking.at_once)]
         try:
             # unlike gather, it doesn't wait for what swallows a cancellation
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

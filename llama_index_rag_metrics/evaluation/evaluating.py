@@ -1,36 +1,50 @@
-"""An evaluation in steps: ask, cut, match, score texts, score rankings, and say how it was done."""
+"""An evaluation in steps: ask, cut, match, score texts, score rankings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import inspect
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from datetime import datetime, timezone
-from importlib.metadata import version
-from itertools import zip_longest
-from typing import Any
+from functools import partial
+from itertools import chain, zip_longest
+from typing import Any, TypeAlias
 
 from llama_index.core import Settings
 from llama_index.core.chat_engine.types import BaseChatEngine
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, unread_labels
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, compute_arguments, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came, MatchOn, item_id
 from llama_index_rag_metrics.rankings.matching.matched import (
-    BY_ID,
     BY_TEXT,
     Matched,
     check_matchable,
     match_run,
 )
-from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, warn_caller
-from llama_index_rag_metrics.runtime.masking import mask, register_secrets_of
-from llama_index_rag_metrics.runtime.sync import in_thread
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.report.numbers import questions
+from llama_index_rag_metrics.runtime.errors import (
+    EveryQueryFailed,
+    InvalidInput,
+    LabelWarning,
+    warn_caller,
+)
+from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
+from llama_index_rag_metrics.runtime.sync import each, in_thread, within
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import (
     Asked,
     Stock,
@@ -41,26 +55,35 @@ from llama_index_rag_metrics.scores.label_fit import (
 from llama_index_rag_metrics.scores.notes import graders_of_metrics
 from llama_index_rag_metrics.scores.repeats import of_repeats
 from llama_index_rag_metrics.scores.retrieval import Retrieval
+from llama_index_rag_metrics.scores.score_rankings import score_with
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
-from .answers_kept import CONTEXT, Attempt, Journal, answers_to
 from .as_ask import Ask, Source
-from .ask_all import AnswerReader, Answers, ask_all, pipeline
+from .ask_all import AnswerReader, Answers, Attempt, Journal, answers_to, ask_all, pipeline
+from .capturing import listening
 from .evaluation_results import EvaluationResults, core_results
-from .plan import Plan
-from .scoring import every_query_failed, score_run
+from .plan import Plan, describe, journal_header
 
+_CORE = "llama_index.core.evaluation.retrieval.metrics"
+_MIXED = "{names}: by LlamaIndex's definition; the others by this package's"
 _TEXTS_ALONE = (
     "the labels are texts, expected_texts, and ids are compared: nothing is scored. Match by text: "
     "matcher='text'"
 )
+_UNPLACED = (
+    "{n:,} of {all:,} retrieved passages have no place in a document, so span metrics leave "
+    "them out"
+)
 _MOST_QUERIES = 500
 """Comparing texts takes about a millisecond a query; this many are enough for a note."""
+
+Computed: TypeAlias = "dict[str, dict[str, RetrievalMetricResult]]"
+"""Metric's name to query id to result, of metrics that are computed question by question."""
 
 
 async def run_evaluation(source: Source, plan: Plan, *, warns: bool = True) -> EvaluationResults:
     """Ask every question and score what comes back."""
-    with plan.cache:
+    with plan.cache or nullcontext():
         evaluation = Evaluation(source, plan, warns=warns)
         answers = await evaluation.answers(pipeline(source, plan))
         return await evaluation.results(answers)
@@ -70,7 +93,8 @@ class Evaluation:
     """An evaluation: its questions are asked once, and what comes may be scored in stages."""
 
     def __init__(self, source: Source, plan: Plan, *, warns: bool = True) -> None:
-        check_matchable(plan.dataset, plan.matcher)
+        if plan.matcher is not None:
+            check_matchable(plan.dataset, plan.matcher)
         if isinstance(source.asked, BaseChatEngine):  # it keeps one conversation
             plan = replace(plan, workers=1)
         self.source, self.plan = source, plan
@@ -87,12 +111,13 @@ class Evaluation:
             self._metrics.append(metric)
         # before anything fails: a client may put its key into the first error
         register_secrets_of(Settings, self.source.asked, *plan.node_postprocessors, *self._metrics)
-        if plan.journal is None:
-            return await ask_all(ask, plan, self.reader)
-        header = journal_header(plan, self.source)
-        with Journal(plan.journal, header) as journal:
-            stored = answers_to(plan.dataset, header, journal.rows)
-            return await ask_all(ask, plan, self.reader, kept=stored, journal=journal)
+        with listening() if self.source.captures else nullcontext():
+            if plan.journal is None:
+                return await ask_all(ask, plan, self.reader)
+            header = journal_header(plan, self.source)
+            with Journal(plan.journal, header) as journal:
+                stored = answers_to(plan.dataset, header, journal.rows)
+                return await ask_all(ask, plan, self.reader, kept=stored, journal=journal)
 
     async def results(self, answers: Answers, stage: str = "") -> EvaluationResults:
         """Score answers, those after a stage under its name, and describe the evaluation."""
@@ -123,20 +148,21 @@ class Evaluation:
             fit = fit_of_ids(dataset, runs[0], indexed)
             absent = absent_labels(dataset.relevance, runs[0], indexed)
         notes = [*filter(None, [*graders_of_metrics(plan.computed), *fit, note])]
-        scores = scores.replace(
-            notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
-            label_notes=[*notes, *scores.label_notes],
-        )
         by_metric = {}
         for metric in plan.metrics:
             if matched is not None and getattr(metric, "recognises", True):
                 by_metric[metric.metric_name] = matched
         retrieval = Retrieval(run, dataset.relevance, by_metric, dataset.text_of, absent)
-        return EvaluationResults(
-            core_results(dataset, runs[0], computed, scores),
-            scores=with_retrieval(scores, retrieval),
-            about=describe(plan, run, self.source.name, matched),
+        scores = scores.replace(
+            notes=[*notes, *scores.notes, *dict.fromkeys(answers.notes)],
+            label_notes=[*notes, *scores.label_notes],
+            retrieval=retrieval,
         )
+        if run.repeats:
+            scores = with_retrieval(scores, retrieval)
+        about = describe(plan, run, self.source.name, matched)
+        rows = core_results(dataset, runs[0], computed, scores)
+        return EvaluationResults(rows, scores=scores, about=about)
 
     def _run(self, plan: Plan, answers: Answers, time: int) -> Run:
         """What was retrieved one time, cut at the lowest score."""
@@ -225,49 +251,159 @@ def indexed_ids(source: Any, match_on: MatchOn) -> Collection[str]:
         return ()
 
 
-def journal_header(plan: Plan, source: Source) -> dict[str, str]:
-    """What a journal's first line says of a run: what can be known exactly, without any code."""
-    match_on = plan.match_on
-    if not isinstance(match_on, str):
-        match_on = str(getattr(match_on, "__qualname__", type(match_on).__qualname__))
-    header = {
-        "run": mask(plan.run),
-        "depth": str(source.depth or ""),
-        CONTEXT: source.context,
-        "match_on": match_on,
-        "postprocessors": ", ".join(plan.postprocessor_kinds),
-        "tokenizer": "" if plan.counter is None else plan.counter.name,
-    }
-    return {aspect: value for aspect, value in header.items() if value}
+async def score_run(
+    plan: Plan, run: Run, matched: Matched | None, metrics: Sequence[BaseRetrievalMetric]
+) -> tuple[Scores, Computed]:
+    """Score a run by all metrics of a plan, with the notes on them; `metrics` are the computed."""
+    computed: Computed = {metric.metric_name: {} for metric in metrics}
+    errors: dict[str, dict[str, str]] = {name: {} for name in computed}
+    dataset = plan.dataset
+
+    async def score(query_id: str) -> None:
+        labels, texts = dataset.relevance.get(query_id), dataset.expected_texts.get(query_id)
+        for metric in metrics:
+            name, ranking = metric.metric_name, run[query_id]
+            # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
+            # all others it scores 0
+            if ranking.error is not None and not isinstance(metric, TextMetric):
+                failed = {"error": ranking.error}
+                computed[name][query_id] = RetrievalMetricResult(score=0.0, metadata=failed)
+                continue
+            value = _compute(metric, dataset.queries[query_id], labels, ranking, texts)
+            try:
+                computed[name][query_id] = await within(plan.timeout, value)
+            except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by question
+                errors[name][query_id] = describe_error(error)
+
+    if metrics:
+        await each(run, score, plan.workers)
+    by_rank = _score_rankings(plan, run, matched)
+    excluded = by_rank.failed if plan.failed == "exclude" else ()
+    columns: dict[str, dict[str, float]] = {}
+    for name, results in computed.items():
+        columns[name] = {}
+        for query_id, result in results.items():
+            if query_id not in excluded and not _is_empty(result):
+                columns[name][query_id] = result.score
+    scores = by_rank.join(columns, order=plan.metric_names)
+    notes = [*scores.notes, *_notes(plan, run, computed, errors)]
+    return scores.replace(notes=notes), computed
 
 
-def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict[str, str]:
-    """The head of a report: label to value, in order."""
-    from llama_index_rag_metrics import __version__
+async def _compute(
+    metric: BaseRetrievalMetric,
+    query: str,
+    labels: Relevance | None,
+    ranking: Ranking,
+    expected_texts: list[str] | None,
+) -> RetrievalMetricResult:
+    """Compute one metric of one question; one without an asynchronous method, in a thread."""
+    ids, texts = list(ranking.ids), list(ranking.texts or ())
+    arguments: tuple[Any, ...] = (query, labels, ids, expected_texts, texts)
+    columns = compute_arguments(metric, ranking)
+    acompute = getattr(metric, "acompute", None)
+    if inspect.iscoroutinefunction(acompute):
+        result: RetrievalMetricResult = await acompute(*arguments, **columns)
+        return result
+    return await in_thread(partial(metric.compute, *arguments, **columns))
 
-    dataset, counter = plan.dataset, plan.counter
-    size = questions(len(dataset.queries))
-    if documents := len(dataset.corpus):
-        size += f", {counted(documents, 'passage', 'passages')}"
-    about = {
-        "dataset": f"{dataset.name}: {size}" if dataset.name else size,
-        "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
-    }
-    stages = [plan.name or source, *plan.postprocessor_kinds]
-    if len(stages) > 1 or not plan.name:  # its name is above every number
-        about["retriever"] = " → ".join(stages)
-    if plan.run:
-        about["run"] = plan.run
-    about["retrieved"] = f"up to {counted(run.depth, 'passage', 'passages')} a question"
-    if plan.min_score is not None:
-        about["retrieved"] += f", of a score from {plan.min_score:g} on"
-    about["metrics"] = ", ".join(plan.metric_names)
-    about["matched by"] = BY_ID if matched is None else matched.matcher
-    if counter is not None:
-        about["tokens by"] = counter.name
-    if run.repeats:
-        about["repeats"] = f"{len(run.repeats)} runs of each question"
-    about["workers"] = str(plan.workers)
-    core = version("llama-index-core")
-    about["versions"] = f"llama-index-rag-metrics {__version__}, llama-index-core {core}"
-    return about
+
+def _score_rankings(plan: Plan, run: Run, matched: Matched | None) -> Scores:
+    """Score all metrics of rankings: by ids, or those that recognise passages by the matcher."""
+    members = [metric for metric in plan.metrics if isinstance(metric, RankingMetric)]
+    if matched is None:
+        scores = _score(plan, members, plan.dataset.relevance, run)
+    else:
+        recognising = [metric for metric in members if metric.recognises]
+        by_id = [metric for metric in members if not metric.recognises]
+        # one that stands for several makes it longer, repetitions make it shorter
+        judged_run = _without_errors(matched)
+        scores = _score(plan, recognising, matched.relevance, judged_run, run.depth)
+        # what knows no items counts the queries that the others count
+        labels = {**matched.relevance, **plan.dataset.relevance}
+        scores_by_id = _score(plan, by_id, labels, run)
+        columns = {}
+        for metric in scores:
+            columns[metric] = dict(scores.by_query(metric))
+            for query_id in matched.errors:
+                columns[metric].pop(query_id, None)
+        for metric in scores_by_id:
+            columns[metric] = dict(scores_by_id.by_query(metric))
+        scores = scores.join(columns, order=list(columns))
+    notes = [*scores.notes]
+    if SPANS in needs_of(members):
+        spans = list(chain.from_iterable(ranking.spans or () for ranking in run.values()))
+        if n := spans.count(None):
+            notes.append(_UNPLACED.format(n=n, all=len(spans)))
+    if matched is not None:
+        notes += [*run.notes, *matched.notes]
+    # a matcher that failed leaves no ranking, but something was retrieved
+    empty = [query_id for query_id in scores.empty if not run[query_id].ids]
+    return scores.replace(empty=empty, notes=dict.fromkeys(notes))
+
+
+def _score(
+    plan: Plan,
+    metrics: Sequence[RankingMetric],
+    labels: Mapping[str, Relevance],
+    run: Run,
+    deepest: int | None = None,
+) -> Scores:
+    dataset = plan.dataset
+    options = replace(plan.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
+    return score_with(
+        metrics,
+        {query_id: labels.get(query_id) for query_id in dataset.queries},
+        run,
+        options,
+        queries=dataset.queries,
+        metadata=dataset.metadata,
+        name=run.name,
+        deepest=deepest,
+    )
+
+
+def _without_errors(matched: Matched) -> Run:
+    """The run in which a matcher that failed isn't a retriever that failed."""
+    rankings = dict(matched.run)
+    for query_id in matched.errors:
+        rankings[query_id] = replace(rankings[query_id], error=None)
+    run = matched.run.replaced(rankings)
+    run.notes = ()
+    return run
+
+
+def _is_empty(result: RetrievalMetricResult) -> bool:
+    return result.metadata.get("empty") is True
+
+
+def every_query_failed(run: Run) -> EveryQueryFailed | None:
+    if not run.failed or len(run.failed) < len(run):
+        return None
+    error, n = Counter(run.failed.values()).most_common(1)[0]
+    times = "once" if n == 1 else f"{n} times"
+    return EveryQueryFailed(f"retrieval failed on every question, {times} with: {error}")
+
+
+def _notes(
+    plan: Plan, run: Run, computed: Computed, errors: Mapping[str, Mapping[str, str]]
+) -> Iterator[str]:
+    metrics = plan.metrics
+    cores = [metric.metric_name for metric in metrics if type(metric).__module__ == _CORE]
+    if cores and len(cores) < len(metrics):
+        yield _MIXED.format(names=", ".join(cores))
+    needs_labels = [
+        isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics
+    ]
+    if any(needs_labels) and not plan.dataset.relevance:
+        yield from unread_labels(plan.dataset)
+    if (warning := every_query_failed(run)) is not None:
+        yield str(warning)
+    for name, results in computed.items():
+        if errors[name]:
+            query_id, error = next(iter(errors[name].items()))
+            yield f"{name} has no value for {questions(len(errors[name]))}; {query_id!r}: {error}"
+        if any(math.isnan(result.score) for result in results.values()):
+            yield f"{name} gave NaN for some questions, which have no value"
+        if n := sum(map(_is_empty, results.values())):
+            yield f"{name} has no value where nothing was retrieved: {n} questions"

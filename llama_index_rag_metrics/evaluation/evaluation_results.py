@@ -19,8 +19,8 @@ from llama_index_rag_metrics.report.figure import Draw, Figure, Mark, Series
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.arrays import collection_paused
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.runtime.mappings import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.score_rankings import score_with

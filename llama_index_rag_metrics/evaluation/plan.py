@@ -1,9 +1,11 @@
-"""All that is known of an evaluation before anything is asked, checked."""
+"""All that is known of an evaluation before anything is asked, checked; and how it is described."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,24 @@ from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
-from llama_index_rag_metrics.rankings.matching.matched import MatcherLike, as_matcher
-from llama_index_rag_metrics.rankings.run import check_min_score
+from llama_index_rag_metrics.rankings.matching.matched import (
+    BY_ID,
+    Matched,
+    MatcherLike,
+    as_matcher,
+)
+from llama_index_rag_metrics.rankings.run import Run, check_min_score
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount, check_integer
+from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.sync import WORKERS
 from llama_index_rag_metrics.scores.batches import Failed, ScoringOptions
 
-from .as_ask import Question
+from .as_ask import Question, Source
+
+CONTEXT = "told"
+"""The aspect of a journal's header that names what the source is told beside the question."""
 
 _POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
 
@@ -42,7 +54,7 @@ class Plan:
     timeout: float | None = None
     journal: str | Path | None = None
     run: str = ""
-    cache: Cache = field(default_factory=Cache)
+    cache: Cache | None = None
     tokenizer: Tokenizer | None = None
     min_score: float | None = None
     repeats: int = 1
@@ -62,14 +74,16 @@ class Plan:
         **options: Any,
     ) -> Plan:
         """A plan of arguments as `evaluate` takes them."""
-        return cls(
-            RetrievalDataset.load(dataset),
-            resolve(metrics),
-            matcher=as_matcher(matcher),
-            node_postprocessors=_listed(node_postprocessors or []),
-            cache=Cache.of(cache, options.get("journal")),
-            **options,
-        )
+        if not isinstance(dataset, RetrievalDataset):
+            dataset = RetrievalDataset.load(dataset)
+        if matcher is not None:
+            matcher = as_matcher(matcher)
+        resolved = resolve(metrics)
+        if cache is not None or any(isinstance(metric, TextMetric) for metric in resolved):
+            cache = Cache.of(cache, options.get("journal"))
+        postprocessors = _listed(node_postprocessors or [])
+        options |= {"node_postprocessors": postprocessors, "matcher": matcher, "cache": cache}
+        return cls(dataset, resolved, **options)
 
     def __post_init__(self) -> None:
         check_integer("workers", self.workers, 1, "a number of questions at once, from 1 on")
@@ -134,3 +148,51 @@ def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostp
         # its type alone: it may hold a key
         raise InvalidInput(argument, type(postprocessor), _POSTPROCESSORS)
     return postprocessor
+
+
+def journal_header(plan: Plan, source: Source) -> dict[str, str]:
+    """What a journal's first line says of a run: what can be known exactly, without any code."""
+    match_on = plan.match_on
+    if not isinstance(match_on, str):
+        match_on = str(getattr(match_on, "__qualname__", type(match_on).__qualname__))
+    header = {
+        "run": mask(plan.run),
+        "depth": str(source.depth or ""),
+        CONTEXT: source.context,
+        "match_on": match_on,
+        "postprocessors": ", ".join(plan.postprocessor_kinds),
+        "tokenizer": "" if plan.counter is None else plan.counter.name,
+    }
+    return {aspect: value for aspect, value in header.items() if value}
+
+
+def describe(plan: Plan, run: Run, source: str, matched: Matched | None) -> dict[str, str]:
+    """The head of a report: label to value, in order."""
+    from llama_index_rag_metrics import __version__
+
+    dataset, counter = plan.dataset, plan.counter
+    size = questions(len(dataset.queries))
+    if documents := len(dataset.corpus):
+        size += f", {counted(documents, 'passage', 'passages')}"
+    about = {
+        "dataset": f"{dataset.name}: {size}" if dataset.name else size,
+        "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
+    }
+    stages = [plan.name or source, *plan.postprocessor_kinds]
+    if len(stages) > 1 or not plan.name:  # its name is above every number
+        about["retriever"] = " → ".join(stages)
+    if plan.run:
+        about["run"] = plan.run
+    about["retrieved"] = f"up to {counted(run.depth, 'passage', 'passages')} a question"
+    if plan.min_score is not None:
+        about["retrieved"] += f", of a score from {plan.min_score:g} on"
+    about["metrics"] = ", ".join(plan.metric_names)
+    about["matched by"] = BY_ID if matched is None else matched.matcher
+    if counter is not None:
+        about["tokens by"] = counter.name
+    if run.repeats:
+        about["repeats"] = f"{len(run.repeats)} runs of each question"
+    about["workers"] = str(plan.workers)
+    core = version("llama-index-core")
+    about["versions"] = f"llama-index-rag-metrics {__version__}, llama-index-core {core}"
+    return about

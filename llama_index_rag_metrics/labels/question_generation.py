@@ -17,7 +17,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed, c
 from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, without_reasoning
-from llama_index_rag_metrics.runtime.progress import progress
+from llama_index_rag_metrics.runtime.progress import progress_bar
 from llama_index_rag_metrics.runtime.retries import attempts, http_status
 from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous
 
@@ -114,8 +114,8 @@ async def agenerate_question_context_pairs(
     failures: dict[str, str] = {}
     model = f"{llm.class_name()} {llm.metadata.model_name}"
     retried = attempts(retry_limit, _FIRST_PAUSE, _may_pass)
-    store = Cache.of(cache)
-    with store, progress("generating questions", len(prompts), 0, show_progress) as advance:
+    name, store = "generating questions", Cache.of(cache)
+    with store, progress_bar(desc=name, total=len(prompts), disable=not show_progress) as bar:
 
         async def attempt(node_id: str) -> None:
             prompt = prompts[node_id]
@@ -128,7 +128,7 @@ async def agenerate_question_context_pairs(
                 answers[node_id] = (await store.fetch([key], ask))[0]
             except Exception as error:  # noqa: BLE001 - recorded by node
                 failures[node_id] = describe_error(error)
-            advance(failed=node_id in failures)
+            bar.update()
 
         await each(list(prompts), attempt, min(workers, len(prompts)))
     return _dataset(corpus, picked(answers, prompts), failures, num_questions_per_chunk)

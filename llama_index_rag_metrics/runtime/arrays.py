@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -14,11 +11,6 @@ import numpy.typing as npt
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
-
-
-def none_of_them() -> IntArray:
-    """(0,) the positions of nothing."""
-    return np.array([], np.int64)
 
 
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
@@ -43,15 +35,3 @@ class Lazy:
         if name.startswith("__"):  # asked by whoever walks through a module
             raise AttributeError(name)
         return getattr(import_module(self._name), name)
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Don't search for cycles while many small objects are made that all stay."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -19,9 +19,8 @@ from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, n
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.arrays import collection_paused
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import present
+from llama_index_rag_metrics.runtime.mappings import collection_paused, present
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .batches import (

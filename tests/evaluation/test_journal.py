@@ -23,8 +23,8 @@ from support.processes import Forked
 from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate
-from llama_index_rag_metrics.evaluation.answers_kept import Attempt, Journal, answers_to
 from llama_index_rag_metrics.evaluation.as_ask import Question
+from llama_index_rag_metrics.evaluation.ask_all import Attempt, Journal, answers_to
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 

@@ -15,15 +15,10 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
-from llama_index_rag_metrics.evaluation.answers_kept import (
-    CONTEXT,
-    Attempt,
-    answers_to,
-    read_answers,
-)
 from llama_index_rag_metrics.evaluation.as_ask import Answer, Question, Source, retrieval_depth
+from llama_index_rag_metrics.evaluation.ask_all import Attempt, answers_to, read_answers
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
-from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.plan import CONTEXT, Plan
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, none_of_them
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .beside import JudgedSpans
@@ -27,6 +27,10 @@ class TokenBudget:
 Cutoff: TypeAlias = "int | TokenBudget"
 
 
+def _no_positions() -> IntArray:
+    return np.array([], np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedRankings:
     """The judged result of a batch of queries, one or a million."""
@@ -37,14 +41,14 @@ class JudgedRankings:
     item_grade: FloatArray  # (items,) its grade, 0 and negative ones included
     judged_grade: FloatArray  # (judgements,) all grades of a query, retrieved or not, best first
     judged_offset: IntArray  # (queries + 1,) where each query's grades begin in `judged_grade`
-    group_query: IntArray = field(default_factory=none_of_them)  # (groups,) the group's query
+    group_query: IntArray = field(default_factory=_no_positions)  # (groups,) the group's query
     group_weight: FloatArray = field(default_factory=lambda: np.array([]))
-    pair_group: IntArray = field(default_factory=none_of_them)  # (pairs,) a group, and
-    pair_item: IntArray = field(default_factory=none_of_them)  # one of its items, by group, rank
-    member_group: IntArray = field(default_factory=none_of_them)  # (members,) a group, and
+    pair_group: IntArray = field(default_factory=_no_positions)  # (pairs,) a group, and
+    pair_item: IntArray = field(default_factory=_no_positions)  # one of its items, by group, rank
+    member_group: IntArray = field(default_factory=_no_positions)  # (members,) a group, and
     # one of its items, retrieved or not, by a number: a query's numbers follow the ids, descending,
     # as trec_eval and ndeval break ties
-    member_item: IntArray = field(default_factory=none_of_them)
+    member_item: IntArray = field(default_factory=_no_positions)
     member_grade: FloatArray = field(default_factory=lambda: np.array([]))
     tokens: IntArray | None = None  # (retrieved,) of every distinct item, or None if not asked for
     spans: JudgedSpans | None = None  # where expected and retrieved items are, or None likewise

@@ -205,10 +205,9 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     )
 
 
-def check_matchable(dataset: Labelled, matcher: MatcherLike | None) -> None:
+def check_matchable(dataset: Labelled, matcher: MatcherLike) -> None:
     """Refuse a matcher for a dataset of whose expected items nothing is known that it compares."""
-    if matcher is not None:
-        _check_passages(_expected(dataset, matcher).values(), matcher)
+    _check_passages(_expected(dataset, matcher).values(), matcher)
 
 
 def _expected(dataset: Labelled, matcher: MatcherLike) -> dict[str, Expected]:
