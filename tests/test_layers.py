@@ -4,8 +4,6 @@ The order is that of the house. An import inside a function that hands over to a
 allowed where it is named here.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -88,7 +86,7 @@ def is_a_module(parts: Sequence[str]) -> bool:
 
 
 @each_file
-def test_every_file_has_a_room(path: Path) -> None:
+def test_files_all_have_a_room(path: Path) -> None:
     assert room_of(path) in [*ROOMS, "__init__"]
 
 
@@ -97,11 +95,11 @@ def test_every_file_has_a_room(path: Path) -> None:
     [path for path in FILES if room_of(path) != "__init__"],
     ids=lambda path: str(path.relative_to(HOME)),
 )
-def test_a_room_imports_only_from_rooms_above(path: Path) -> None:
+def test_room_imports_only_from_rooms_above(path: Path) -> None:
     assert wrong_way(path) == []
 
 
-def test_no_two_files_import_each_other_even_on_a_way_round() -> None:
+def test_files_dont_import_each_other_even_on_a_way_round() -> None:
     """No circles, not even for types; what hands over to a later room is named above."""
     handing = {name for name, _ in HANDED_OVER}
     waiting = {
@@ -116,35 +114,35 @@ def test_no_two_files_import_each_other_even_on_a_way_round() -> None:
 
 
 @pytest.mark.parametrize("path", [*FILES, *TESTS], ids=lambda path: path.name)
-def test_what_is_imported_is_there(path: Path) -> None:
+def test_imports_all_lead_somewhere(path: Path) -> None:
     assert [parts for parts, _ in imports(path) if not is_a_module(parts[:-1])] == []
 
 
 @each_file
-def test_no_module_is_taken_by_a_name_that_is_public(path: Path) -> None:
+def test_modules_are_not_named_as_what_is_public(path: Path) -> None:
     """`from package import metrics` is a module or a function, by what was imported before."""
     names = {parts[0] for parts, _ in imports(path) if len(parts) == 1 and is_a_module(parts)}
     assert names.isdisjoint(llama_index_rag_metrics.__all__)
 
 
 @pytest.mark.parametrize("name", [path.stem for path in SUPPORT])
-def test_a_script_beside_it_imports_no_support_in_place_of_a_package(name: str) -> None:
+def test_script_beside_it_imports_no_support_in_place_of_a_package(name: str) -> None:
     package = find_spec(name)
     assert package is None or package.origin is None  # a folder of tests has no origin
 
 
 @each_file
-def test_no_file_is_too_long(path: Path) -> None:
+def test_files_are_not_too_long(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
-def test_no_two_modules_share_a_name() -> None:
+def test_modules_share_no_name() -> None:
     # a command of the command line is called like what it does
     names = [path.stem for path in FILES if path.stem != "__init__" and room_of(path) != "cli"]
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
-def test_the_top_holds_the_rooms_and_nothing_else() -> None:
+def test_top_holds_the_rooms_and_nothing_else() -> None:
     entries = {path.name for path in HOME.iterdir() if path.name != "__pycache__"}
     rooms = {room for room in ROOMS if not room.startswith("__")}
     assert entries == {*rooms, "__init__.py", "__main__.py", "py.typed"}

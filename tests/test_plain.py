@@ -1,7 +1,5 @@
 """Plain code, as numbers that may only fall: names that say nothing, nested expressions, size."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -53,7 +51,7 @@ def test_expressions_do_not_nest() -> None:
     assert sum(map(is_nested, trees())) <= MOST_NESTED
 
 
-def test_the_package_stays_small() -> None:
+def test_package_stays_small() -> None:
     files = [path.read_text(encoding="utf-8") for path in HOME.rglob("*.py")]
     assert len(files) <= MOST_FILES
     assert sum(text.count("\n") for text in files) <= MOST_LINES

@@ -1,7 +1,5 @@
 """The public names are complete and sorted, and importing the package stays light."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import pickle
@@ -54,14 +52,14 @@ def test_names_are_sorted_and_unique() -> None:
     assert len(set(package.__all__)) == len(package.__all__)
 
 
-def test_what_the_contract_promises_is_there() -> None:
+def test_contract_is_kept() -> None:
     metric_classes = {package.METRICS[name].metric_class.__name__ for name in package.METRICS}
     bases = {"BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"}
     assert (STABLE | metric_classes | bases) - set(package.__all__) == set()
 
 
 @pytest.mark.parametrize("name", package.__all__)
-def test_every_name_can_be_imported(name: str) -> None:
+def test_names_can_all_be_imported(name: str) -> None:
     value = getattr(package, name)
     assert not isinstance(value, types.ModuleType)
     assert name in dir(package)
@@ -72,7 +70,7 @@ def test_metrics_is_the_function_and_not_the_room_of_that_name() -> None:
     assert [metric.metric_name for metric in package.metrics(["mrr", "ap@5"])] == ["mrr", "ap@5"]
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nope'"):
         package.Nope  # type: ignore[attr-defined]  # noqa: B018
 
@@ -88,7 +86,7 @@ def test_everything_imported_for_type_checking_is_public() -> None:
     assert imported == set(package.__all__)
 
 
-def test_a_metric_is_named_in_no_list_but_the_table() -> None:
+def test_metric_is_named_in_no_list_but_the_table() -> None:
     """Whoever adds one writes its class, its row, its oracle and its definition."""
     home = Path(inspect.getfile(package)).parent
     lists = [home / "__init__.py", *(home / "metrics").rglob("__init__.py")]

@@ -1,7 +1,5 @@
 """Calls that can't be answered: one line that names an option or a file, and nothing written."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
@@ -157,7 +155,7 @@ def test_refused_calls_name_an_option_or_a_file(folder: Path, call: str, named: 
     assert after == before
 
 
-def test_a_file_that_may_not_be_written_is_refused_before_any_work(
+def test_file_that_may_not_be_written_is_refused_before_any_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # root may write everywhere, so the answer of the system stands in for a disk without writing
@@ -167,7 +165,7 @@ def test_a_file_that_may_not_be_written_is_refused_before_any_work(
     assert run(*shlex.split(f"{SCORE} --json /dev/null")).exit_code == 0
 
 
-def test_a_missing_key_is_named() -> None:
+def test_missing_key_is_named() -> None:
     ended = run(*shlex.split(f"{EVALUATE} -r bm25 -m cohere_rerank_relevancy"))
     assert ended.exit_code == 2
     assert "set CO_API_KEY or COHERE_API_KEY" in ended.stderr

@@ -1,7 +1,5 @@
 """The command line as a whole: commands and their help, missing extras, the list of metrics."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
@@ -87,7 +85,7 @@ script.main()
 
 
 @pytest.mark.slow
-def test_a_reader_that_stops_reading_loses_nothing(folder: Path) -> None:
+def test_reader_that_stops_reading_loses_nothing(folder: Path) -> None:
     write_run({"q1": ["d1"], "q2": ["d2"]}, "a.run")
     write_qrels({"q1": ["d1"], "q2": ["d1"]}, "q.txt")
     command = [sys.executable, "-c", SCRIPT, "score", "a.run", "--qrels", "q.txt"]
@@ -139,7 +137,7 @@ def test_options_have_the_defaults_of_evaluate() -> None:
         assert parameters[name].default == of_evaluate[name]
 
 
-def test_without_a_command_it_says_which_there_are() -> None:
+def test_bare_call_lists_the_commands() -> None:
     result = run()
 
     for command in ("demo", "evaluate", "score", "metrics"):
@@ -154,7 +152,7 @@ def test_without_a_command_it_says_which_there_are() -> None:
         (["evaluate", "-d", "beir", "-r", "lsa"], "sklearn"),
     ],
 )
-def test_a_missing_extra_is_one_sentence(
+def test_missing_extra_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], module: str
 ) -> None:
     for loaded in list(sys.modules):
@@ -197,7 +195,7 @@ def test_metrics_tells_all_about_one(name: str, parts: list[str]) -> None:
         assert part in result.stdout
 
 
-def test_a_shell_can_complete_the_command() -> None:
+def test_shell_can_complete_the_command() -> None:
     assert "--install-completion" in run("--help").output
 
 
@@ -225,7 +223,7 @@ def words(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_nothing_is_cut_off(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_is_not_cut_off(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     output = run(*path, "--help").output
     assert max(map(len, output.splitlines())) <= 80
@@ -250,14 +248,14 @@ def test_options_are_few_and_mean_the_same_everywhere() -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_an_example_is_a_call_that_the_command_takes(path: tuple[str, ...]) -> None:
+def test_example_is_a_call_that_the_command_takes(path: tuple[str, ...]) -> None:
     example = COMMANDS[path].epilog.partition("\n\n")[0]
     _, _, *arguments = shlex.split(example)
     assert tuple(arguments[: len(path)]) == path
     COMMANDS[path].make_context("rag-metrics", arguments[len(path) :])
 
 
-def test_the_page_names_every_command_and_no_option_that_there_isnt() -> None:
+def test_page_names_every_command_and_no_option_that_there_isnt() -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     for path in COMMANDS:
         assert path[-1] in page
@@ -267,7 +265,7 @@ def test_the_page_names_every_command_and_no_option_that_there_isnt() -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("labels",)])
-def test_a_group_shows_its_commands(arguments: tuple[str, ...]) -> None:
+def test_group_shows_its_commands(arguments: tuple[str, ...]) -> None:
     shown = words(run(*arguments, "--help").output)
     for path, command in COMMANDS.items():
         if path[:-1] == arguments:

@@ -1,7 +1,5 @@
 """`rag-metrics score`, of runs and traces: what it prints and writes, and every exit code."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -71,12 +69,12 @@ def test_runs_side_by_side(folder: Path) -> None:
     assert values["nothing relevant"] == values["not labelled"] == ["1", "1"]
 
 
-def test_the_usual_metrics_unless_others_are_named(folder: Path) -> None:
+def test_usual_metrics_unless_others_are_named(folder: Path) -> None:
     usual = {"hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10"}
     assert usual <= set(rows(score("bm25.run")))
 
 
-def test_several_metrics_with_commas(folder: Path) -> None:
+def test_metrics_are_split_at_commas(folder: Path) -> None:
     values = rows(score("bm25.run", "-m", "mrr,ndcg(ideal=all, mode=exponential)", "-m", "ap@2"))
     assert "mrr" in values
     assert "ap@2" in values
@@ -133,7 +131,7 @@ needs_pipes = pytest.mark.skipif(os.name == "nt", reason="needs named pipes and 
 
 @pytest.mark.slow
 @needs_pipes
-def test_a_pipe_is_read_once(folder: Path) -> None:
+def test_pipe_is_read_once(folder: Path) -> None:
     os.mkfifo("pipe")
     command = [sys.executable, "-m", "llama_index_rag_metrics", "score", "pipe"]
     process = start([*command, "--qrels", "qrels", "-m", "map", "--json", "-"], environment())
@@ -161,7 +159,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def test_the_numbers_are_those_of_score_rankings(folder: Path) -> None:
+def test_numbers_are_those_of_score_rankings(folder: Path) -> None:
     result = score("bm25.run", "-m", "ndcg@10", "--json", "-")
     expected = {"q1": {"a": 2, "z": 0}, "q2": ["x"], "q3": ["y"], "q4": {"a": 0}}
     rankings = {"q1": ["b", "a", "c"], "q2": ["a"], "q9": ["a"]}
@@ -170,7 +168,7 @@ def test_the_numbers_are_those_of_score_rankings(folder: Path) -> None:
     assert printed == scores
 
 
-def test_what_is_written_tells_why_a_question_failed(folder: Path) -> None:
+def test_written_report_tells_why_a_question_failed(folder: Path) -> None:
     result = score("bm25.run", "-m", "recall@1", "--json", "-")
     kept = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
     # q1 wants a, the second of b, a, c
@@ -194,7 +192,7 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("traced")
 class TestTraces:
-    def test_by_attribute(self) -> None:
+    def test_traces_by_attribute(self) -> None:
         Path("qrels.txt").write_text("q1 0 good 1\nq1 0 good2 1\nq2 0 z 1\n")
         named = ["--qrels", "qrels.txt", "--question-id", "question_id"]
         ended = run("score", "traces.jsonl", *named, "-m", "mrr,recall@3", "--json", "-")
@@ -202,7 +200,7 @@ class TestTraces:
         # q1: bad, good, good2: 1/2 and 2/2; q2: nothing
         assert json.loads(ended.stdout)["traces"]["means"] == {"mrr": 0.25, "recall@3": 0.5}
 
-    def test_by_the_questions_of_a_dataset_whose_labels_count(self) -> None:
+    def test_traces_by_the_questions_of_a_dataset_whose_labels_count(self) -> None:
         dataset = RetrievalDataset(
             queries={"a": "Where?", "b": "When?"}, relevance={"a": ["good"], "b": ["bad"]}
         )
@@ -223,7 +221,7 @@ STEERING = "\x1b[31m\x07\u202e"
 
 
 @pytest.mark.usefixtures("traced")
-def test_nothing_on_standard_error_steers_a_terminal() -> None:
+def test_standard_error_steers_no_terminal() -> None:
     retrieved = retrieval("r1", "Where?", ["good"], **{STEERING: "q1"})
     write_lines(Path("odd.jsonl"), request(retrieved))
     Path("empty.jsonl").write_text("")

@@ -1,7 +1,5 @@
 """`rag-metrics evaluate`: what it prints, writes and goes on with, and every exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -69,7 +67,7 @@ def test_top_k_reaches_the_factory(folder: Path) -> None:
     assert row(deep, "recall@50") == ["1.00"]
 
 
-def test_two_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
+def test_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
     (folder / "my_broken.py").write_text("def of_nothing():\n    return lambda query: ['d1']\n")
     json_path = folder / "scores.json"
     result = evaluate(
@@ -121,9 +119,7 @@ def test_labels_that_match_nothing_are_a_note_and_no_warning(folder: Path) -> No
     ("judgements", "reason"),
     [("", "None of 3 questions has"), ("q1\td1\t0\n", "Nothing was measured")],
 )
-def test_where_nothing_is_measured_it_exits_with_1(
-    folder: Path, judgements: str, reason: str
-) -> None:
+def test_failure_of_all_exits_with_1(folder: Path, judgements: str, reason: str) -> None:
     qrels = folder / "beir" / "qrels" / "test.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n" + judgements)
     result = evaluate("-r", "bm25")
@@ -131,7 +127,7 @@ def test_where_nothing_is_measured_it_exits_with_1(
     assert f"{reason} " in result.stdout
 
 
-def test_a_metric_without_values_exits_with_1(folder: Path) -> None:
+def test_metric_without_values_exits_with_1(folder: Path) -> None:
     # a grade of 3 is above the highest grade that this metric is told of
     result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr,err(max_grade=0.5)")
 
@@ -184,7 +180,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("stored")
-def test_a_threshold_of_score() -> None:
+def test_threshold_of_score() -> None:
     metrics = ("-m", "recall@1,abstained,returned@5", "--qrels", "labels.jsonl")
     shown = run("score", "run.jsonl", *metrics, "--min-score", "0.5", "--html", "page.html")
     assert "abstained" in shown.stdout
@@ -199,7 +195,7 @@ def test_a_threshold_of_score() -> None:
 
 
 @pytest.mark.usefixtures("stored")
-def test_an_evaluation_ends_well_without_values_that_nobody_is_due() -> None:
+def test_evaluation_ends_well_without_values_that_nobody_is_due() -> None:
     questions = {"q1": "How do ants march?", "q2": "Who repairs zeppelins?"}
     corpus = {"d1": "Ants march in columns at night.", "d2": "Bees dance to show the way."}
     RetrievalDataset(questions, {"q1": ["d1"], "q2": []}, corpus).save("dataset.json")
@@ -266,13 +262,13 @@ def test_numbered_runs_of_a_file_all_count(moody_folder: Path, ending: str) -> N
     assert json.loads(run(*command).stdout)["run"]["means"] == {"mrr": 0.75}
 
 
-def test_a_file_that_tells_no_times_apart_is_refused_first(moody_folder: Path) -> None:
+def test_file_that_tells_no_times_apart_is_refused_first(moody_folder: Path) -> None:
     refused = evaluate("-r", "my_factories:moody", "--repeats", "2", "-o", "out.trec")
     assert "--output: expected a file that ends in .jsonl" in refusal(refused)
     assert not Path("asked.txt").exists()
 
 
-def test_a_journal_is_gone_on_from(folder: Path) -> None:
+def test_journal_is_gone_on_from(folder: Path) -> None:
     first = evaluate("-r", "my_factories:flaky", "-m", "mrr", "--journal", "kept")
     lines = (folder / "kept" / "flaky.jsonl").read_text(encoding="utf-8").splitlines()
     again = evaluate("-r", "my_factories:flaky", "-m", "recall", "--journal", "kept")
@@ -285,7 +281,7 @@ def test_a_journal_is_gone_on_from(folder: Path) -> None:
     assert "is of another run" in other.stderr
 
 
-def test_another_depth_is_refused_and_the_first_one_named(folder: Path) -> None:
+def test_depth_of_another_journal_is_refused_and_named(folder: Path) -> None:
     evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@10", "--journal", "kept")
     deeper = evaluate("-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept")
     results = evaluate(
@@ -300,7 +296,7 @@ def test_another_depth_is_refused_and_the_first_one_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("begin", ["", '{"format": "llama', "[1]\n", "\xff\n"])
-def test_what_is_no_journal_is_refused(folder: Path, begin: str) -> None:
+def test_file_that_is_no_journal_is_refused(folder: Path, begin: str) -> None:
     (folder / "kept").mkdir()
     (folder / "kept" / "of_nodes.jsonl").write_bytes(begin.encode("latin-1"))
     result = evaluate("-r", "my_factories:of_nodes", "-m", "mrr", "--journal", "kept")

@@ -1,7 +1,5 @@
 """`rag-metrics gate`: what it prints and writes, and every exit code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -100,7 +98,7 @@ class TestExitCodes:
         (folder / "two.json").write_text(json_of(two))
         assert message in refusal(gate(*arguments))
 
-    def test_other_queries(self, folder: Path) -> None:
+    def test_queries_of_another_dataset(self, folder: Path) -> None:
         Scores(["q00", "new"], {"recall@5": [1.0, 1.0]}).to_json("few.json")
         arguments = ("few.json", "-b", "same.json", "--rule", RULE)
         listed = "49 missing (q01, q02, q03, q04, q05 and 44 more); 1 new (new)"
@@ -108,7 +106,7 @@ class TestExitCodes:
 
 
 class TestBaseline:
-    def test_without_a_rule_the_first_metric_may_lose_what_doesn_t_matter(self) -> None:
+    def test_default_rule_is_that_the_first_metric_loses_nothing_that_matters(self) -> None:
         result = gate("worse.json", "-b", "same.json")
         assert result.exit_code == 1
         assert "fail: recall@5 is 0.42 against 1.00 in the baseline" in result.stdout
@@ -125,11 +123,11 @@ class TestBaseline:
         worse = (folder / "worse.json").read_bytes()
         assert (folder / "new" / "base.json").read_bytes() == worse
 
-    def test_how_many_values_must_be_there(self) -> None:
+    def test_values_that_must_be_there(self) -> None:
         write("few.json", [1.0] * 45 + [float("nan")] * 5)
         assert gate("few.json", "--rule", "recall@5 >= 0.5").exit_code == 1
 
-    def test_one_of_several_retrievers(self, folder: Path) -> None:
+    def test_baseline_of_several_retrievers(self, folder: Path) -> None:
         names = ("same", "worse")
         scores = {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
         (folder / "all.json").write_text(json.dumps(scores))
@@ -147,15 +145,13 @@ class TestOutput:
         (verdict,) = json.loads(result.stdout)
         assert (result.exit_code, verdict["outcome"]) == (1, "fail")
 
-    def test_a_page(self) -> None:
+    def test_page(self) -> None:
         result = gate("worse.json", "--rule", "recall@5 >= 0.8", "--html", "gate.html")
         assert result.exit_code == 1
         assert "Retrieval gate of bm25: fail" in result.stdout
         assert "Retrieval gate of bm25" in Path("gate.html").read_text(encoding="utf-8")
 
-    def test_the_step_summary_of_github(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_step_summary_of_github(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         summary = folder / "summary.md"
         summary.write_text("# Before\n")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
@@ -166,7 +162,7 @@ class TestOutput:
         assert "Worst questions on recall&#64;5" in text
 
 
-def test_a_rule_about_a_cutoff_by_tokens() -> None:
+def test_rule_about_a_cutoff_by_tokens() -> None:
     columns = {"span_recall@2000tokens": [0.8] * 50, "recall@2000tokens": [0.2] * 50}
     Scores(IDS, columns, name="bm25").to_json("tokens.json")
     rules = ("--rule", "span_recall@2000tokens >= 0.7", "--rule", "recall@2000tokens >= 0.5")
@@ -176,7 +172,7 @@ def test_a_rule_about_a_cutoff_by_tokens() -> None:
     assert "recall@2000tokens" in broken.stdout
 
 
-def test_a_stored_run_passes_its_own_gate(folder: Path) -> None:
+def test_stored_run_passes_its_own_gate(folder: Path) -> None:
     (folder / "run.txt").write_text("".join(f"q{n} Q0 d{n % 3} 1 1.0 r\n" for n in range(9)))
     (folder / "qrels.txt").write_text("".join(f"q{n} 0 d0 1\n" for n in range(9)))
     score = ["score", "run.txt", "--qrels", "qrels.txt", "-m", "mrr", "--json", "scores.json"]
@@ -193,7 +189,7 @@ def test_a_stored_run_passes_its_own_gate(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [1, 2])
-def test_a_dataset_instead_of_scores(folder: Path, lines: int) -> None:
+def test_dataset_instead_of_scores(folder: Path, lines: int) -> None:
     line = json.dumps({"query_id": "q", "query": "x", "expected_ids": ["d"]}) + "\n"
     (folder / "dataset.jsonl").write_text(line * lines)
     result = gate("dataset.jsonl", "--rule", "mrr >= 0.5")

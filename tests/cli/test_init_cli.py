@@ -1,7 +1,5 @@
 """`rag-metrics init`: each folder is made, run as its README says, and its gate stops a loss."""
 
-from __future__ import annotations
-
 import shlex
 from importlib.metadata import version
 from pathlib import Path
@@ -48,7 +46,7 @@ def python(folder: Path, *arguments: str, code: int = 0) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(WORSE))
-def test_a_folder_runs_at_once_and_its_gate_stops_a_loss(kind: str, tmp_path: Path) -> None:
+def test_folder_runs_at_once_and_its_gate_stops_a_loss(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("llama_index.retrievers.bm25")
     if kind in NEEDS and CORE < (0, 13):
         pytest.importorskip(NEEDS[kind])
@@ -73,7 +71,7 @@ def test_a_folder_runs_at_once_and_its_gate_stops_a_loss(kind: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", list(WORSE))
-def test_the_readme_names_what_is_there(kind: str, tmp_path: Path) -> None:
+def test_readme_names_what_is_there(kind: str, tmp_path: Path) -> None:
     run("init", kind, str(tmp_path))
     readme = (tmp_path / "README.md").read_text("utf-8")
     made = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
@@ -82,7 +80,7 @@ def test_the_readme_names_what_is_there(kind: str, tmp_path: Path) -> None:
         assert '"METRIC ' not in (tmp_path / path).read_text("utf-8")
 
 
-def test_the_workflow_runs_what_is_there(tmp_path: Path) -> None:
+def test_workflow_runs_what_is_there(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     run("init", "index", str(tmp_path))
     workflow = yaml.safe_load((tmp_path / ".github/workflows/retrieval.yml").read_text("utf-8"))
@@ -95,7 +93,7 @@ def test_the_workflow_runs_what_is_there(tmp_path: Path) -> None:
     assert (tmp_path / "test_retrieval.py").exists()
 
 
-def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
+def test_files_that_are_there_are_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "evaluate.py").write_text("mine")
     assert refusal(run("init", "index", str(tmp_path))) == (
         f"FOLDER: expected a folder without evaluate.py, got {str(tmp_path)!r}. Nothing was "

@@ -1,7 +1,5 @@
 """`rag-metrics labels`: what it prints and writes, and every exit code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -47,7 +45,7 @@ def run(*arguments: str) -> Result:
 
 
 class TestCheck:
-    def test_all_is_well(self) -> None:
+    def test_labels_that_are_well(self) -> None:
         for arguments in ((), ("same.jsonl",), ("same.jsonl", "--strict")):
             result = run("check", "dataset.json", *arguments)
             assert result.exit_code == 0, result.output
@@ -66,7 +64,7 @@ class TestCheck:
         assert (result.exit_code, strict.exit_code) == (0, 1)
         assert "the same question as 'q1', with the same labels" in result.stdout
 
-    def test_what_programs_read(self, folder: Path) -> None:
+    def test_listing_that_programs_read(self, folder: Path) -> None:
         files = ("--json", "found.json", "--html", "found.html")
         assert run("check", "dataset.json", "renamed.jsonl", *files).exit_code == 1
 
@@ -79,7 +77,7 @@ class TestCheck:
 
 
 class TestMove:
-    def test_all_find_their_places(self, folder: Path) -> None:
+    def test_labels_that_all_find_their_places(self, folder: Path) -> None:
         result = run(
             "move", "dataset.json", "renamed.jsonl", "-o", "new.json", "--json", "moves.json"
         )
@@ -102,7 +100,7 @@ class TestMove:
         assert result.stdout.splitlines()[-1] == "new.json has 1 label."
         assert RetrievalDataset.load("new.json").relevance == {"q1": ["n1"], "q2": []}
 
-    def test_nothing_was_moved(self) -> None:
+    def test_labels_that_need_no_moving(self) -> None:
         write_corpus("none.jsonl", {"n1": "Something else altogether."})
         assert run("move", "dataset.json", "none.jsonl", "-o", "new.json").exit_code == 1
         assert not Path("new.json").exists()
@@ -135,7 +133,7 @@ class TestPool:
         (folder / "a.run").write_text("q1 Q0 d1 1 2 a\nq1 Q0 d2 2 1 a\n")
         (folder / "b.run").write_text("q1 Q0 d2 1 2 b\nq1 Q0 d1 2 1 b\n")
 
-    def test_what_to_judge_next(self, folder: Path) -> None:
+    def test_passages_to_judge_next(self, folder: Path) -> None:
         result = run(
             "pool", "a.run", "b.run", "-o", "pool.jsonl", "-d", "dataset.json",
         )  # fmt: skip
@@ -146,7 +144,7 @@ class TestPool:
         # what the dataset has a label of is judged
         assert [json.loads(line)["text"] for line in lines] == [TEXTS["d2"]]
 
-    def test_when_it_is_enough(self, folder: Path) -> None:
+    def test_pool_that_is_judged_enough(self, folder: Path) -> None:
         (folder / "qrels").write_text("q1 0 d1 1\nq1 0 d2 0\n")
 
         result = run(
@@ -174,7 +172,7 @@ def test_questions_by_an_llm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert asked.corpus == TEXTS
 
 
-def test_the_page_of_a_pool_stands_beside_its_judgements(folder: Path) -> None:
+def test_page_of_a_pool_stands_beside_its_judgements(folder: Path) -> None:
     write_lines("pool.jsonl", {"query_id": "q", "query": "Who?", "doc_id": "a", "text": "She."})
     result = run("review", "pool.jsonl", "-o", "judged.jsonl")
     assert result.exit_code == 0, result.output

@@ -1,7 +1,5 @@
 """`rag-metrics show`: one question, from stored rankings and from stored scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -86,7 +84,7 @@ def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
     )
 
 
-def test_a_part_of_the_question_names_it(folder: Path) -> None:
+def test_part_of_the_question_names_it(folder: Path) -> None:
     result = show("HAS  lakes", "moons.run", "--dataset", "dataset.json")
     assert "Question q2 The relevant passage was never retrieved." in words(result)
 
@@ -107,7 +105,7 @@ def test_stored_scores_tell_the_story(folder: Path) -> None:
     assert show("q1", "scores.json", "scores.json").exit_code == 0
 
 
-def test_a_run_in_json_isnt_taken_for_scores(folder: Path) -> None:
+def test_run_in_json_isnt_taken_for_scores(folder: Path) -> None:
     Path("run.json").write_text('{"q1": {"io": 2, "enceladus": 1}}')
     result = show("q1", "run.json", "--dataset", "dataset.json")
     assert result.exit_code == 0, result.output

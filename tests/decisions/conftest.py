@@ -1,7 +1,5 @@
 """Metrics of one's own for the tests of decisions: costs, without a limit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

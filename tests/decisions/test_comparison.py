@@ -1,7 +1,5 @@
 """compare(): its shape, its winner, which questions it compares; what goes in, what comes out."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -53,7 +51,7 @@ def comparison(systems: dict[str, Scores]) -> Comparison:
     return compare(systems, "bm25")
 
 
-def test_every_other_system_by_every_metric(
+def test_systems_are_compared_by_every_metric(
     comparison: Comparison, systems: dict[str, Scores]
 ) -> None:
     metrics = ("ndcg@10", "hit_rate@5")
@@ -95,7 +93,7 @@ def assert_same(compared: Comparison, expected: Comparison) -> None:
 
 
 class TestReproducible:
-    def test_the_order_of_the_systems_doesnt_matter(
+    def test_order_of_the_systems_doesnt_matter(
         self, comparison: Comparison, systems: dict[str, Scores]
     ) -> None:
         assert_same(compare(dict(reversed(systems.items())), "bm25"), comparison)
@@ -123,7 +121,7 @@ class TestReproducible:
 
 
 class TestTogether:
-    def test_each_family_is_wider_than_a_difference_alone(
+    def test_families_are_wider_than_a_difference_alone(
         self, comparison: Comparison, systems: dict[str, Scores]
     ) -> None:
         for row in comparison:
@@ -138,7 +136,7 @@ class TestTogether:
         assert beside.primary == "hit_rate@5"
         assert_same(beside, compare(systems, "bm25", metrics=["hit_rate@5"]))
 
-    def test_a_copy_of_a_system_costs_nothing(
+    def test_copy_of_a_system_costs_nothing(
         self, comparison: Comparison, systems: dict[str, Scores]
     ) -> None:
         copied = compare({**systems, "copy": systems["hybrid"]}, "bm25")
@@ -236,7 +234,7 @@ def test_arguments_that_mean_nothing(
     assert str(caught.value).startswith(message)
 
 
-def test_without_limits_an_interval_may_reach_beyond_what_was_seen() -> None:
+def test_intervals_without_limits_may_reach_beyond_what_was_seen() -> None:
     # dcg has no upper limit: two gains, of 1 and 3, with two pseudo-queries of R = 3, the scores'
     # range. Cut off there, the interval would miss the mean of what has a long tail.
     systems = {"before": [0.0, 0.0], "after": [1.0, 3.0]}
@@ -279,7 +277,7 @@ class TestMissing:
         assert (comparison["b", "mrr"].n, comparison["b", "mrr"].difference) == (1, -0.5)
         assert comparison.means["a", "mrr"].mean == 0.75
 
-    def test_a_metric_without_a_value_pairs_where_both_have_one(self) -> None:
+    def test_metric_without_a_value_pairs_where_both_have_one(self) -> None:
         a = Scores(["q1", "q2", "q3"], {"s": [1, math.nan, 0.2], "mrr": [1, 1, 0]})
         b = Scores(["q1", "q2", "q3"], {"s": [0.5, 0.1, math.nan], "mrr": [1, 0, 0]})
         comparison = compare({"a": a, "b": b}, "a")
@@ -289,7 +287,7 @@ class TestMissing:
         assert (comparison.means["a", "s"].n, comparison.means["a", "s"].mean) == (2, 0.6)
         assert comparison.by_query("b", "s") == {"q1": -0.5}
 
-    def test_nothing_scored_at_all(self) -> None:
+    def test_systems_that_scored_nothing_at_all(self) -> None:
         nothing = Scores([], {"mrr": []}, excluded={"q1": "unjudged"})
         comparison = compare({"a": nothing, "b": nothing}, "a")
         assert (comparison["b", "mrr"].n, comparison.means["a", "mrr"].n) == (0, 0)

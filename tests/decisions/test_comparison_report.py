@@ -1,7 +1,5 @@
 """A comparison in the terminal, a notebook, Markdown and on a page: one set of numbers."""
 
-from __future__ import annotations
-
 import io
 import re
 import time
@@ -40,7 +38,7 @@ def large(**options: Any) -> Comparison:
     return compare(systems, "a", metrics=["ndcg@10", "mrr"], **options)
 
 
-def test_the_terminal_shows_verdicts_tables_and_notes() -> None:
+def test_terminal_shows_verdicts_tables_and_notes() -> None:
     check_golden("decisions/comparison_report.txt", [to_text(large().report(), width=100)])
 
 
@@ -66,7 +64,7 @@ def test_better_is_green_and_worse_is_red() -> None:
     assert "\x1b[1;31m" not in page.getvalue()
 
 
-def test_a_terminal_gets_no_control_characters() -> None:
+def test_terminal_gets_no_control_characters() -> None:
     a = Scores(["q"], {"mrr": [1.0]}, notes=["\x1b[31mred"])
     text = str(compare({"a": a, "b\x1b[2J\nb": a}, "a"))
     assert "\x1b" not in text
@@ -103,7 +101,7 @@ def test_markdown_is_a_table_that_no_name_can_break() -> None:
     assert f"**+{difference.difference:.3f}**" in large().to_markdown()
 
 
-def test_two_systems_without_a_query_in_common_have_no_difference() -> None:
+def test_systems_without_a_query_in_common_have_no_difference() -> None:
     ids, nan = ["q1", "q2", "q3", "q4"], np.nan
     systems = {
         "a": Scores(ids, {"mrr": [1.0, 0.5, 0.0, 1.0]}),
@@ -115,14 +113,14 @@ def test_two_systems_without_a_query_in_common_have_no_difference() -> None:
     assert "nan" not in f"{compared.to_markdown()}{to_text(compared.report(full=True))}"
 
 
-def test_one_question_and_a_tie_draw_a_page(tmp_path: Path) -> None:
+def test_ties_of_one_question_draw_a_page(tmp_path: Path) -> None:
     scores = Scores(["q"], {"mrr": [1.0]})
     page = compare({"a": scores, "b": scores}, "a").to_html(tmp_path / "page.html")
     assert "Nothing can be said about b and a on mrr: only 1 question." in page.read_text("utf-8")
 
 
 @pytest.mark.slow
-def test_a_hundred_systems_take_little_time_and_memory(tmp_path: Path) -> None:
+def test_hundred_systems_take_little_time_and_memory(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     ids = [f"q{number:03}" for number in range(200)]
     base = rng.random((2, 200))
@@ -142,7 +140,7 @@ def test_a_hundred_systems_take_little_time_and_memory(tmp_path: Path) -> None:
     assert peak < 300e6
 
 
-def test_two_questions_are_at_most_30_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_of_two_questions_is_at_most_30_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     labels = {"queries": {"q1": "?", "q2": "who?"}, "corpus": {}}
     dataset = {**labels, "relevant_docs": {"q1": ["7"], "q2": ["3", "9"]}}

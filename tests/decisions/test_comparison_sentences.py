@@ -1,7 +1,5 @@
 """What a comparison says: a verdict for each difference, and what to do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -72,14 +70,14 @@ class TestIntervals:
         for margin, outcome in ((0, "can't tell"), (0.004, "can't tell"), (0.006, "alike")):
             assert difference_of(HALVES, ALTERNATING, margin=margin).outcome == outcome
 
-    def test_few_perfect_scores_dont_show_that_systems_are_alike(self) -> None:
+    def test_perfect_scores_of_few_dont_show_that_systems_are_alike(self) -> None:
         # nearly all scores seen are 1; of 20 other questions one in ten may fail:
         # k = 0.01 / 0.1, so M² = (0.01² + 1) / 1.1, and √(2 M² / 22 / 21) × t(21) is 0.131
         difference = difference_of([1.0] * 20, [0.99, *[1.0] * 19], "ndcg@10")
         assert ends(difference)[0] == pytest.approx(-0.131, abs=0.001)
         assert difference.outcome == "can't tell"
 
-    def test_few_changes_have_the_interval_of_pseudo_queries(self) -> None:
+    def test_changes_of_few_have_the_interval_of_pseudo_queries(self) -> None:
         # 4 of 40 questions change by a tenth of R or more, which is the highest score seen
         base, changes = 0.5 + 0.05 * np.linspace(0, 1, 40), np.zeros(40)
         changes[:4] = (0.06, -0.06, 0.07, -0.055)
@@ -91,12 +89,12 @@ class TestIntervals:
         assert difference_of(base, base + changes, "ndcg@10", margin=margin).outcome != "alike"
 
     @pytest.mark.parametrize("metric", ["tokens", "dcg@10", "a metric of one's own"])
-    def test_what_isnt_from_0_to_1_has_no_margin_of_its_own(self, metric: str) -> None:
+    def test_metric_that_isnt_from_0_to_1_has_no_margin_of_its_own(self, metric: str) -> None:
         assert difference_of(HALVES, ALTERNATING, metric).outcome == "can't tell"
         assert difference_of(HALVES, ALTERNATING, metric, margin=0.02).outcome == "alike"
 
     @pytest.mark.parametrize(("score", "widest"), [(1.0, 1.0), (0.5, 1.0)])
-    def test_where_no_score_differs_it_is_the_range_of_the_metric_that_counts(
+    def test_range_of_the_metric_counts_where_no_score_differs(
         self, score: float, widest: float
     ) -> None:
         # pseudo-queries at ±1: √(2 / 52 / 51) × t(51)
@@ -135,7 +133,7 @@ def compared(*shifts: float, **options: Any) -> Comparison:
     return compare(systems, "a", **options)
 
 
-def test_a_line_a_system_and_what_to_do() -> None:
+def test_line_a_system_and_what_to_do() -> None:
     texts = []
     for shifts, margin in (
         ((0.0, 0.1), None),
@@ -159,14 +157,14 @@ def test_a_line_a_system_and_what_to_do() -> None:
     check_golden("decisions/decisions.txt", texts)
 
 
-def test_few_changes_say_no_number() -> None:
+def test_changes_too_few_say_no_number() -> None:
     systems = pair_of([0.5] * 100, [1.0] * 2 + [0.5] * 98)
     assert [each.text for each in compare(systems, "a").sentences][1:] == [
         "Not enough questions to choose: until there are more, keep a."
     ]
 
 
-def test_one_that_is_better_than_the_baseline_isnt_yet_better_than_its_rivals() -> None:
+def test_winner_over_the_baseline_isnt_yet_better_than_its_rivals() -> None:
     # c is no better than a, nor shown to be worse than b: 8 of 60 gain 0.5, c's are 4 of these
     gains = {"a": 0, "b": 8, "c": 4}
     systems = {

@@ -1,7 +1,5 @@
 """The gate as a whole: rules, baselines, how much must be measured, and error rates."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -67,7 +65,7 @@ def excluding(n: int, reason: Any, values: list[float], metric: str = "ndcg@10")
         ),
     ],
 )
-def test_a_gate_isnt_green_where_too_little_was_measured(
+def test_gate_isnt_green_where_too_little_was_measured(
     now: Scores, rule: str, outcome: str, n: int, expected: int
 ) -> None:
     (verdict,) = check_rules(now, rule, baseline=scores([0.2] * 100) if "base" in rule else None)
@@ -88,7 +86,7 @@ class TestSeveralRules:
         ids = [f"q{number:04d}" for number in range(n)]
         return Scores(ids, {f"m{number}": draw(n) for number in range(5)})
 
-    def test_each_fails_with_the_confidence_of_all(self) -> None:
+    def test_rules_fail_each_with_the_confidence_of_all(self) -> None:
         # -0.1 and sd 0.202031 as in test_bounds: t(0.99; 49) = 2.404892, upper -0.0313
         loss = [0.0] * 10 + [0.5] * 40
         ids = [f"q{number:04d}" for number in range(50)]
@@ -104,7 +102,7 @@ class TestSeveralRules:
         # Holm: what has failed no longer counts
         assert {verdict.together for verdict in others if verdict.outcome != "fail"} == {4}
 
-    def test_the_same_numbers_count_once(self) -> None:
+    def test_numbers_of_a_metric_named_twice_count_once(self) -> None:
         ids = [f"q{number:04d}" for number in range(50)]
         now = Scores(ids, {"m0": [0.0] * 10 + [0.5] * 40, "m1": [0.0] * 10 + [0.5] * 40})
         before = Scores(ids, {"m0": [0.5] * 50, "m1": [0.5] * 50})
@@ -148,7 +146,7 @@ class TestErrorRates:
         assert 1 <= outcomes.count("fail") <= 21
 
     @pytest.mark.slow
-    def test_few_queries_change(self) -> None:
+    def test_changes_of_few_queries(self) -> None:
         # 4 % of 200 queries lose 0.5: mean -0.02. Without a loss P = 0.96^200 = 0.0003
         outcomes = self.outcomes(lambda rng, n: -0.5 * (rng.random(n) < 0.04), 200)
         assert outcomes.count("pass") <= 21
@@ -171,7 +169,7 @@ class TestRule:
             ("recall(min_grade=2)@5 >= 0.5", Rule("recall(min_grade=2)@5", ">=", 0.5)),
         ],
     )
-    def test_is_read_and_written(self, text: str, rule: Rule) -> None:
+    def test_verdict_is_read_and_written(self, text: str, rule: Rule) -> None:
         assert Rule.parse(text) == rule
         assert Rule.parse(str(rule)) == rule
 
@@ -193,12 +191,12 @@ class TestRule:
             ">= 0.5",
         ],
     )
-    def test_what_is_no_rule_is_refused_with_examples(self, text: str) -> None:
+    def test_text_that_is_no_rule_is_refused_with_examples(self, text: str) -> None:
         with pytest.raises(InvalidInput, match=r"For example 'ndcg@10 >= baseline - 0\.02'"):
             Rule.parse(text)
 
     @pytest.mark.parametrize("percent", ["50", "100", "5", "0.95"])
-    def test_a_confidence_that_decides_nothing_is_refused(self, percent: str) -> None:
+    def test_confidence_that_decides_nothing_is_refused(self, percent: str) -> None:
         with pytest.raises(InvalidInput, match="between 50% and 100%"):
             Rule.parse(f"mrr >= 0.5 at {percent}%")
 
@@ -228,7 +226,7 @@ class TestFile:
         assert again.labels == dict(results.scores.labels)
         assert check_rules(again, RULE, baseline=results).outcome == "pass"
 
-    def test_of_several_systems_the_one_of_the_same_name(self, tmp_path: Path) -> None:
+    def test_system_of_the_same_name_is_the_baseline_among_several(self, tmp_path: Path) -> None:
         bm25, lsa = Scores(["q"], {"mrr": [0.5]}, name="bm25"), Scores(["q"], {"mrr": [1.0]})
         path, rule = tmp_path / "both.json", "mrr >= baseline as observed"
         path.write_text(json_of([bm25, lsa.replace(name="lsa")]))
@@ -239,13 +237,13 @@ class TestFile:
     @pytest.mark.parametrize(
         "text", ["{", "[]", '{"format": "something else"}', '{"a": 1, "a": 2}', DAMAGED]
     )
-    def test_another_file_is_refused(self, tmp_path: Path, text: str) -> None:
+    def test_file_of_another_kind_is_refused(self, tmp_path: Path, text: str) -> None:
         path = tmp_path / "baseline.json"
         path.write_text(text)
         with pytest.raises(FileFormatError, match=r"baseline\.json"):
             check_rules(evaluated(), RULE, baseline=path)
 
-    def test_a_file_that_isn_t_there_says_how_to_write_it(self, tmp_path: Path) -> None:
+    def test_file_that_isn_t_there_says_how_to_write_it(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="rag-metrics gate --accept"):
             check_rules(evaluated(), RULE, baseline=tmp_path / "none.json")
 
@@ -260,11 +258,11 @@ class TestOtherQueries:
             "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
         )
 
-    def test_the_order_of_labels_makes_no_other_query(self) -> None:
+    def test_order_of_labels_makes_no_other_query(self) -> None:
         now = evaluated({**LABELS, "q2": {"d1": 1.0, "d2": 2.0}})
         assert check_rules(now, RULE, baseline=evaluated()).outcome == "pass"
 
-    def test_what_one_side_doesn_t_know_isn_t_compared(self) -> None:
+    def test_facts_that_one_side_doesn_t_know_aren_t_compared(self) -> None:
         bare = Scores(["q2", "q1", "q3"], {"recall@5": [1.0, 1.0, 1.0]})
         (verdict,) = check_rules(bare, RULE, baseline=evaluated())
         assert verdict.n == 3

@@ -1,7 +1,5 @@
 """What the gate shows: sentences, a golden report, JSON, Markdown, notes and causes."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings
@@ -52,7 +50,7 @@ def test_json_has_a_row_a_rule() -> None:
     )
 
 
-def test_the_message_of_a_failure() -> None:
+def test_message_of_a_failure() -> None:
     results = evaluated({"where?": ["x"], "what <b>is</b> | it?": ["good", "fine"]})
     before = evaluated({"where?": ["good"], "what <b>is</b> | it?": ["good", "fine"]})
     rules = ["recall@5 >= baseline at 99%", "recall@5 >= 0.6", "recall@5 >= baseline as observed"]
@@ -86,7 +84,7 @@ class TestAssertion:
         with pytest.raises(GateFailed, match=r"^inconclusive: ndcg@10 is 0\.96"):
             assert_retrieval(now, rule, baseline=before, strict=True)
 
-    def test_a_pass_is_silent(self) -> None:
+    def test_pass_is_silent(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert assert_retrieval(scores([1.0]), "ndcg@10 >= 0.5").outcome == "pass"
@@ -144,7 +142,7 @@ class TestMarkdown:
             MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
         )
 
-    def test_what_came_from_data_stays_text(self) -> None:
+    def test_text_from_data_stays_text(self) -> None:
         dataset = RetrievalDataset(queries={"q|<1>": NASTY}, relevance={"q|<1>": ["<b>|x", "a|b"]})
         results = evaluate(lambda query: ["a|b", NASTY], dataset, ["recall@5"], name=NASTY)
         text = check_rules(results, ["recall@5 >= 0.8"]).to_markdown()
@@ -166,7 +164,7 @@ class TestMarkdown:
         }
         assert html == {"<details><summary>Worst questions on recall&#64;5</summary>", "</details>"}
 
-    def test_nothing_is_left_that_github_would_link(self) -> None:
+    def test_report_leaves_nothing_that_github_would_link(self) -> None:
         for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):
             assert link in f"{NASTY} a@b.org"
             assert link not in escaped(f"{NASTY} a@b.org")
@@ -176,7 +174,7 @@ UNDECIDED = "ndcg@10 >= baseline - 0.02"
 KEPT, BROKEN = "ndcg@10 >= 0.4", "ndcg@10 >= 0.6"
 
 
-def test_what_failed_comes_first_in_words_and_rows() -> None:
+def test_failures_come_first_in_words_and_rows() -> None:
     texts = []
     for rules in (
         [UNDECIDED, BROKEN, KEPT],
@@ -192,7 +190,7 @@ def test_what_failed_comes_first_in_words_and_rows() -> None:
     check_golden("decisions/gate_decisions.txt", texts)
 
 
-def test_where_all_failed_it_says_so() -> None:
+def test_report_says_where_all_failed() -> None:
     now = scores([0.0, 0.0], failed=dict.fromkeys(("q0000", "q0001"), "timeout"))
     for rule in (KEPT, UNDECIDED):
         result = check_rules(now, rule, baseline=scores([1.0, 0.5]))

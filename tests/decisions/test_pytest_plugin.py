@@ -1,7 +1,5 @@
 """The pytest plugin, in sessions of its own: options, baseline, messages, and what it costs."""
 
-from __future__ import annotations
-
 import json
 import os
 from importlib.metadata import entry_points
@@ -83,7 +81,7 @@ def with_baseline(session: Session) -> Session:
     return session
 
 
-def test_without_a_baseline_it_says_how_to_store_one(session: Session) -> None:
+def test_missing_baseline_says_how_to_store_one(session: Session) -> None:
     result = session()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
@@ -91,7 +89,7 @@ def test_without_a_baseline_it_says_how_to_store_one(session: Session) -> None:
     )
 
 
-def test_the_baseline_is_stored_on_request(session: Session) -> None:
+def test_baseline_is_stored_on_request(session: Session) -> None:
     result = session("--rag-accept")
     result.assert_outcomes(passed=1)
     data = json.loads((session.folder / "baselines" / "main.json").read_text())
@@ -100,7 +98,7 @@ def test_the_baseline_is_stored_on_request(session: Session) -> None:
     session().assert_outcomes(passed=1)
 
 
-def test_a_failure_shows_the_worst_queries_and_begins_with_the_verdict(
+def test_failure_shows_the_worst_queries_and_begins_with_the_verdict(
     with_baseline: Session,
 ) -> None:
     result = with_baseline("-ra", lost=29)
@@ -127,13 +125,13 @@ def test_inconclusive_is_a_warning(with_baseline: Session) -> None:
     result.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is 0.96 against 1.00*"])
 
 
-def test_the_option_is_relative_to_where_pytest_was_started(with_baseline: Session) -> None:
+def test_option_is_relative_to_where_pytest_was_started(with_baseline: Session) -> None:
     folder = with_baseline.folder
     (folder / "baselines" / "main.json").rename(folder / "moved.json")
     with_baseline("--rag-baseline", "moved.json").assert_outcomes(passed=1)
 
 
-def test_a_call_may_name_its_own_baseline(session: Session, pytester: pytest.Pytester) -> None:
+def test_call_may_name_its_own_baseline(session: Session, pytester: pytest.Pytester) -> None:
     own = TESTS.replace('>= 0.3"', '>= 0.3", baseline="own.json"')
     pytester.makepyfile(test_retrieval=own)
     session("--rag-accept").assert_outcomes(passed=1)
@@ -141,7 +139,7 @@ def test_a_call_may_name_its_own_baseline(session: Session, pytester: pytest.Pyt
     session(lost=29).assert_outcomes(failed=1)
 
 
-def test_two_tests_can_t_write_different_results_in_one_baseline(
+def test_baseline_takes_no_different_results_of_two_tests(
     session: Session, pytester: pytest.Pytester
 ) -> None:
     pytester.makepyfile(
@@ -156,14 +154,14 @@ def test_two_tests_can_t_write_different_results_in_one_baseline(
     result.stdout.fnmatch_lines(["*Give each test a baseline of its own, as baseline='FILE'."])
 
 
-def test_what_is_accepted_must_keep_to_limits_all_the_same(with_baseline: Session) -> None:
+def test_accepted_results_must_keep_to_limits_all_the_same(with_baseline: Session) -> None:
     path = with_baseline.folder / "baselines" / "main.json"
     with_baseline("--rag-accept", lost=29).assert_outcomes(passed=1)
     assert Scores.from_json(path).means["recall@5"] == pytest.approx(0.42)
     with_baseline("--rag-accept", lost=40).assert_outcomes(failed=1)
 
 
-def test_a_session_that_measures_nothing_doesn_t_import_llama_index(
+def test_session_that_measures_nothing_doesn_t_import_llama_index(
     session: Session, pytester: pytest.Pytester
 ) -> None:
     pytester.makepyfile(

@@ -1,7 +1,5 @@
 """Where relevant passages are lost: equal to a count by hand over scripted pipelines."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import Any
@@ -122,7 +120,7 @@ class Rerank(BaseNodePostprocessor):
 
 @pytest.mark.parametrize("metric", [f"recall@{CUT}", f"recall@{BUDGET}tokens"])
 @pytest.mark.parametrize("matcher", [None, "text"])
-def test_every_loss_has_the_stage_of_a_count_by_hand(metric: str, matcher: Any) -> None:
+def test_losses_have_the_stage_of_a_count_by_hand(metric: str, matcher: Any) -> None:
     script = Script(seed=7)
     corpus = {item: words(item) for item in ITEMS}
     labels: Any = script.relevant
@@ -151,7 +149,7 @@ def test_every_loss_has_the_stage_of_a_count_by_hand(metric: str, matcher: Any) 
     assert sum(by_stage.values()) == len(stages.losses)
 
 
-def test_a_compressor_that_spoils_a_text_lost_the_passage() -> None:
+def test_compressor_that_spoils_a_text_lost_the_passage() -> None:
     """By text, what was cut out of a node is lost there, though the node comes through."""
 
     def shorten(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
@@ -175,7 +173,7 @@ class Failing(BaseNodePostprocessor):
         return nodes
 
 
-def test_a_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
+def test_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
     stages = evaluate_stages(two()[0], {"rerank": Failing()}, DATASET, ["recall"])
     assert {(loss.item, loss.stage) for loss in stages.losses} == {
         ("a", "rerank"), ("y", "rerank"), ("c", "retriever"), ("z", "retriever"),
@@ -188,7 +186,7 @@ def test_a_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
     assert lost_of(without) == {("q2", "n"): "retriever"}
 
 
-def test_a_retriever_that_fails_loses_all() -> None:
+def test_retriever_that_fails_loses_all() -> None:
     script: Any = {"one": RuntimeError("down"), "two": ["b"]}
     stages = evaluate_stages(Scripted(script), {}, DATASET, ["recall"])
     assert {loss.item for loss in stages.losses} >= {"a", "c", "y", "z"}

@@ -1,7 +1,5 @@
 """Stages of a pipeline, with LlamaIndex's own retrievers and postprocessors."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -68,7 +66,7 @@ class Judge(CustomLLM):
         raise AssertionError("nothing streams here")
 
 
-def test_every_query_is_asked_once_and_every_stage_is_scored() -> None:
+def test_queries_are_asked_once_and_stages_all_scored() -> None:
     asked, judge = retriever(), Judge()
     stages = evaluate_stages(
         asked,
@@ -105,7 +103,7 @@ def test_every_query_is_asked_once_and_every_stage_is_scored() -> None:
     }
 
 
-def test_what_each_stage_did_is_data() -> None:
+def test_stages_are_data() -> None:
     stages = evaluate_stages(
         retriever(),
         {"cutoff": CUTOFF, "rerank": LLMRerank(llm=Judge(), top_n=2)},
@@ -122,7 +120,7 @@ def test_what_each_stage_did_is_data() -> None:
     ]  # fmt: skip
 
 
-def test_a_stage_may_bring_items_in() -> None:
+def test_stage_may_bring_items_in() -> None:
     def add(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
         return [node("c"), *nodes]
 
@@ -131,7 +129,7 @@ def test_a_stage_may_bring_items_in() -> None:
     assert [tuple(stage) for stage in stages.flow] == [("retriever", 2, 0), ("more", 4, 0)]
 
 
-def test_the_last_stage_is_what_evaluate_finds() -> None:
+def test_last_stage_is_what_evaluate_finds() -> None:
     chain = {"cutoff": CUTOFF, "reverse": Postprocessor(function=lambda nodes: nodes[::-1])}
     whole = evaluate(retriever(), DATASET, ["mrr", "ndcg@3"], node_postprocessors=[*chain.values()])
     stages = evaluate_stages(retriever(), chain, DATASET, ["mrr", "ndcg@3"])
@@ -152,7 +150,7 @@ def test_compare_takes_the_stages_as_they_are() -> None:
     assert (difference.wins, difference.ties, difference.losses) == (2, 1, 0)
 
 
-def test_a_stage_that_changes_nodes_in_place_does_not_change_the_stage_before() -> None:
+def test_stage_that_changes_nodes_in_place_does_not_change_the_stage_before() -> None:
     nodes = [node("a", window="the wider text of a"), node("b", window="of b")]
     script = Scripted({"one": nodes, "two": nodes, "three": nodes})
     stages = evaluate_stages(
@@ -177,7 +175,7 @@ class Broken(BaseNodePostprocessor):
         return nodes
 
 
-def test_a_stage_that_fails_is_counted_there_and_after() -> None:
+def test_stage_that_fails_is_counted_there_and_after() -> None:
     chain = {"broken": Broken(), "after": Postprocessor(function=lambda nodes: nodes[::-1])}
     stages = evaluate_stages(retriever(), chain, DATASET, ["mrr"])
 
@@ -229,7 +227,7 @@ def test_labels_that_a_stage_drops_are_labels_all_the_same() -> None:
     [[CUTOFF], {"x": sorted}, {"x": "rerank"}, {"retriever": CUTOFF}, DATASET],
     ids=["list", "function", "name", "own", "dataset"],
 )
-def test_what_is_no_postprocessor_is_refused(postprocessors: Any) -> None:
+def test_source_that_is_no_postprocessor_is_refused(postprocessors: Any) -> None:
     with pytest.raises(InvalidInput, match="postprocessor"):
         evaluate_stages(retriever(), postprocessors, DATASET, ["mrr"])
 
@@ -238,9 +236,7 @@ def lines(text: str, label: str) -> Sequence[str]:
     return next(line for line in text.splitlines() if line.strip().startswith(label)).split()
 
 
-def test_the_printed_report_says_what_each_stage_kept_and_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_printed_report_says_what_each_stage_kept_and_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     stages = evaluate_stages(
         retriever(),
@@ -264,7 +260,7 @@ def test_the_printed_report_says_what_each_stage_kept_and_lost(
     assert repr(stages) == "<StageResults of retriever → cutoff → rerank>"
 
 
-def test_a_group_that_is_still_met_is_no_loss() -> None:
+def test_group_that_is_still_met_is_no_loss() -> None:
     dataset = RetrievalDataset(
         {"q": "one"}, {"q": Relevance(groups=[["a", "c"]])}, {item: item for item in "abc"}
     )
@@ -279,7 +275,7 @@ def test_a_group_that_is_still_met_is_no_loss() -> None:
     assert [loss.item for loss in by_item.losses] == ["a"]
 
 
-def test_a_last_stage_that_always_fails_hides_no_verdict() -> None:
+def test_last_stage_that_always_fails_hides_no_verdict() -> None:
     def fail(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
         raise RuntimeError("boom")
 

@@ -1,7 +1,5 @@
 """sweep(): every configuration built, evaluated and compared, with what it costs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
@@ -108,7 +106,7 @@ def test_quality_and_cost_of_every_configuration() -> None:
     assert swept.configurations[0].params == {"share": 2, "top_k": 1}
 
 
-def test_the_cheapest_of_those_within_the_tolerance() -> None:
+def test_cheapest_of_those_within_the_tolerance() -> None:
     # both with share 9 score the same on each of the 60 questions; those with share 2 lose 0.7
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
     assert swept.winner is None
@@ -124,7 +122,7 @@ def test_the_cheapest_of_those_within_the_tolerance() -> None:
     )
 
 
-def test_none_is_recommended_that_may_be_much_worse() -> None:
+def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     # equal on all 60 questions is not yet equal within 0.02 on all others
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split)
     assert swept.tolerance == 0.02
@@ -156,7 +154,7 @@ def test_none_is_recommended_that_may_be_much_worse() -> None:
         (1000, 0.04, "other", "name=other has ndcg 0.795, 1,000 tokens a question, p95 40.0 ms; "),
     ],
 )
-def test_a_cost_is_weighed_with_the_other_in_sight(
+def test_cost_is_weighed_with_the_other_in_sight(
     tokens: int, p95: float, taken: str, words: str
 ) -> None:
     # 2 of 400 questions are missed more: a mean lower by 0.005, shown to be within 0.02 of the best
@@ -168,7 +166,7 @@ def test_a_cost_is_weighed_with_the_other_in_sight(
     assert swept.report().decision[1].text.startswith(words)
 
 
-def test_a_winner_and_a_cheaper_one() -> None:
+def test_winner_and_a_cheaper_one() -> None:
     best = [0.81] * 400
     other = [0.8 + 0.001 * (number % 2) for number in range(400)]
     swept = made_sweep({"best": (best, 1000, 0.1), "other": (other, 500, 0.1)})
@@ -182,7 +180,7 @@ def test_a_winner_and_a_cheaper_one() -> None:
     assert [row.cells[0].tone for row in _rows(swept)] == ["normal", "best"]
 
 
-def test_one_question_tells_nothing() -> None:
+def test_question_alone_tells_nothing() -> None:
     swept = made_sweep({"a": ([1.0], 0, 0.0), "b": ([0.5], 0, 0.0)})
     assert swept.recommended is None
     assert swept.decision == (
@@ -217,7 +215,7 @@ def test_configurations_without_a_question_in_common() -> None:
     assert swept.decision in " ".join(str(swept).split())
 
 
-def test_without_a_scale_only_the_best_is_recommended() -> None:
+def test_metric_without_a_scale_recommends_only_the_best() -> None:
     # dcg has no upper limit, so that nothing says how much of it is little
     swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split)
     assert swept.tolerance == 0
@@ -229,7 +227,7 @@ def test_without_a_scale_only_the_best_is_recommended() -> None:
     assert wide.recommended is wide["share=9, top_k=1"]
 
 
-def test_the_trade_off_names_what_is_recommended() -> None:
+def test_trade_off_names_what_is_recommended() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
     figure = swept.report().figures["tradeoff"]()
     assert figure is not None
@@ -255,7 +253,7 @@ class Grader(MockLLM):
         return CompletionResponse(text="3" if re.search(r"text \d?7\b", prompt) else "0")
 
 
-def test_without_labels_it_says_how_the_metric_is_graded() -> None:
+def test_report_without_labels_says_how_the_metric_is_graded() -> None:
     unlabelled = RetrievalDataset(DATASET.queries, {}, TEXTS)
     judge = LLMRelevancy(llm=Grader(max_tokens=None), label="mock", k=1)
     swept = sweep(Builder(), {"share": [9, 2], "top_k": [1]}, unlabelled, [judge])
@@ -271,7 +269,7 @@ def _rows(swept: Sweep) -> Sequence[Row]:
     return swept.report().tables[0].rows
 
 
-def test_a_winner_where_there_is_one() -> None:
+def test_winner_where_there_is_one() -> None:
     swept = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1]}, DATASET, ["recall@3"])
     assert swept.winner is swept["share=9, top_k=1"]
     assert swept.decision == "share=9, top_k=1 is the best of 3 on recall@3."
@@ -280,12 +278,12 @@ def test_a_winner_where_there_is_one() -> None:
     assert swept.report().decision[0].tone == "best"
 
 
-def test_less_can_be_better() -> None:
+def test_metric_of_which_less_is_better() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], tokenizer=split)
     assert swept.ranked[0].params["top_k"] == 1
 
 
-def test_a_failing_configuration_ends_nothing() -> None:
+def test_failing_configuration_ends_nothing() -> None:
     swept = sweep(Builder(), {"share": [0, 9], "top_k": [1]}, DATASET, ["mrr"])
     assert [configuration.error for configuration in swept] == ["ValueError: nothing to index", ""]
     assert swept.decision.startswith("Only share=9, top_k=1 was evaluated")
@@ -310,7 +308,7 @@ def test_builds_may_be_asynchronous() -> None:
     ]
 
 
-def test_it_is_reported_everywhere(tmp_path: Path) -> None:
+def test_sweep_is_reported_everywhere(tmp_path: Path) -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
     frame = swept.to_pandas()
     assert frame["tokens"].tolist() == [10, 30, 10, 30]
@@ -324,7 +322,7 @@ def test_it_is_reported_everywhere(tmp_path: Path) -> None:
     assert "at most worse by" in page
 
 
-def test_the_head_says_what_all_configurations_share() -> None:
+def test_head_says_what_all_configurations_share() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"], confidence=0.9, tokenizer=split)
 
     report = swept.report()
@@ -351,14 +349,14 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
         sweep(metrics=["mrr"], **options)
 
 
-def test_an_unknown_configuration() -> None:
+def test_unknown_configuration() -> None:
     swept = sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"])
     assert isinstance(swept, Sweep)
     with pytest.raises(InvalidInput, match="share=9, top_k=1"):
         swept["share=3"]
 
 
-def test_of_configurations_that_score_the_same_the_cheapest_is_kept() -> None:
+def test_cheapest_is_kept_of_configurations_that_score_the_same() -> None:
     scores = [1.0] * 20
     swept = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1)})
     assert swept.ranked[0] is swept["name=b"]
@@ -370,7 +368,7 @@ def test_of_configurations_that_score_the_same_the_cheapest_is_kept() -> None:
     assert line in [statement.text for statement in other.report().decision]
 
 
-def test_a_sweep_without_labels_says_what_to_do() -> None:
+def test_sweep_without_labels_says_what_to_do() -> None:
     dataset = {"queries": {"q1": "a"}, "corpus": {}, "relevant_docs": {}}
     swept = sweep(lambda top_k: lambda query: ["d"], {"top_k": [1, 2]}, dataset, ["mrr"])
     assert swept.decision.startswith("None of 1 question has labels. Label some")
@@ -388,7 +386,7 @@ def test_ids_without_texts_have_no_tokens() -> None:
         evaluate(lambda query: ["d1"], no_corpus, ["recall@50tokens"])
 
 
-def test_every_combination_once_in_order() -> None:
+def test_combinations_come_once_in_order() -> None:
     locks = {"one": threading.Lock(), "other": threading.Lock()}
     points = configurations_of({"a": [1, 2], "lock": locks})
     names = ["a=1, lock=one", "a=1, lock=other", "a=2, lock=one", "a=2, lock=other"]
@@ -407,14 +405,14 @@ def test_objects_need_names() -> None:
 
 
 @pytest.mark.parametrize("value", [threading.Lock(), {"k": 1}, [1, 2], sorted])
-def test_what_is_no_text_needs_a_name(value: Any) -> None:
+def test_value_that_is_no_text_needs_a_name(value: Any) -> None:
     with pytest.raises(
         InvalidInput, match=r"grid\['value'\].*Name them: \{\"value\": \{\"a name\""
     ):
         configurations_of({"value": [value]})
 
 
-def test_a_run_has_the_types_that_a_name_has_not() -> None:
+def test_run_has_the_types_that_a_name_has_not() -> None:
     """ "k=1" is the name of a number and of a text, and "a=1, b=2" of one parameter and of two."""
 
     def run(grid: Any) -> str:
@@ -457,7 +455,7 @@ def test_secrets_are_refused_and_not_shown(parameter: str, value: Any) -> None:
         ({"a": [1, "1"]}, "a=1 twice"),
     ],
 )
-def test_what_is_no_grid(grid: Any, message: str) -> None:
+def test_mapping_that_is_no_grid(grid: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         configurations_of(grid)
 
@@ -492,7 +490,7 @@ def retrieved(query: str, boost: float) -> list[NodeWithScore]:
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_each_is_what_evaluate_says(tmp_path: Path, is_kept: bool) -> None:
+def test_bounds_are_what_evaluate_says(tmp_path: Path, is_kept: bool) -> None:
     journal = tmp_path / "journals" if is_kept else None
     found = sweep(CountingBuilder(), THRESHOLDS, HALF_ANSWERED, METRICS, journal=journal)
     assert len(found.configurations) == 6
@@ -510,7 +508,7 @@ def test_each_is_what_evaluate_says(tmp_path: Path, is_kept: bool) -> None:
         assert len(list(journal.glob("*.jsonl"))) == 6
 
 
-def test_it_is_checked_before_anything_is_built() -> None:
+def test_min_score_is_checked_before_anything_is_built() -> None:
     build = CountingBuilder()
     with pytest.raises(InvalidInput, match="min_score: expected a number"):
         sweep(build, {"boost": [0.0], "min_score": [0.1, math.nan]}, HALF_ANSWERED, METRICS)

@@ -1,7 +1,5 @@
 """Journals of a sweep: another value's results never come back, and what captures calls resumes."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging
@@ -46,7 +44,7 @@ class Builder:
         return lambda query: [f"d{int(query) + rank}" for rank in range(depth)]
 
 
-def test_the_results_of_another_value_never_come_back(tmp_path: Path) -> None:
+def test_results_of_another_value_never_come_back(tmp_path: Path) -> None:
     build = Builder()
     for value, recall, n_built in [(1, 0.0, 1), (3, 1.0, 2), (1, 0.0, 2)]:
         (configuration,) = sweep(build, {"model": [value]}, DATASET, journal=tmp_path, **OPTIONS)
@@ -62,7 +60,7 @@ def test_values_that_look_alike_are_not_taken_for_one_another(tmp_path: Path) ->
         sweep(Builder(), {"model": [3]}, DATASET, journal=tmp_path, run="new index", **OPTIONS)
 
 
-def test_what_has_no_name_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+def test_value_without_a_name_is_refused_before_anything_is_built(tmp_path: Path) -> None:
     build, model = Builder(), lambda: 3
     with pytest.raises(InvalidInput, match="Name them"):
         sweep(build, {"model": [1, model]}, DATASET, journal=tmp_path, **OPTIONS)
@@ -116,7 +114,7 @@ def _index() -> VectorStoreIndex:
     return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))
 
 
-def test_a_shallow_journal_of_an_index_is_no_deeper_one(tmp_path: Path) -> None:
+def test_shallow_journal_of_an_index_is_no_deeper_one(tmp_path: Path) -> None:
     """An index is asked for the largest cutoff: 3 passages aren't the first 10 of it."""
     index = _index()
 
@@ -132,7 +130,7 @@ def test_a_shallow_journal_of_an_index_is_no_deeper_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("build", [_function, _function_of_ids, _workflow, _chat_engine])
-def test_what_captures_calls_is_resumed(build: Callable[[int], Any], tmp_path: Path) -> None:
+def test_source_that_captures_calls_is_resumed(build: Callable[[int], Any], tmp_path: Path) -> None:
     grid = {"depth": [1, 3]}
     built: list[int] = []
 
@@ -163,7 +161,7 @@ def _retrieved(run: Run) -> dict[str, Any]:
     }
 
 
-def test_a_row_that_is_whole_but_odd_ends_the_sweep(tmp_path: Path) -> None:
+def test_row_that_is_whole_but_odd_ends_the_sweep(tmp_path: Path) -> None:
     build = Builder()
     sweep(build, {"model": [3]}, DATASET, journal=tmp_path, **OPTIONS)
     path = tmp_path / file_name("model=3")
@@ -185,7 +183,7 @@ def _build_with_key(api_key: str, base_url: str) -> Any:
 
 
 @pytest.mark.parametrize("refused", [False, True])
-def test_no_secret_of_a_grid_is_written_anywhere(refused: bool, tmp_path: Path) -> None:
+def test_secrets_of_a_grid_are_written_nowhere(refused: bool, tmp_path: Path) -> None:
     lines = io.StringIO()
     handler = logging.StreamHandler(lines)
     logger = logging.getLogger()
@@ -218,7 +216,7 @@ def _outputs(found: Sweep, folder: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def test_a_busy_journal_ends_the_sweep(tmp_path: Path) -> None:
+def test_busy_journal_ends_the_sweep(tmp_path: Path) -> None:
     grid = {"model": [1, 3]}
     path = tmp_path / file_name("model=3")
     with JsonLinesJournal(path, {"format": "another"}, dict), pytest.raises(JournalMismatch):
@@ -226,7 +224,7 @@ def test_a_busy_journal_ends_the_sweep(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
-def test_nothing_is_decided_over_what_is_left() -> None:
+def test_configurations_that_are_left_decide_nothing() -> None:
     def build(model: int) -> Any:
         def retrieve(query: str) -> list[str]:
             if model == 9:
@@ -248,7 +246,7 @@ def test_nothing_is_decided_over_what_is_left() -> None:
     assert "every question failed: ConnectionError" in " ".join(found.to_markdown().split())
 
 
-def test_the_interval_has_the_confidence_of_the_sweep() -> None:
+def test_interval_has_the_confidence_of_the_sweep() -> None:
     for confidence in (0.5, 0.95):
         found = sweep(Builder(), {"model": [3]}, DATASET, confidence=confidence, **OPTIONS)
         cell = found.report().tables[0].rows[0].cells[1]

@@ -1,7 +1,5 @@
 """Questions that belong together are taken as a whole: turns of a conversation, or clusters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -112,14 +110,14 @@ def test_reports_show_what_was_said_last() -> None:
     assert other.metadata["q"] == {"history": "long", "turn": 1}
 
 
-def test_a_sweeps_intervals_go_by_conversation() -> None:
+def test_sweeps_intervals_go_by_conversation() -> None:
     found = sweep(lambda n: find, {"n": [1, 2]}, dataset(), ["recall@1"])
     cell = found.report().tables[0].rows[0].cells[1]
     own = found.results["n=1"].scores.intervals()["recall@1"]
     assert (cell.low, cell.high) == (own.low, own.high)
 
 
-def test_a_sweep_decides_by_conversation() -> None:
+def test_sweep_decides_by_conversation() -> None:
     # four turns of 3 of 24 conversations are lost: 12 of 96 questions would show a winner, and 5
     # changes or fewer never do
     def build(lost: int) -> Any:
@@ -158,7 +156,7 @@ def test_copied_questions_are_no_evidence() -> None:
     assert width(honest) > 1.6 * width(naive)
 
 
-def test_a_key_that_no_question_has_is_refused() -> None:
+def test_key_that_no_question_has_is_refused() -> None:
     systems = {name: Scores([*DOCUMENTS], {"m": [0.5] * 120}) for name in "ab"}
     with pytest.raises(InvalidInput, match="a key of the questions' metadata"):
         compare(systems, "a", clusters="document")

@@ -1,7 +1,5 @@
 """Verdicts with derivations, and identical rankings, which pass without proof."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +39,7 @@ def test_scores_in_per_cent_have_bounds_in_per_cent() -> None:
     assert (difference.low, difference.high) == pytest.approx((low, high))
 
 
-def test_the_gate_and_a_comparison_take_the_same_r() -> None:
+def test_gate_and_a_comparison_take_the_same_r() -> None:
     # 1 of 30 loses 0.01 of scores that are 1.51 apart, on a metric without limits: M² is
     # (0.0001 + 2 × 1.51²) / 3 in the gate and (0.0001 + 1.51²) / 2 in a comparison
     before = scores([0.5, *np.linspace(0.5, 2.0, 29)], "dcg@10")
@@ -94,7 +92,7 @@ class TestVerdicts:
             ([0.5], "ndcg@10 >= 0.8 at 95%", "inconclusive"),
         ],
     )
-    def test_of_a_limit(self, values: list[float], rule: str, outcome: str) -> None:
+    def test_verdict_of_a_limit(self, values: list[float], rule: str, outcome: str) -> None:
         (verdict,) = check_rules(scores(values), rule)
         assert verdict.outcome == outcome
 
@@ -102,7 +100,7 @@ class TestVerdicts:
         ("metric", "sign"),
         [("embedding_similarity", ">="), ("dcg@5", ">="), ("calls", "<="), ("hit_rate@5", ">=")],
     )
-    def test_the_bound_of_a_mean_is_an_end_of_its_interval(self, metric: str, sign: str) -> None:
+    def test_bound_of_a_mean_is_an_end_of_its_interval(self, metric: str, sign: str) -> None:
         values = scores(np.linspace(0.6, 0.9, 12).round(2), metric)
         (verdict,) = check_rules(values, f"{metric} {sign} 0.5 at 97.5%")
         interval = values.intervals()[metric]
@@ -111,7 +109,7 @@ class TestVerdicts:
     @pytest.mark.parametrize(
         ("now", "outcome"), [(5.0, "fail"), (3.6, "fail"), (3.52, "inconclusive"), (3.4, "pass")]
     )
-    def test_a_count_that_changed_by_the_same_everywhere(self, now: float, outcome: str) -> None:
+    def test_count_that_changed_by_the_same_everywhere(self, now: float, outcome: str) -> None:
         # d everywhere has pseudo-queries at ±d: m = 40d/42, v = d² - m², and the bounds are
         # m ± t(41) √(v/41) = d (0.9524 ± 1.6829 × 0.0476)
         new, before = (scores([value] * 40, "calls") for value in (now, 3.0))
@@ -172,7 +170,7 @@ class TestVerdicts:
         assert verdict.outcome == "inconclusive"
 
     @pytest.mark.slow
-    def test_the_number_named_decides_in_four_of_five_cases(self) -> None:
+    def test_number_named_decides_in_four_of_five_cases(self) -> None:
         rng = np.random.default_rng(2)
 
         def changes(n: int) -> FloatArray:  # one query in five moves by up to 0.5
@@ -188,13 +186,13 @@ class TestVerdicts:
         # binomial(200, 0.8) lies between 0.70 and 0.89 in 99.9 % of cases
         assert 0.70 <= np.mean(passed) <= 0.89
 
-    def test_no_bound_lies_beyond_what_the_metric_allows(self) -> None:
+    def test_bounds_lie_within_what_the_metric_allows(self) -> None:
         # plain t of two differences at 99.99 %: t(0.9999; 1) = 3183 standard errors
         # two of 0.5 may be of a mean of 0 or of 1
         verdict = verdict_of([0.6, 0.9], [0.5, 0.5], "ndcg@10 >= baseline at 99.99%")
         assert (verdict.lower, verdict.upper) == pytest.approx((-1.0, 1.0), abs=1e-4)
 
-    def test_of_a_count(self) -> None:
+    def test_verdict_of_a_count(self) -> None:
         now = scores([0.5, 0.0, 1.0], failed={"q0001": "timeout"})
         report = check_rules(now, ["failed <= 0", "failed <= 1", "queries >= 3"])
         assert [verdict.outcome for verdict in report] == ["fail", "pass", "pass"]
@@ -219,20 +217,20 @@ class TestIdenticalRankings:
             ("recall@5 <= baseline", "pass"),
         ],
     )
-    def test_a_change_of_nothing_is_certain(self, rule: str, outcome: str) -> None:
+    def test_change_of_nothing_is_certain(self, rule: str, outcome: str) -> None:
         rankings = {"one": ["a", "x"], "two": ["x"]}
         (verdict,) = check_rules(self.results(rankings), rule, baseline=self.results(rankings))
         assert (verdict.outcome, verdict.identical) == (outcome, True)
         assert (verdict.lower, verdict.upper) == (0.0, 0.0)
         assert verdict.sentence.startswith("recall@5 is 0.50 as in the baseline, and must be at ")
 
-    def test_another_order_with_the_same_scores_is_another_ranking(self) -> None:
+    def test_order_with_the_same_scores_is_another_ranking(self) -> None:
         before = self.results({"one": ["a", "x"], "two": ["x"]})
         now = self.results({"one": ["x", "a"], "two": ["x"]})
         (verdict,) = check_rules(now, "recall@5 >= baseline - 0.02", baseline=before)
         assert (verdict.outcome, verdict.difference) == ("inconclusive", 0.0)
 
-    def test_they_are_known_after_files(self, tmp_path: Path) -> None:
+    def test_rankings_are_known_after_files(self, tmp_path: Path) -> None:
         results = self.results({"one": ["a"], "two": ["x"]})
         results.to_json(tmp_path / "baseline.json")
         now = Scores.from_json(results.scores.to_json())

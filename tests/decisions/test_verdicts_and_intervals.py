@@ -1,7 +1,5 @@
 """No comparison contradicts itself: intervals, verdicts, tones and the decision say the same."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The demo: its collection, its two retrievers, and the command from end to end."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -47,7 +45,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
-def test_the_collection_has_what_its_readme_says(collection: RetrievalDataset) -> None:
+def test_collection_has_what_its_readme_says(collection: RetrievalDataset) -> None:
     grades = [
         grade for relevance in collection.relevance.values() for grade in relevance.grades.values()
     ]
@@ -68,7 +66,7 @@ def test_the_collection_has_what_its_readme_says(collection: RetrievalDataset) -
     }
 
 
-def test_the_judgements_speak_of_the_collection(collection: RetrievalDataset) -> None:
+def test_judgements_speak_of_the_collection(collection: RetrievalDataset) -> None:
     judged = {item for relevance in collection.relevance.values() for item in relevance.grades}
     several = [relevance for relevance in collection.relevance.values() if len(relevance) > 1]
     unanswerable = [
@@ -84,7 +82,7 @@ def test_the_judgements_speak_of_the_collection(collection: RetrievalDataset) ->
     ] * 5
 
 
-def test_a_passage_in_another_language_never_has_the_highest_grade(
+def test_passage_in_another_language_never_has_the_highest_grade(
     collection: RetrievalDataset,
 ) -> None:
     for query_id, relevance in collection.relevance.items():
@@ -102,7 +100,7 @@ def test_a_passage_in_another_language_never_has_the_highest_grade(
         ("한국어 도예 교실 참가비는 얼마입니까?", "ko-kids"),
     ],
 )
-def test_both_retrievers_find_the_passage_in_each_language(
+def test_retrievers_find_the_passage_in_each_language(
     retriever: BaseRetriever, query: str, expected: str
 ) -> None:
     retrieved = retriever.retrieve(query)
@@ -115,7 +113,7 @@ def test_both_retrievers_find_the_passage_in_each_language(
     )  # type: ignore[type-var]
 
 
-def test_the_two_retrievers_differ(collection: RetrievalDataset) -> None:
+def test_retrievers_differ(collection: RetrievalDataset) -> None:
     first, second = (build(collection.to_nodes(), 10) for build in BUILDERS.values())
     rankings = [
         tuple(tuple(node.node_id for node in each.retrieve(query)) for each in (first, second))
@@ -126,7 +124,7 @@ def test_the_two_retrievers_differ(collection: RetrievalDataset) -> None:
     assert sum(by_first[:3] != by_second[:3] for by_first, by_second in rankings) > 40
 
 
-def test_what_matches_nothing_is_no_result(retriever: BaseRetriever) -> None:
+def test_query_that_matches_nothing_has_no_result(retriever: BaseRetriever) -> None:
     assert retriever.retrieve("☃ ⚑") == []
 
 
@@ -142,7 +140,7 @@ def test_small_corpora(build: Callable[..., BaseRetriever]) -> None:
         build([])
 
 
-def test_the_embedding_is_the_same_each_time(collection: RetrievalDataset) -> None:
+def test_embedding_is_the_same_each_time(collection: RetrievalDataset) -> None:
     nodes = collection.to_nodes()
     first, second = (lsa(nodes, 10).retrieve("Who may change knife set PK-260?") for _ in "ab")
 
@@ -152,7 +150,7 @@ def test_the_embedding_is_the_same_each_time(collection: RetrievalDataset) -> No
 
 
 @pytest.mark.usefixtures("no_network")
-def test_the_command(tmp_path: Path) -> None:
+def test_command(tmp_path: Path) -> None:
     path = tmp_path / "scores.json"
     result = CliRunner().invoke(app, ["demo", "--json", str(path)])
 

@@ -1,7 +1,5 @@
 """On a real Ray cluster: the numbers of one process, whatever is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -141,7 +139,7 @@ def test_stored_rankings_are_scored_in_batches_of_arrow(cluster: Cluster) -> Non
     assert by_query == score_table(table, **metrics).to_pylist()
 
 
-def test_the_same_as_in_one_process(
+def test_results_are_those_of_one_process(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
 ) -> None:
     factory = Factory(log, fails=frozenset({3, 31}))
@@ -159,7 +157,7 @@ def test_the_same_as_in_one_process(
 
 
 @pytest.mark.parametrize(("factory", "options"), [(told, {})])
-def test_two_askers_of_one_question(
+def test_askers_of_one_question(
     cluster: Cluster, tmp_path: Path, factory: Any, options: Any
 ) -> None:
     def asked_by(*tenants: str) -> RetrievalDataset:
@@ -180,7 +178,7 @@ def test_two_askers_of_one_question(
         assert [again.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "acme 0"]
 
 
-def test_a_worker_that_is_killed_at_work(
+def test_worker_that_is_killed_at_work(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
 ) -> None:
     factory = Factory(log, kills_once=frozenset({20, 40}))
@@ -193,7 +191,7 @@ def test_a_worker_that_is_killed_at_work(
     assert same(ours, evaluate(factory(), dataset, NAMES))
 
 
-def test_a_query_that_kills_every_worker_fails_alone(
+def test_query_that_kills_every_worker_fails_alone(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     factory = Factory(log, kills_always=frozenset({17}))
@@ -217,7 +215,7 @@ def test_a_query_that_kills_every_worker_fails_alone(
     } == (theirs.scores.by_query("ap"))
 
 
-def test_what_cannot_be_pickled_is_a_clear_error(
+def test_object_that_cannot_be_pickled_is_a_clear_error(
     cluster: Cluster, dataset: RetrievalDataset
 ) -> None:
     lock = threading.Lock()
@@ -232,7 +230,7 @@ def test_raise_on_error_ends_at_the_first_failure(
         evaluate_there(Factory(log, fails=frozenset({5})), dataset, NAMES, raise_on_error=True)
 
 
-def test_a_factory_that_fails_is_a_clear_error(
+def test_factory_that_fails_is_a_clear_error(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     with pytest.raises(RagMetricsError, match="FileNotFoundError: the index isn't here"):
@@ -241,7 +239,7 @@ def test_a_factory_that_fails_is_a_clear_error(
         evaluate_there("bm25", dataset, NAMES)  # type: ignore[arg-type]
 
 
-def test_the_last_worker_is_lost_and_cannot_be_built_again(cluster: Cluster, log: Path) -> None:
+def test_last_worker_is_lost_and_cannot_be_built_again(cluster: Cluster, log: Path) -> None:
     def build() -> Any:
         again = bool(notes(log.with_suffix(".built")))
         return Factory(log, kills_always=frozenset({1}), broken=again)()
@@ -252,7 +250,7 @@ def test_the_last_worker_is_lost_and_cannot_be_built_again(cluster: Cluster, log
     assert "none of 1 workers is left" in ours.scores.failed["q3"]
 
 
-def test_a_journal_goes_on_here_and_there(
+def test_journal_goes_on_here_and_there(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
@@ -272,7 +270,7 @@ def test_a_journal_goes_on_here_and_there(
 
 
 @pytest.mark.cohere
-def test_what_is_paid_is_asked_by_the_driver(
+def test_metric_that_is_paid_is_asked_by_the_driver(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("cohere", reason="needs the cohere extra")
@@ -290,14 +288,14 @@ def test_what_is_paid_is_asked_by_the_driver(
 @pytest.mark.parametrize(
     "build", [tenants_index, lambda: tenants_index().as_query_engine(llm=MockLLM())]
 )
-def test_an_index_and_a_query_engine(cluster: Cluster, build: Callable[[], Any]) -> None:
+def test_index_and_a_query_engine(cluster: Cluster, build: Callable[[], Any]) -> None:
     dataset = RetrievalDataset({"q": "pay?"}, {"q": ["acme 0"]})
     ours = evaluate_there(build, dataset, ["recall@6"])
     theirs = evaluate(build(), dataset, ["recall@6"])
     assert ours.run["q"].ids == theirs.run["q"].ids
 
 
-def test_an_asynchronous_function(cluster: Cluster) -> None:
+def test_asynchronous_function(cluster: Cluster) -> None:
     async def search(query: str) -> list[str]:
         return [query]
 

@@ -1,7 +1,5 @@
 """The pages of the documentation and the notebooks: examples run, links lead on."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import re
@@ -42,20 +40,20 @@ def test_links_to_files_lead_to_files(path: Path) -> None:
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
-def test_every_metric_has_a_definition() -> None:
+def test_metrics_all_have_a_definition() -> None:
     definitions = (DOCS / "definitions.md").read_text(encoding="utf-8")
     anchors = set(re.findall(r"^\(metric-([a-z0-9-]+)\)=$", definitions, re.M))
     assert {name.replace("_", "-") for name in METRICS} <= anchors
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-TW.md"])
-def test_the_readme_is_short(name: str) -> None:
+def test_readme_is_short(name: str) -> None:
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     assert len(lines) <= MOST_LINES_OF_README
 
 
 @each_page
-def test_no_page_names_a_registry_or_a_machine(path: Path) -> None:
+def test_pages_name_no_registry_and_no_machine(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\bpypi\b|/(root|home|work)/", text, re.I)
 
@@ -65,7 +63,7 @@ OF_A_MACHINE = re.compile(r"/(?:home|root|tmp|Users|var|opt|usr)/|[A-Z]:\\\\|sit
 MOST_BYTES = 100_000
 
 
-def test_there_are_notebooks() -> None:
+def test_notebooks_are_there() -> None:
     assert NOTEBOOKS
 
 
@@ -79,12 +77,12 @@ def code_cells(text: str) -> list[dict[str, Any]]:
     return [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
 
 
-def test_a_notebook_was_run_from_top_to_bottom(text: str) -> None:
+def test_notebook_was_run_from_top_to_bottom(text: str) -> None:
     cells = code_cells(text)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
 
 
-def test_a_notebook_shows_results_and_no_warnings_or_errors(text: str) -> None:
+def test_notebook_shows_results_and_no_warnings_or_errors(text: str) -> None:
     outputs = [output for cell in code_cells(text) for output in cell["outputs"]]
     rich = [output for output in outputs if "text/html" in output.get("data", {})]
     assert len(rich) >= 3
@@ -92,7 +90,7 @@ def test_a_notebook_shows_results_and_no_warnings_or_errors(text: str) -> None:
     assert {output.get("name", "stdout") for output in outputs} == {"stdout"}
 
 
-def test_a_notebook_is_small_and_says_nothing_of_a_machine(text: str) -> None:
+def test_notebook_is_small_and_says_nothing_of_a_machine(text: str) -> None:
     assert len(text.encode()) < MOST_BYTES
     assert not OF_A_MACHINE.search(text)
     notebook = json.loads(text)

@@ -1,7 +1,5 @@
 """What the project's own files say of it agrees with the package."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -36,19 +34,19 @@ def test_llamahub_lists_the_front_door() -> None:
     assert {getattr(package, name) for name in listed} == front_door
 
 
-def test_the_version_stands_in_one_place() -> None:
+def test_version_stands_in_one_place() -> None:
     assert "version" not in PROJECT["project"]
     assert PROJECT["tool"]["hatch"]["version"]["path"] == "llama_index_rag_metrics/__init__.py"
 
 
 @pytest.mark.parametrize("readme", ["README.md", "README.zh-TW.md"])
-def test_the_readme_lists_every_extra_for_users(readme: str) -> None:
+def test_readme_lists_every_extra_for_users(readme: str) -> None:
     text = (PYPROJECT.parent / readme).read_text(encoding="utf-8")
     extras = PROJECT["project"]["optional-dependencies"].keys() - {"test", "dev"}
     assert {extra for extra in extras if f"`{extra}`" not in text} == set()
 
 
-def test_every_room_with_a_public_name_has_a_heading_in_the_reference() -> None:
+def test_rooms_with_a_public_name_have_a_heading_in_the_reference() -> None:
     extension = ast.parse(
         (PYPROJECT.parent / "docs" / "_ext" / "public_names.py").read_text("utf-8")
     )
@@ -65,14 +63,14 @@ def test_every_room_with_a_public_name_has_a_heading_in_the_reference() -> None:
     ] == []
 
 
-def test_every_public_name_has_an_example() -> None:
+def test_public_names_have_an_example() -> None:
     without = [
         name for name in package.__all__ if ">>>" not in (getattr(package, name).__doc__ or "")
     ]
     assert without == []
 
 
-def test_the_front_page_lists_every_page() -> None:
+def test_front_page_lists_every_page() -> None:
     docs = PYPROJECT.parent / "docs"
     front = (docs / "index.md").read_text("utf-8")
     pages = [path.relative_to(docs).with_suffix("").as_posix() for path in docs.rglob("*.md")]
@@ -82,7 +80,7 @@ def test_the_front_page_lists_every_page() -> None:
     assert [page for page in pages if f"\n{page}\n" not in front] == []  # in the navigation
 
 
-def test_the_architecture_names_every_room() -> None:
+def test_architecture_names_every_room() -> None:
     page = (PYPROJECT.parent / "docs" / "architecture.md").read_text("utf-8")
     home = PYPROJECT.parent / "llama_index_rag_metrics"
     rooms = {path.stem for path in home.iterdir() if path.suffix == ".py" or path.is_dir()}
@@ -90,7 +88,7 @@ def test_the_architecture_names_every_room() -> None:
     assert [room for room in sorted(rooms) if f"`{room}`" not in page] == []
 
 
-def test_the_architecture_names_files_that_there_are() -> None:
+def test_architecture_names_files_that_there_are() -> None:
     page = (PYPROJECT.parent / "docs" / "architecture.md").read_text("utf-8")
     files = re.findall(r"`([\w/]+\.py)`", page.partition("## Where is")[2].partition("\n## ")[0])
     home = PYPROJECT.parent / "llama_index_rag_metrics"
@@ -98,7 +96,7 @@ def test_the_architecture_names_files_that_there_are() -> None:
     assert [file for file in files if not (home / file).is_file()] == []
 
 
-def test_every_example_is_named_in_a_page() -> None:
+def test_examples_are_named_in_a_page() -> None:
     home = PYPROJECT.parent
     pages = [home / "README.md", *(home / "docs").rglob("*.md")]
     text = "".join(page.read_text("utf-8") for page in pages)

@@ -3,8 +3,6 @@
 Needs a built site: `RAG_METRICS_SITE=site`, after `python -m sphinx docs site`.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator
@@ -106,14 +104,12 @@ def pages_found(browser: Any, address: str, query: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("query", "right"), [*SEARCHES.items(), *TASKS.items()])
-def test_the_right_page_is_first_or_second(
-    browser: Any, address: str, query: str, right: str
-) -> None:
+def test_right_page_is_first_or_second(browser: Any, address: str, query: str, right: str) -> None:
     found = pages_found(browser, address, query)
     assert {*found[:2]} & {*right.split()}, found[:5]
 
 
-def test_nothing_found_is_said(browser: Any, address: str) -> None:
+def test_search_that_finds_nothing_says_so(browser: Any, address: str) -> None:
     assert pages_found(browser, address, "ζέφυρος ξυλόφωνο") == []
 
 

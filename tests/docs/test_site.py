@@ -3,8 +3,6 @@
 Needs a built site: `RAG_METRICS_SITE=site`, after `python -m sphinx docs site`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -49,7 +47,7 @@ links_of = cache(Links)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_link_within_the_site_leads_somewhere(page: str) -> None:
+def test_links_within_the_site_lead_somewhere(page: str) -> None:
     links = links_of(SITE / page)
     broken = []
     for target in links.targets:
@@ -98,7 +96,7 @@ READ = [page for page in PAGES if page != "search.html"]
 
 
 @pytest.mark.parametrize("page", READ)
-def test_a_phone_without_javascript_shows_the_page(phone: Any, page: str) -> None:
+def test_phone_without_javascript_shows_the_page(phone: Any, page: str) -> None:
     phone.goto((SITE / page).resolve().as_uri())
     box = phone.locator("article, [role=main]").first.bounding_box()
     assert phone.locator("h1").first.is_visible()

@@ -4,8 +4,6 @@ People ask questions, systems retrieve passages, datasets have labels. In names 
 and where LlamaIndex, TREC or a file says so, other words remain.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -67,7 +65,7 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value  # type: ignore[attr-defined]
 
 
-def test_what_the_package_says() -> None:
+def test_words_of_the_package() -> None:
     sources = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
     found = {
         name: [word for text in texts(path) for word in retired(text)]
@@ -78,7 +76,7 @@ def test_what_the_package_says() -> None:
 
 
 @pytest.mark.parametrize("part", ["report", "scores", "decisions"])
-def test_what_counts_for_a_metric_is_relevant(part: str) -> None:
+def test_relevant_is_what_counts_for_a_metric(part: str) -> None:
     """Labelled says only whether there is a label, which may be of grade 0."""
     found = [text for path in (PACKAGE / part).rglob("*.py") for text in texts(path)]
     scripts = [path.read_text(encoding="utf-8") for path in (PACKAGE / part).rglob("*.js")]
@@ -87,6 +85,6 @@ def test_what_counts_for_a_metric_is_relevant(part: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_what_the_pages_say(page: Path) -> None:
+def test_words_of_the_pages(page: Path) -> None:
     if page.relative_to(ROOT).as_posix() not in ELSEWHERE:
         assert retired(CODE.sub("`code`", page.read_text(encoding="utf-8"))) == []

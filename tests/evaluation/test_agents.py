@@ -1,7 +1,5 @@
 """Agents, workflows and engines, evaluated: every call as the script says, whatever runs beside."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from itertools import chain
@@ -131,7 +129,7 @@ def check_calls(results: Any, number: int) -> None:
 @pytest.mark.parametrize(
     ("make", "at_once"), [(function_agent, 200), (react_agent, 48), (agent_workflow, 32)]
 )
-def test_an_agents_calls_are_those_of_its_script(make: Any, at_once: int) -> None:
+def test_agents_calls_are_those_of_its_script(make: Any, at_once: int) -> None:
     questions = dataset(at_once)
     results = evaluate(make(scripts(at_once)), questions, ["recall"], workers=at_once)
     assert results.run.failed == {}
@@ -145,7 +143,7 @@ def test_an_agents_calls_are_those_of_its_script(make: Any, at_once: int) -> Non
     assert results.scores.counts.empty == len(range(0, at_once, 6))
 
 
-def test_a_function_that_returns_what_an_agent_says_is_a_session() -> None:
+def test_function_that_returns_what_an_agent_says_is_a_session() -> None:
     async def ask(question: str) -> Any:
         return await function_agent(scripts(12)).run(question)  # an AgentOutput, which iterates
 
@@ -184,7 +182,7 @@ def test_sub_questions_are_calls_after_reranking() -> None:
     }
 
 
-def test_a_function_of_the_question() -> None:
+def test_function_of_the_question() -> None:
     async def ask(question: str) -> str:
         await asyncio.gather(SPARSE.aretrieve("mars"), asyncio.to_thread(DENSE.retrieve, question))
         record_retrieval("select *", ["row 1"], asked_by="sql")
@@ -195,7 +193,7 @@ def test_a_function_of_the_question() -> None:
     assert (results.run["q1"].calls or ())[-1].asked_by == "sql"
 
 
-def test_a_function_that_returns_ids_is_a_retriever() -> None:
+def test_function_that_returns_ids_is_a_retriever() -> None:
     async def ask(question: str) -> list[str]:
         return [hit.node_id for hit in await SPARSE.aretrieve(question)]
 
@@ -214,12 +212,12 @@ async def search_often(question: str, depth: int) -> str:
 
 
 @pytest.mark.parametrize(("ask", "n_calls"), [(partial(search_often, depth=2), 2), (Searcher(), 1)])
-def test_an_asynchronous_function_in_whatever_wraps_it(ask: Any, n_calls: int) -> None:
+def test_asynchronous_function_in_whatever_wraps_it(ask: Any, n_calls: int) -> None:
     results = evaluate(ask, dataset(3), ["recall"])
     assert {len(calls) for calls in results.run.calls.values()} == {n_calls}
 
 
-def test_a_program_that_need_not_retrieve_is_empty_whatever_it_returns() -> None:
+def test_program_that_need_not_retrieve_is_empty_whatever_it_returns() -> None:
     questions = dataset(3)
     _, *later = questions.queries.values()
 

@@ -1,7 +1,5 @@
 """Questions asked several times: each anew, none more often than wanted, whatever is in between."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter
@@ -105,7 +103,7 @@ def test_200_questions_5_times_at_once() -> None:
     assert results.about["repeats"] == "5 runs of each question"
 
 
-def test_the_journal_keeps_each_time(tmp_path: Path) -> None:
+def test_journal_keeps_each_time(tmp_path: Path) -> None:
     agent, path = Agent(), tmp_path / "run.jsonl"
     options: dict[str, Any] = {"journal": path, "run": "agent"}
     once = evaluate(asked_by(agent), FEW, ["mrr"], **options)
@@ -123,7 +121,7 @@ def test_the_journal_keeps_each_time(tmp_path: Path) -> None:
     assert set(agent.asked.values()) == {R}
 
 
-def test_every_time_an_agent_begins_anew() -> None:
+def test_agents_begin_anew_every_time() -> None:
     seen: list[int] = []
 
     class Watching(ScriptedFunctions):
@@ -156,7 +154,7 @@ def flaky(query: str) -> list[str]:
     raise ConnectionError("refused")
 
 
-def test_what_is_wrong_with_some_runs_says_with_which() -> None:
+def test_note_of_some_runs_says_of_which() -> None:
     asked = Counter[str]()
 
     def down_the_second_time(query: str) -> list[str]:

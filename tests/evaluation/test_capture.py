@@ -55,7 +55,7 @@ def handlers() -> tuple[list[Any], list[Any]]:
     return list(root.event_handlers), list(root.span_handlers)
 
 
-def test_every_retrieval_is_recorded_in_order() -> None:
+def test_retrievals_are_recorded_in_order() -> None:
     before = handlers()
     sparse, dense = bm25(), vectors()
     with capture() as session:
@@ -95,7 +95,7 @@ def test_postprocessors_of_a_tool_and_of_an_engine_are_part_of_the_call() -> Non
     assert [list(call.ids) for call in session.calls] == [straight[::-1], straight[::-1], []]
 
 
-def test_a_retrieval_that_fails_is_a_call_with_an_error() -> None:
+def test_retrieval_that_fails_is_a_call_with_an_error() -> None:
     with capture() as session:
         with pytest.raises(ConnectionError):
             Broken().retrieve("saturn")
@@ -127,7 +127,7 @@ def test_captures_nest() -> None:
     assert [call.query for call in inner.calls] == ["mars"]
 
 
-def test_a_capture_inside_a_retriever_has_calls_of_its_own() -> None:
+def test_capture_inside_a_retriever_has_calls_of_its_own() -> None:
     class Agentic(BaseRetriever):
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
             with capture() as session:
@@ -181,7 +181,7 @@ def test_questions_at_once_do_not_mix(at_once: int) -> None:
         ]
 
 
-def test_a_clients_own_retrieval_is_recorded_by_hand() -> None:
+def test_clients_own_retrieval_is_recorded_by_hand() -> None:
     with capture() as session:
         record_retrieval("moons", ["b", "a"], asked_by="sql", latency=0.5)
         record_retrieval("rings", [], error="timeout")
@@ -191,7 +191,7 @@ def test_a_clients_own_retrieval_is_recorded_by_hand() -> None:
     record_retrieval("nobody listens", ["a"])
 
 
-def test_what_is_recorded_inside_a_retriever_is_part_of_its_call() -> None:
+def test_retrieval_inside_a_retriever_is_part_of_its_call() -> None:
     class Recording(BaseRetriever):
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
             record_retrieval("inner", ["x"])
@@ -202,7 +202,7 @@ def test_what_is_recorded_inside_a_retriever_is_part_of_its_call() -> None:
     assert [call.query for call in session.calls] == ["saturn"]
 
 
-def test_what_a_tool_does_to_its_nodes_later_is_not_recorded() -> None:
+def test_nodes_that_a_tool_changes_later_are_recorded_as_they_were() -> None:
     def spoil(nodes: list[NodeWithScore]) -> None:
         for hit in nodes:
             hit.node.set_content("cut")
@@ -238,7 +238,7 @@ class Reusing(BaseRetriever):
         return [self.node]
 
 
-def test_a_retriever_that_reuses_its_nodes_is_recorded_call_by_call() -> None:
+def test_retriever_that_reuses_its_nodes_is_recorded_call_by_call() -> None:
     tool = RetrieverTool.from_defaults(Reusing(), description="", node_postprocessors=[Emptying()])
     with capture() as session:
         for word in WORDS:

@@ -1,7 +1,5 @@
 """Tokens in an evaluation: counted, kept and shown; span metrics of any chunking."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -63,7 +61,7 @@ def retrieve(query: str) -> list[NodeWithScore]:
     return NODES
 
 
-def test_the_cost_of_a_node_is_that_of_what_a_prompt_holds() -> None:
+def test_cost_of_a_node_is_that_of_what_a_prompt_holds() -> None:
     words = Words()
     results = evaluate(retrieve, DATASET, ["recall@9tokens"], tokenizer=words)
     assert list(results.run["q1"].tokens or ()) == COSTS
@@ -74,20 +72,20 @@ def test_the_cost_of_a_node_is_that_of_what_a_prompt_holds() -> None:
     assert sorted(words.texts) == sorted(prompts), "each distinct text is counted once"
 
 
-def test_nothing_is_counted_where_nobody_asks() -> None:
+def test_tokens_are_not_counted_where_nobody_asks() -> None:
     results = evaluate(retrieve, DATASET, ["recall@2"])
     assert results.run["q1"].tokens is None
     assert "tokens by" not in results.about
 
 
-def test_one_query_and_a_dataset_agree() -> None:
+def test_query_and_dataset_agree() -> None:
     evaluator = RetrieverEvaluator.from_metric_names(["recall@25tokens"], retriever=retrieve)
     alone = evaluator.evaluate("x?", ["a", "c"]).metric_vals_dict
     whole = evaluator.evaluate_dataset(DATASET)
     assert alone == {"recall@25tokens": whole.scores.by_query("recall@25tokens")["q1"]}
 
 
-def test_a_journal_keeps_what_was_counted(tmp_path: Path) -> None:
+def test_journal_keeps_what_was_counted(tmp_path: Path) -> None:
     journal, words = tmp_path / "run.jsonl", Words()
     options: dict[str, Any] = {"journal": journal, "run": "fixed"}
     first = evaluate(retrieve, DATASET, ["recall@9tokens"], tokenizer=words, **options)
@@ -110,12 +108,12 @@ def test_bare_ids_cost_what_the_corpus_says() -> None:
     assert results.scores.means == {"recall@8tokens": 0.0}
 
 
-def test_a_bare_id_without_a_text_is_no_text_of_no_length() -> None:
+def test_bare_id_without_a_text_is_no_text_of_no_length() -> None:
     with pytest.raises(InvalidInput, match=r"retrieved 'a'.*a text"):
         evaluate(lambda query: ["a"], DATASET, ["recall@9tokens"], tokenizer=str.split)
 
 
-def test_a_matcher_spends_the_budget_on_whole_chunks() -> None:
+def test_matcher_spends_the_budget_on_whole_chunks() -> None:
     """Three chunks: the first covers both passages, the second only repeats one, the third is new.
 
     Costs 3, 3 and 2. So "Io" and "Titan" come with 3 tokens, and "Rhea" comes with 8, not with 5.
@@ -239,7 +237,7 @@ def chunks(size: int, overlap: int) -> list[BaseNode]:
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(40, 0), (60, 20), (120, 30)])
-def test_a_splitter_that_keeps_offsets(size: int, overlap: int) -> None:
+def test_splitter_that_keeps_offsets(size: int, overlap: int) -> None:
     nodes = chunks(size, overlap)[1:6]
     results = evaluate(lambda query: nodes, MOONS, NAMES)
     places = [(node.start_char_idx, node.end_char_idx) for node in nodes]  # type: ignore[attr-defined]
@@ -274,7 +272,7 @@ def test_nodes_cut_from_nodes() -> None:
     assert searched.scores.means["span_recall"] == pytest.approx(expected)
 
 
-def test_one_query() -> None:
+def test_query_alone() -> None:
     from llama_index_rag_metrics import RetrieverEvaluator
 
     nodes = chunks(60, 20)[1:6]
@@ -289,7 +287,7 @@ def test_one_query() -> None:
     assert span.score == 0.5
 
 
-def test_a_journal_keeps_places(tmp_path: Path) -> None:
+def test_journal_keeps_places(tmp_path: Path) -> None:
     nodes = [TextNode(id_=chunk.node_id, text=chunk.get_content()) for chunk in chunks(60, 0)[:1]]
     options: dict[str, Any] = {"journal": tmp_path / "run.jsonl", "run": "fixed"}
     first = evaluate(lambda query: nodes, MOONS, ["span_recall"], **options)
@@ -316,7 +314,7 @@ def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
             assert span is None or span.end <= len(text)
 
 
-def test_of_a_document_that_was_cut_only_what_was_retrieved_counts() -> None:
+def test_document_that_was_cut_counts_as_it_was_retrieved() -> None:
     label = Relevance(spans=[("moons", 100, 200)])
     dataset = RetrievalDataset({"q": "?"}, {"q": label}, {"moons": TEXT})
     names = ["span_recall", "span_precision"]

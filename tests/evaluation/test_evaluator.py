@@ -1,7 +1,5 @@
 """The evaluator on real LlamaIndex retrievers: results, failures, concurrency, sources, options."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import threading
@@ -68,7 +66,7 @@ def test_llama_index_table_shows_the_same_means(dataset: RetrievalDataset) -> No
     assert table["hit_rate"][0] == pytest.approx(2 / 3)
 
 
-def test_a_failing_query_is_recorded_and_scores_zero(dataset: RetrievalDataset) -> None:
+def test_failing_query_is_recorded_and_scores_zero(dataset: RetrievalDataset) -> None:
     retriever = Scripted({**SCRIPT, "second?": RuntimeError("the index is gone")})
     results = evaluate(retriever, dataset, ["mrr"])
     assert results.scores.failed == {"q2": "RuntimeError: the index is gone"}
@@ -98,7 +96,7 @@ def test_blocking_retrievers_run_side_by_side() -> None:
     assert evaluate(ask, dataset, ["mrr"], workers=6).scores.failed == {}
 
 
-def test_a_blocking_retriever_never_blocks_the_loop(dataset: RetrievalDataset) -> None:
+def test_blocking_retriever_never_blocks_the_loop(dataset: RetrievalDataset) -> None:
     loop_went_on = threading.Event()
 
     def ask(query: str) -> list[str]:
@@ -163,7 +161,7 @@ def test_labels_that_fit_nothing_are_shown() -> None:
         evaluate(Scripted({"?": ["c1"]}), dataset, ["mrr"])
 
 
-def test_a_metadata_key_that_one_node_lacks_is_an_error_of_the_query() -> None:
+def test_metadata_key_that_one_node_lacks_is_an_error_of_the_query() -> None:
     dataset = RetrievalDataset(queries={"p": "!", "q": "?"}, relevance={"p": ["f"], "q": ["f"]})
     strange = node("c0", score=float("nan"), file="f")
     second = [node("c1", page=3, file=None), node("c2", file="f")]
@@ -212,7 +210,7 @@ class TestSingleQuery:
         with pytest.raises(TypeError, match="agg"):
             evaluator.evaluate("first?", ["d1"], agg="mean")
 
-    def test_an_error_of_the_retriever_comes_out(self) -> None:
+    def test_error_of_the_retriever_comes_out(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(
             ["mrr"], retriever=Scripted({"?": RuntimeError("gone")})
         )
@@ -223,7 +221,7 @@ class TestSingleQuery:
 class TestOldCode:
     """What notebooks for core 0.14.20 and earlier do, with only the import changed."""
 
-    def test_the_old_dataset_and_the_old_call(self) -> None:
+    def test_old_dataset_and_the_old_call(self) -> None:
         class EmbeddingQAFinetuneDataset(BaseModel):
             queries: dict[str, str] = {"q1": "first?", "q2": "second?"}
             corpus: dict[str, str] = {"d1": "one", "d2": "two"}
@@ -237,7 +235,7 @@ class TestOldCode:
         assert [result.metric_vals_dict["mrr"] for result in results] == [1.0, 0.5]
         assert str(results[0]).startswith("Query: first?")
 
-    def test_the_synchronous_twin_inside_a_running_loop(self, dataset: RetrievalDataset) -> None:
+    def test_synchronous_twin_inside_a_running_loop(self, dataset: RetrievalDataset) -> None:
         async def notebook() -> float:
             return evaluate(Scripted(SCRIPT), dataset, ["mrr"]).scores.means["mrr"]
 
@@ -267,7 +265,7 @@ def retrieve(query: str) -> list[str]:
     return ["d1"]
 
 
-def test_the_head_of_a_report_names_the_retriever_as_people_do() -> None:
+def test_head_of_a_report_names_the_retriever_as_people_do() -> None:
     def inside(query: str) -> list[str]:
         return ["d1"]
 
@@ -320,7 +318,7 @@ def test_reports_name_how_many_queries_were_asked_at_once() -> None:
     assert "(4 at once)" in results._repr_html_()
 
 
-def test_a_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
+def test_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
     for workers in (2, 5):
         results = evaluate(
             OneDesk(), DATASET, ["mrr"], workers=workers, journal=tmp_path / "run.jsonl"
@@ -365,7 +363,7 @@ def test_python_refuses_an_option_that_isnt_there(call: Callable[[Any], Any]) ->
         call({"worker": 8})
 
 
-def test_the_refusal_names_the_function_that_was_called() -> None:
+def test_refusal_names_the_function_that_was_called() -> None:
     with pytest.raises(TypeError, match=r"^evaluate\(\) got an unexpected"):
         package.evaluate(lambda query: ["d"], ONE_LABEL, worker=8)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"^evaluate\(\) missing 1 required"):

@@ -1,7 +1,5 @@
 """Every place where other people's code runs × every fault: one query is lost, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading
@@ -296,7 +294,7 @@ def test_retrieval_loses_one_query(place: str, fault: Fault, recorded: str, tmp_
 
 @pytest.mark.parametrize(("fault", "recorded"), FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("place", METRICS)
-def test_a_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> None:
+def test_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> None:
     metric = METRICS[place](fault)
     results = asked(metrics=[metric], hangs=fault is hang)
     assert results.scores.failed == {}
@@ -316,7 +314,7 @@ def test_a_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> No
     [fault for name, fault in FAULTS.items() if name != "hangs"],
     ids=[name for name in FAULTS if name != "hangs"],
 )
-def test_a_node_that_an_llm_fails_on_has_no_questions(fault: Fault, recorded: str) -> None:
+def test_node_that_an_llm_fails_on_has_no_questions(fault: Fault, recorded: str) -> None:
     nodes = [TextNode(id_=query_id, text=query) for query_id, query in QUERIES.items()]
     dataset = generate_question_context_pairs(
         nodes, Judge(fault=fault, answer="Who wrote it?"), retry_limit=1
@@ -342,7 +340,7 @@ class TestLimits:
         stuck.set()
         assert list(results.scores.failed) == ["q0", "q4", "q8"]
 
-    def test_one_forbidden_query_is_one_failure(self) -> None:
+    def test_query_that_is_forbidden_is_one_failure(self) -> None:
         class Forbidden(Exception):
             status_code = 403
 
@@ -356,12 +354,12 @@ class TestLimits:
     @pytest.mark.parametrize(
         "options", [{"timeout": 0}, {"timeout": True}, {"timeout": "1"}, {"timeout": float("nan")}]
     )
-    def test_other_limits_are_refused_before_anything_is_asked(self, options: Any) -> None:
+    def test_limits_beyond_those_are_refused_before_anything_is_asked(self, options: Any) -> None:
         with pytest.raises(InvalidInput, match=next(iter(options))):
             evaluate(lambda query: pytest.fail("asked"), DATASET, ["recall"], **options)
 
 
-def test_a_reranker_s_key_is_not_shown() -> None:
+def test_reranker_s_key_is_not_shown() -> None:
     class Keyed(Postprocessor):
         api_key: str = KEY
 

@@ -1,7 +1,5 @@
 """A refused key is said, in whatever words the client of the service tells it, without the key."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -40,7 +38,7 @@ def refused() -> Iterator[tuple[Any, OpenAIServer]]:
 RUN = Run({query_id: Ranking(["a", "b"], texts=["one", "two"]) for query_id in QUERIES})
 
 
-def test_a_judge_says_why_and_grades_again(refused: tuple[Any, OpenAIServer]) -> None:
+def test_judge_says_why_and_grades_again(refused: tuple[Any, OpenAIServer]) -> None:
     llm, server = refused
     judge = LLMRelevancy(llm=llm)
     with pytest.warns(LabelWarning, match=r"12 of 12 questions .*provided: \*\*\*"):

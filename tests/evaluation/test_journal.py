@@ -1,7 +1,5 @@
 """The journal: nothing finished is asked again, after a kill, after Ctrl-C, with other metrics."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -44,7 +42,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "run.jsonl"
 
 
-def test_a_finished_query_is_never_asked_again(dataset: RetrievalDataset, path: Path) -> None:
+def test_finished_query_is_never_asked_again(dataset: RetrievalDataset, path: Path) -> None:
     first = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     again = Scripted({})
     second = evaluate(again, dataset, ["mrr", "recall@2"], journal=path)
@@ -63,7 +61,7 @@ def test_failed_queries_are_tried_again(dataset: RetrievalDataset, path: Path) -
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
-def test_a_torn_last_line_is_mended(dataset: RetrievalDataset, path: Path, cut: int) -> None:
+def test_torn_last_line_is_mended(dataset: RetrievalDataset, path: Path, cut: int) -> None:
     evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path, workers=1)
     path.write_bytes(path.read_bytes()[:-cut])
     retriever = Scripted(SCRIPT)
@@ -77,7 +75,7 @@ def test_a_torn_last_line_is_mended(dataset: RetrievalDataset, path: Path, cut: 
     "damage",
     [lambda row: row.replace(b'"retrieved_ids"', b'"retrieved_idz"'), lambda row: b"not json\n"],
 )
-def test_a_damaged_row_is_named(
+def test_damaged_row_is_named(
     damage: Callable[[bytes], bytes], dataset: RetrievalDataset, path: Path
 ) -> None:
     whole = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
@@ -93,7 +91,9 @@ def test_a_damaged_row_is_named(
     assert again.scores.means == whole.scores.means
 
 
-def test_another_file_is_refused_and_left_alone(dataset: RetrievalDataset, path: Path) -> None:
+def test_file_of_another_kind_is_refused_and_left_alone(
+    dataset: RetrievalDataset, path: Path
+) -> None:
     path.parent.mkdir()
     path.write_text('{"my": "data"}\n')
     with pytest.raises(FileFormatError, match="line 1"):
@@ -101,7 +101,7 @@ def test_another_file_is_refused_and_left_alone(dataset: RetrievalDataset, path:
     assert path.read_text() == '{"my": "data"}\n'
 
 
-def test_a_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Path) -> None:
+def test_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Path) -> None:
     ask = partial(evaluate, dataset=dataset, metrics=["mrr"], journal=path)
     ask(Scripted(SCRIPT), run="bm25, k1=1.2")
     expected = "run is 'bm25, k1=2', but the journal has 'bm25, k1=1.2'. Give this run a journal of"
@@ -118,7 +118,7 @@ def test_a_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Pa
         ask(Scripted(SCRIPT), run=7)  # type: ignore[arg-type]
 
 
-def test_only_what_is_new_or_reworded_is_asked(dataset: RetrievalDataset, path: Path) -> None:
+def test_questions_new_or_reworded_are_asked_alone(dataset: RetrievalDataset, path: Path) -> None:
     evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
     queries = {**dataset.queries, "q2": "two, please?", "q4": "four?"}
     changed = RetrievalDataset(queries, {**dataset.relevance, "q4": ["d"]})
@@ -134,7 +134,7 @@ def test_only_what_is_new_or_reworded_is_asked(dataset: RetrievalDataset, path: 
     assert evaluate(Scripted({}), fewer, ["mrr"], journal=path).scores.means["mrr"] == 1.0
 
 
-def test_what_came_from_the_journal_is_said(dataset: RetrievalDataset, path: Path) -> None:
+def test_note_says_what_came_from_the_journal(dataset: RetrievalDataset, path: Path) -> None:
     first = evaluate(Scripted({**SCRIPT, "two?": OSError("busy")}), dataset, ["mrr"], journal=path)
     assert not any("answers come from" in note for note in first.scores.notes)
     seconds = datetime(2024, 3, 12, 12).timestamp()
@@ -206,7 +206,7 @@ def test_corrected_labels_need_no_new_retrieval(dataset: RetrievalDataset, path:
     assert results.scores.by_query("mrr") == {"q1": 0.0, "q2": 1.0}
 
 
-def test_any_text_survives(path: Path) -> None:
+def test_texts_of_any_kind_survive(path: Path) -> None:
     ranking = Ranking(
         ["é\u2028\n", "\ud800"], [float("inf"), None], ["中文\r\n", "한국어\x00"], 0.5
     )
@@ -237,7 +237,7 @@ PROGRAM = r"""
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_nothing_finished_is_lost(tmp_path: Path, how: signal.Signals) -> None:
+def test_answers_that_are_finished_are_not_lost(tmp_path: Path, how: signal.Signals) -> None:
     journal = tmp_path / "run.jsonl"
     killed = Forked(PROGRAM, str(journal))
     asked = [killed.stdout.readline().strip() for _ in range(20)]
@@ -257,7 +257,7 @@ def test_nothing_finished_is_lost(tmp_path: Path, how: signal.Signals) -> None:
     assert float(mean) == pytest.approx(1 / 100)
 
 
-def test_a_call_whose_error_is_masked_anew_is_kept(
+def test_call_whose_error_is_masked_anew_is_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = Call(["x"], query="?", error="no entry for zz-secret-zz")
@@ -277,7 +277,7 @@ def _by_evaluator(source: Any, dataset: Any, metrics: list[str], **options: Any)
 
 
 @pytest.mark.parametrize("evaluated", [evaluate, _by_evaluator])
-def test_an_index_by_a_name_of_ones_own_is_asked_for_more_by_a_deeper_metric(
+def test_index_by_a_name_of_ones_own_is_asked_for_more_by_a_deeper_metric(
     tmp_path: Path, evaluated: Any
 ) -> None:
     nodes = [TextNode(id_=f"d{n}", text=f"{n}") for n in range(12)]

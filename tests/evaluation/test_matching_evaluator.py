@@ -1,7 +1,5 @@
 """The evaluator with a matcher: where expected texts come from, what is kept, what goes wrong."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 
@@ -63,7 +61,7 @@ def test_expected_texts_alone(by_text: RetrievalDataset) -> None:
     assert results.scores.counts.unjudged == 0
 
 
-def test_the_corpus_gives_the_texts_of_relevant_ids(by_corpus: RetrievalDataset) -> None:
+def test_corpus_gives_the_texts_of_relevant_ids(by_corpus: RetrievalDataset) -> None:
     results = evaluate(Scripted(SCRIPT), by_corpus, ["recall", "judged", "mrr"], matcher="text")
     matched = results.scores.retrieval.matched["mrr"]  # type: ignore[union-attr]
     # best grade first; rhea is judged, with grade 0
@@ -79,7 +77,7 @@ def test_texts_alone_are_matched_by_text_and_a_warning_says_so(by_text: Retrieva
         evaluate(lambda query: ["d1"], by_text, ["recall"])
 
 
-def test_no_text_at_all_is_an_error_before_anything_is_asked() -> None:
+def test_corpus_without_any_text_is_an_error_before_anything_is_asked() -> None:
     retriever = Scripted(SCRIPT)
     dataset = RetrievalDataset(queries=QUERIES, relevance={"q1": ["d1"], "q2": ["d2"]})
     with pytest.raises(InvalidInput, match="Give expected_texts, or a dataset whose corpus"):
@@ -114,7 +112,7 @@ def fails(expected: Sequence[str], retrieved: Sequence[str]) -> list[list[bool]]
     return [[column == 0 for column in range(len(expected))] for _ in retrieved]
 
 
-def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalDataset) -> None:
+def test_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalDataset) -> None:
     results = evaluate(Scripted(SCRIPT), by_text, ["mrr"], matcher=fails)
     assert results.scores.by_query("mrr") == {"q1": 1, "q3": 1}
     matched = results.scores.retrieval.matched["mrr"]  # type: ignore[union-attr]
@@ -125,7 +123,7 @@ def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalD
     assert "mrr" not in results[1].metric_dict
 
 
-def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
+def test_depth_of_the_retriever_is_that_of_what_it_retrieved() -> None:
     # three chunks cover one passage, and are judged as a ranking of one
     script = {"methane?": [chunk(f"c{number}", f"{number} {TITAN}") for number in range(3)]}
     dataset = RetrievalDataset({"q": "methane?"}, expected_texts={"q": [TITAN]})
@@ -174,7 +172,7 @@ def test_texts_that_dont_go_with_their_ids_are_left_to_the_ids() -> None:
         evaluate(Reingested(), dataset, ["recall"])
 
 
-def test_a_metadata_key_that_fits_more_labels_than_the_texts_is_the_cure() -> None:
+def test_metadata_key_that_fits_more_labels_than_the_texts_is_the_cure() -> None:
     class Tagged(Reingested):
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
             return [

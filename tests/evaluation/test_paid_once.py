@@ -1,7 +1,5 @@
 """A journal alone: what judges, Cohere and embeddings were paid for is kept beside it."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 from typing import Any
@@ -48,7 +46,7 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path / "runs" / "run.jsonl"
 
 
-def test_a_judge_is_paid_once_by_endpoint_model_and_settings(journal: Path) -> None:
+def test_judge_is_paid_once_by_endpoint_model_and_settings(journal: Path) -> None:
     openai = pytest.importorskip("llama_index.llms.openai", reason="OpenAI's client")
 
     def judge(server: Any, model: str = "gpt-4o-mini", **further: Any) -> LLMRelevancy:
@@ -114,7 +112,7 @@ def test_embeddings_are_paid_once_also_in_a_sweep(journal: Path) -> None:
     assert journal.with_name("sweep.cache").is_file()
 
 
-def test_a_cache_that_is_named_is_used_instead(journal: Path) -> None:
+def test_cache_that_is_named_is_used_instead(journal: Path) -> None:
     cache = journal.with_name("other.sqlite")
     metric = EmbeddingSimilarity(embed_model=Counting(embed_dim=2))
     evaluate(retriever(), DATASET, [metric], journal=journal, cache=cache)

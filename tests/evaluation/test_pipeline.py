@@ -1,7 +1,5 @@
 """Retrievers whose asynchronous methods block all the same, and what may go wrong in between."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +43,7 @@ class SlowEmbedding(BaseEmbedding):
         return self._get_query_embedding(query)
 
 
-def test_what_is_asynchronous_is_awaited_on_every_query() -> None:
+def test_asynchronous_sources_are_awaited_on_every_query() -> None:
     retriever = Asynchronous({query: ["d"] for query in QUERIES.values()})
     results = evaluate(retriever, DATASET, ["recall"], workers=4)
     assert results.scores.failed == {}
@@ -62,7 +60,7 @@ def test_what_is_asynchronous_is_awaited_on_every_query() -> None:
         (["bm25_similarity", "recall@2"], 10),
     ],
 )
-def test_one_request_has_one_depth(names: list[str], expected: int) -> None:
+def test_request_has_one_depth(names: list[str], expected: int) -> None:
     index = VectorStoreIndex.from_documents(
         [Document(doc_id=f"d{n}", text=f"text {n}") for n in range(30)],
         embed_model=SlowEmbedding(wait=lambda: None),
@@ -87,7 +85,7 @@ def test_one_request_has_one_depth(names: list[str], expected: int) -> None:
     assert [len(run["q"].ids) for run in runs] == [expected] * 3
 
 
-def test_a_cancellation_inside_the_retriever_fails_its_query_only() -> None:
+def test_cancellation_inside_the_retriever_fails_its_query_only() -> None:
     if not hasattr(asyncio.Task, "cancelling"):
         pytest.skip("before Python 3.11 it can't be told from a cancelled evaluation")
 
@@ -99,7 +97,7 @@ def test_a_cancellation_inside_the_retriever_fails_its_query_only() -> None:
     assert list(evaluate(ask, DATASET, ["recall"]).scores.failed) == ["q3"]
 
 
-def test_a_retriever_that_swallows_a_cancellation_does_not_go_on() -> None:
+def test_retriever_that_swallows_a_cancellation_does_not_go_on() -> None:
     asked: list[str] = []
 
     async def ask(query: str) -> list[str]:
@@ -146,13 +144,13 @@ class TestNothingIsLost:
         def score(self, hits: Any) -> Any:
             raise ZeroDivisionError("a mistake")
 
-    def test_a_metric_with_a_mistake_has_no_value(self) -> None:
+    def test_metric_with_a_mistake_has_no_value(self) -> None:
         results = evaluate(lambda query: ["d"], DATASET, [self.Explodes(), "mrr"])
         assert results.scores.means["mrr"] == 1
         assert results.scores.n("explodes") == 0
         assert "explodes has no value: ZeroDivisionError: a mistake" in results.scores.notes
 
-    def test_a_grade_that_a_metric_refuses(self) -> None:
+    def test_grade_that_a_metric_refuses(self) -> None:
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": {"d": 3}})
         results = evaluate(lambda query: ["d"], dataset, ["err(max_grade=2)", "mrr"])
         assert results.scores.means["mrr"] == 1
@@ -167,7 +165,7 @@ class TestNothingIsLost:
         assert retriever.asked == []
 
     @pytest.mark.parametrize("item", [3, None, ["d"]])
-    def test_an_id_that_is_no_string_fails_its_query(self, item: Any) -> None:
+    def test_id_that_is_no_string_fails_its_query(self, item: Any) -> None:
         results = evaluate(
             Scripted({"?": ["d"], "??": ["e"]}),
             RetrievalDataset(queries={"q": "?", "r": "??"}, relevance={"q": ["d"], "r": ["e"]}),
@@ -177,7 +175,7 @@ class TestNothingIsLost:
         assert "of a retrieved node: expected an id, a text" in results.scores.failed["q"]
         assert results.scores.by_query("mrr") == {"q": 0.0, "r": 1.0}
 
-    def test_a_retriever_that_never_works_is_a_warning(self) -> None:
+    def test_retriever_that_never_works_is_a_warning(self) -> None:
         message = "retrieval failed on every question, 13 times with: ValueError: no index"
 
         def ask(query: str) -> list[str]:
@@ -197,6 +195,6 @@ class TestNothingIsLost:
         left_out = evaluate(retriever, dataset, ["recall", CoreHitRate()], failed="exclude")
         assert left_out.scores.by_query("hit_rate") == {"q": 1.0}
 
-    def test_a_metric_twice_is_refused(self) -> None:
+    def test_metric_twice_is_refused(self) -> None:
         with pytest.raises(ValueError, match="each name once, got 'hit_rate@5'"):
             RetrieverEvaluator(metrics=[HitRate(k=5), HitRate(k=5)], retriever=Scripted({}))

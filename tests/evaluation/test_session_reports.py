@@ -1,7 +1,5 @@
 """What a person sees of sessions: rows, figures, and a question unfolded to its calls."""
 
-from __future__ import annotations
-
 from html import unescape
 
 import pandas as pd
@@ -35,7 +33,7 @@ def results() -> EvaluationResults:
     return EvaluationResults([], scores=scores)
 
 
-def test_every_call_is_a_row(results: EvaluationResults) -> None:
+def test_calls_are_rows(results: EvaluationResults) -> None:
     assert results.calls == [
         ("q1", 1, "Saturn", 1, 0.5),
         ("q1", 2, "saturn", 0, None),

@@ -1,7 +1,5 @@
 """What can be evaluated: engines that answer, and what is refused before or at the first query."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any
@@ -125,7 +123,7 @@ ENGINES = {
 
 
 @pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
-def test_the_sources_of_answers_are_what_was_retrieved(make: Any) -> None:
+def test_sources_of_answers_are_what_was_retrieved(make: Any) -> None:
     results = evaluate(make(), DATASET, ["mrr", "precision"])
     assert {query_id: list(ranking.ids) for query_id, ranking in results.run.items()} == {
         "q1": ["a", "x"],
@@ -147,7 +145,7 @@ def test_steps_of_answering_are_not_retrieved(monkeypatch: pytest.MonkeyPatch) -
     assert results.scores.means["mrr"] == 0.75
 
 
-def test_an_engine_that_retrieves_is_not_asked_to_answer() -> None:
+def test_engine_that_retrieves_is_not_asked_to_answer() -> None:
     results = evaluate(engine(), DATASET, ["mrr"])
     assert results.scores.means["mrr"] == 0.75
     assert results.scores.notes == ()
@@ -164,7 +162,7 @@ def test_answers_without_sources_are_said() -> None:
     assert note.startswith("2 questions were answered without a retrieval that could be seen")
 
 
-def test_a_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None:
+def test_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None:
     def ask(question: str) -> str:
         scripted().retrieve(question)
         return "an answer"
@@ -189,7 +187,7 @@ class Workflowish:
         (None, "expected a retriever, an index, a query engine"),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: str) -> None:
+def test_source_that_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: str) -> None:
     with pytest.raises(InvalidInput, match=cure):
         evaluate(source, DATASET, ["mrr"])
     with pytest.raises(ValueError, match=cure):
@@ -197,7 +195,7 @@ def test_what_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: 
 
 
 @pytest.mark.parametrize("method", ["look", "search"])
-def test_a_program_may_have_methods_that_retrieve(method: str) -> None:
+def test_program_may_have_methods_that_retrieve(method: str) -> None:
     retrieved = {query_id: [query] for query_id, query in DATASET.queries.items()}
     results = evaluate(getattr(Searching(), method), DATASET, ["recall"])
     assert {query_id: ranking.ids for query_id, ranking in results.run.items()} == retrieved
@@ -220,7 +218,7 @@ def test_labels_under_another_name_are_pointed_to() -> None:
         ([print], "expected a list of LlamaIndex's postprocessors, got <class 'builtin_"),
     ],
 )
-def test_what_is_no_list_of_postprocessors(postprocessors: Any, words: str) -> None:
+def test_value_that_is_no_list_of_postprocessors(postprocessors: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=postprocessors)
 
@@ -235,13 +233,13 @@ def supplied(question: str) -> list[str]:
 
 
 @pytest.mark.parametrize("function", [supplied, functools.partial(supplied)])
-def test_a_decorator_supplies_arguments(function: Any) -> None:
+def test_decorator_supplies_arguments(function: Any) -> None:
     dataset = {"queries": {"q1": "kiln"}, "relevance": {"q1": ["a kiln"]}}
     results = evaluate(function, RetrievalDataset(**dataset), ["mrr"])  # type: ignore[arg-type]
     assert results.scores.means["mrr"] == 1.0
 
 
-def test_a_score_of_nan_counts_as_none() -> None:
+def test_score_of_nan_counts_as_none() -> None:
     """As in traces and in runs that were written, so that a journal changes nothing."""
 
     async def agent(question: str) -> str:
@@ -259,12 +257,12 @@ def test_a_score_of_nan_counts_as_none() -> None:
             evaluate(source, DATASET, ["mrr"], min_score=0.1)
 
 
-def test_a_name_is_a_text() -> None:
+def test_name_is_a_text() -> None:
     with pytest.raises(InvalidInput, match=r"name: expected a text, .* got 3"):
         evaluate(scripted(), DATASET, ["mrr"], name=3)  # type: ignore[arg-type]
 
 
-def test_a_refusal_shows_no_keys() -> None:
+def test_refusal_shows_no_keys() -> None:
     class Chatting(Workflowish):
         def __repr__(self) -> str:
             return "Chatting(api_key='sk-secret')"
@@ -292,7 +290,7 @@ class TestAtTheFirstQuery:
             ("a", "got 'a'"),
         ],
     )
-    def test_a_function_returns_something_else_than_nodes(self, returned: Any, shown: str) -> None:
+    def test_function_returns_something_else_than_nodes(self, returned: Any, shown: str) -> None:
         asked = []
 
         def retrieve(query: str) -> Any:
@@ -303,13 +301,13 @@ class TestAtTheFirstQuery:
             evaluate(retrieve, MANY, ["mrr"], workers=2)
         assert len(asked) <= 3
 
-    def test_no_node_has_the_key_of_match_on(self) -> None:
+    def test_key_of_match_on_is_in_no_node(self) -> None:
         retriever = Scripted({query: [node("a", file="f")] for query in MANY.queries.values()})
         with pytest.raises(UnusableAnswer, match=r"match_on.*\['node_id', 'ref_doc_id', 'file'\]"):
             evaluate(retriever, MANY, ["mrr"], match_on="filename", workers=2)
         assert len(retriever.asked) <= 3
 
-    def test_after_an_answer_it_fails_its_query_alone(self) -> None:
+    def test_source_that_fails_after_an_answer_fails_its_query_alone(self) -> None:
         answers = iter([["a"], [("a", 1)], ["a"]])
         dataset = MANY.select(["q0", "q1", "q2"])
         results = evaluate(lambda query: next(answers), dataset, ["mrr"], workers=1)  # type: ignore[arg-type]

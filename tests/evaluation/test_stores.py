@@ -1,7 +1,5 @@
 """Vector stores built as their documentation builds them, and what their clients can do."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator
@@ -108,7 +106,7 @@ class TestQdrantWithASynchronousClient:
     """As its documentation builds it: `aquery` raises that there is no asynchronous client."""
 
     @pytest.mark.parametrize("seconds", [0, 0.03])
-    def test_every_query_is_answered(self, qdrant: Any, seconds: float) -> None:
+    def test_queries_are_all_answered(self, qdrant: Any, seconds: float) -> None:
         results = evaluate(index_in(qdrant, seconds=seconds), DATASET, ["recall@1"])
         assert results.scores.failed == {}
         assert results.scores.means["recall@1"] == 1
@@ -121,7 +119,7 @@ class TestQdrantWithAnAsynchronousClientAlone:
     """Its synchronous methods raise; a slow embedding blocks the event loop all the same."""
 
     @pytest.mark.parametrize("seconds", [0, 0.03])
-    def test_every_query_is_answered(self, seconds: float) -> None:
+    def test_queries_are_all_answered(self, seconds: float) -> None:
         pytest.importorskip("qdrant_client", reason="the Qdrant client isn't installed")
         module = pytest.importorskip(
             "llama_index.vector_stores.qdrant", reason="its vector store isn't installed"
@@ -188,12 +186,12 @@ class TestOtherStores:
         assert len(results.scores.notes) == 1
         assert str(error) in results.scores.notes[0]
 
-    def test_a_busy_service_fails_its_query(self) -> None:
+    def test_busy_service_fails_its_query(self) -> None:
         retriever = OneWay(ConnectionError("try again later"), works_at_first=True)
         results = evaluate(retriever, LABELS, ["recall@1"], workers=1)
         assert len(results.scores.failed) == len(DATASET.queries) - 1
 
-    def test_where_neither_works_the_cure_is_in_the_error(self) -> None:
+    def test_error_names_the_cure_where_neither_works(self) -> None:
         retriever = OneWay(ValueError("Async client is not initialized!"))
         retriever.script = {
             query: ConnectionError("no server at 127.0.0.1:6333") for query in retriever.script
@@ -252,7 +250,7 @@ class TestWorksWith:
         self.quick_start(fusion, notes=1)
 
 
-def test_all_nodes_of_pgvector_are_listed() -> None:
+def test_nodes_of_pgvector_are_all_listed() -> None:
     nodes = [TextNode(id_=moon, text=f"{moon} is a moon") for moon in ("titan", "rhea")]
     dataset = RetrievalDataset({"q1": "Which?", "q2": "Where?"}, {"q1": ["titan"], "q2": ["io"]})
     with pgvector_store("moons") as store:

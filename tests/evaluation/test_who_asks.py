@@ -89,7 +89,7 @@ OWN = {query_id: {tenant} for query_id, tenant in TENANTS.items()}
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_gets_the_metadata_of_each_question(function: Any) -> None:
+def test_function_gets_the_metadata_of_each_question(function: Any) -> None:
     questions = dataset()
     assert everyones(evaluate(function, questions, ["recall@5"])) == OWN
     assert questions.metadata == dataset().metadata
@@ -106,7 +106,7 @@ def test_metadata_that_are_bound_stay() -> None:
     assert seen == ["mine", "mine"]
 
 
-def test_a_question_without_metadata_has_none() -> None:
+def test_question_without_metadata_has_none() -> None:
     seen: list[Any] = []
 
     def search(question: str, metadata: Any) -> list[str]:
@@ -123,14 +123,14 @@ def test_stages_of_a_function_keep_askers_apart() -> None:
 
 
 @pytest.mark.parametrize("source", FUNCTIONS)
-def test_a_journal_asks_again_for_another_asker(source: Any, tmp_path: Path) -> None:
+def test_journal_asks_again_for_another_asker(source: Any, tmp_path: Path) -> None:
     ask = partial(evaluate, source, metrics=["recall@5"], journal=tmp_path / "run.jsonl")
     assert everyones(ask(dataset=dataset())) == OWN
     assert everyones(ask(dataset=dataset())) == OWN
     assert everyones(ask(dataset=dataset(q2="acme"))) == {"q1": {"acme"}, "q2": {"acme"}}
 
 
-def test_a_journal_of_what_is_told_nothing_takes_other_metadata(tmp_path: Path) -> None:
+def test_journal_of_what_is_told_nothing_takes_other_metadata(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def search(question: str) -> list[str]:
@@ -142,7 +142,7 @@ def test_a_journal_of_what_is_told_nothing_takes_other_metadata(tmp_path: Path) 
     assert len(asked) == 2
 
 
-def test_a_sweeps_journal_knows_that_nothing_was_told_yet(tmp_path: Path) -> None:
+def test_sweeps_journal_knows_that_nothing_was_told_yet(tmp_path: Path) -> None:
     """Askers become known after the first run, whose journal has all the answers."""
 
     def search(question: str, metadata: dict[str, Any]) -> list[str]:

@@ -1,7 +1,5 @@
 """RetrievalDataset: what it accepts, what it refuses, what it becomes; conversations."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path
@@ -55,7 +53,7 @@ def dataset() -> RetrievalDataset:
         ({"titles": {"d": "T"}}, "titles: expected only ids of corpus, got ['d']"),
     ],
 )
-def test_what_cant_be_is_refused(parts: dict[str, Any], wording: str) -> None:
+def test_contents_that_cant_be_are_refused(parts: dict[str, Any], wording: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         RetrievalDataset(**{"queries": {"q": "?"}, **parts})
     assert wording in str(caught.value)
@@ -110,7 +108,9 @@ def test_split_parts_the_queries_the_same_way_every_time() -> None:
         dataset.split(1.5)
 
 
-def test_of_takes_datasets_dicts_lists_and_paths(dataset: RetrievalDataset, tmp_path: Path) -> None:
+def test_dataset_is_made_of_datasets_dicts_lists_and_paths(
+    dataset: RetrievalDataset, tmp_path: Path
+) -> None:
     assert RetrievalDataset.load(dataset) is dataset
     dataset.save(tmp_path / "moons.json")
     assert RetrievalDataset.load(tmp_path / "moons.json") == dataset
@@ -167,7 +167,7 @@ PLAIN = [
 ]
 
 
-def test_a_history_has_roles_and_contents() -> None:
+def test_history_has_roles_and_contents() -> None:
     history = [{**PLAIN[0], "name": "Ann"}, PLAIN[1]]
     dataset = RetrievalDataset({"q": "Who found it?"}, metadata={"q": {"history": history}})
     assert dataset.metadata == {"q": {"history": PLAIN}}
@@ -177,7 +177,7 @@ def test_a_history_has_roles_and_contents() -> None:
     "history",
     ["Hello", 3, ["Hello"], [{"role": "cat", "content": "?"}], [{"role": "user"}], {"a": 1}],
 )
-def test_what_is_no_history_is_refused(history: Any) -> None:
+def test_value_that_is_no_history_is_refused(history: Any) -> None:
     with pytest.raises(InvalidInput, match=r"history of 'q': expected earlier messages"):
         RetrievalDataset({"q": "?"}, metadata={"q": {"history": history}})
     with pytest.raises(FileFormatError, match=r"history of 'q-.*: expected earlier messages"):
@@ -203,12 +203,12 @@ def test_files_keep_conversations(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("conversation", [["c"], "", float("nan")])
-def test_what_is_no_conversation_is_refused(conversation: Any) -> None:
+def test_value_that_is_no_conversation_is_refused(conversation: Any) -> None:
     with pytest.raises(InvalidInput, match=r"conversation of 'q': expected the id of a conv"):
         RetrievalDataset({"q": "Who?"}, metadata={"q": {"conversation": conversation}})
 
 
-def test_what_is_missing_is_no_mistake_and_a_turn_is_metadata() -> None:
+def test_metadata_may_lack_a_conversation_and_have_a_turn_alone() -> None:
     rows: dict[str, dict[str, Any]] = {
         "a": {"conversation": 0, "turn": None},
         "b": {"conversation": None, "history": None, "turn": "left"},

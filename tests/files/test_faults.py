@@ -1,7 +1,5 @@
 """Files as people have them: read right, or an error that says what to write."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json
@@ -72,7 +70,7 @@ def test_packed_files(tmp_path: Path, name: str, ending: str) -> None:
         ("cp1252", "Windows-1252: .*'cp1252'.* got .*é"),
     ],
 )
-def test_other_encodings(tmp_path: Path, name: str, encoding: str, said: str) -> None:
+def test_encodings_other_than_utf_8(tmp_path: Path, name: str, encoding: str, said: str) -> None:
     text, read = TEXTS[name]
     (tmp_path / name).write_text(text, encoding=encoding)
     with pytest.raises(FileFormatError, match=said):
@@ -119,7 +117,7 @@ ROWS: list[tuple[dict[str, Any], Relevance]] = [
 
 
 @pytest.mark.parametrize(("row", "relevance"), ROWS)
-def test_every_door_reads_the_same_labels(
+def test_doors_all_read_the_same_labels(
     tmp_path: Path, row: dict[str, Any], relevance: Relevance
 ) -> None:
     row = {"query_id": "q1", "query": "Why?", **row}
@@ -131,7 +129,7 @@ def test_every_door_reads_the_same_labels(
         assert labels["q1"].grades == relevance.grades
 
 
-def test_two_fields_of_labels_are_an_error() -> None:
+def test_fields_of_labels_twice_are_an_error() -> None:
     row = {"query_id": "q1", "query": "Why?", "expected_ids": ["d1"], "relevance": "high"}
     for read in (RetrievalDataset.load, read_qrels):
         with pytest.raises(FileFormatError, match=r"columns={'labels': 'expected_ids'} says"):
@@ -143,7 +141,7 @@ def test_two_fields_of_labels_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("cell", ["", "nan", "NaN", "None", "NULL", "<NA>"])
-def test_what_stands_for_nothing_in_a_column_of_labels(tmp_path: Path, cell: str) -> None:
+def test_cells_that_stand_for_nothing_in_a_column_of_labels(tmp_path: Path, cell: str) -> None:
     path = tmp_path / "labels.csv"
     path.write_text(f"query_id,query,expected_ids,note\nq1,x?,{cell},{cell}\nq2,None,d1,\n")
     dataset = RetrievalDataset.load(path)
@@ -152,7 +150,7 @@ def test_what_stands_for_nothing_in_a_column_of_labels(tmp_path: Path, cell: str
     assert dataset.metadata == ({"q1": {"note": cell}} if cell else {})
 
 
-def test_the_same_judgement_again_counts_once_and_another_one_is_an_error(tmp_path: Path) -> None:
+def test_judgement_repeated_counts_once_and_contradicted_is_an_error(tmp_path: Path) -> None:
     for name, head, line in (
         ("x.txt", "", "q1 0 d1 {}\n"),
         ("x.csv", "qid,docno,label\n", "q1,d1,{}\n"),
@@ -191,7 +189,7 @@ def test_ids_of_questions_are_made_of_their_texts() -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
+def test_scores_written_are_read_again(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"run.{ending}"
     run = Run({"q1": ["a"], "q2": []}, queries={"q1": "Why?"})
     write_run(run, path)
@@ -206,7 +204,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_who_graded_and_what_is_a_log_is_written_too(tmp_path: Path, ending: str) -> None:
+def test_grader_and_log_are_written_too(tmp_path: Path, ending: str) -> None:
     labels = GradedRelevance({"a": 3, "b": 0}, "some LLM")
     run = Run({"q1": ["a"]})
     run.is_log = True
@@ -233,7 +231,7 @@ def test_who_graded_and_what_is_a_log_is_written_too(tmp_path: Path, ending: str
         ("x.csv", "input\ny\n", "line 2: expected a question, .*columns=.*'input'"),
     ],
 )
-def test_what_is_no_dataset(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_file_that_is_no_dataset(tmp_path: Path, name: str, text: str, said: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=said):
         RetrievalDataset.load(tmp_path / name)

@@ -1,7 +1,5 @@
 """BEIR folders, read and written."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
@@ -67,7 +65,7 @@ def test_questions_of_other_splits_are_left_out(folder: Path) -> None:
     assert dataset.metadata == {}
 
 
-def test_several_splits_need_a_choice(folder: Path) -> None:
+def test_splits_of_which_there_are_several_need_a_choice(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
     (folder / "qrels" / "train.tsv").write_text("2\td2\t1\n")
     with pytest.raises(InvalidInput, match=r"split: expected one of \['dev', 'train'\], got None"):
@@ -76,7 +74,7 @@ def test_several_splits_need_a_choice(folder: Path) -> None:
         RetrievalDataset.load(folder, split="test")
 
 
-def test_without_qrels_no_query_is_judged(folder: Path) -> None:
+def test_folder_without_qrels_judges_no_query(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").unlink()
     dataset = RetrievalDataset.load(folder)
     assert dataset.relevance == {}

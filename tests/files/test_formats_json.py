@@ -1,7 +1,5 @@
 """JSON, JSONL and CSV: our own, LlamaIndex's old classes, ragas; what can't be read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable
@@ -78,13 +76,13 @@ def test_our_own_files_hold_everything(
     assert list(again.queries) == list(dataset.queries)
 
 
-def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
+def test_surrogate_half_survives(tmp_path: Path) -> None:
     dataset = RetrievalDataset({"q": "broken \ud83d text"}, corpus={"d": "\ude00"})
     dataset.save(tmp_path / "a.json")
     assert RetrievalDataset.load(tmp_path / "a.json") == dataset
 
 
-def test_the_old_json_is_read(tmp_path: Path) -> None:
+def test_old_json_is_read(tmp_path: Path) -> None:
     path = tmp_path / "qa.json"
     path.write_text(json.dumps(OLD, indent=4))
     dataset = RetrievalDataset.load(path)
@@ -95,7 +93,7 @@ def test_the_old_json_is_read(tmp_path: Path) -> None:
     assert dataset.name == "qa"
 
 
-def test_what_the_old_class_wrote_is_read(tmp_path: Path) -> None:
+def test_file_that_the_old_class_wrote_is_read(tmp_path: Path) -> None:
     legacy = pytest.importorskip("llama_index.core.llama_dataset.legacy.embedding")
     old = legacy.EmbeddingQAFinetuneDataset(**OLD)
     old.save_json(str(tmp_path / "old.json"))
@@ -176,7 +174,7 @@ def test_errors_in_json(tmp_path: Path, text: str, where: str, expected: str) ->
 @pytest.mark.parametrize("number", ["[" * 100_000, '{"d": ' * 50_000, "1" * 5000])
 @pytest.mark.parametrize("ending", [".json", ".jsonl"])
 @pytest.mark.parametrize("read", [read_run, read_qrels, RetrievalDataset.load])
-def test_more_brackets_or_digits_than_python_takes(
+def test_brackets_and_digits_that_python_doesnt_take(
     tmp_path: Path, number: str, ending: str, read: Callable[[Path], Any]
 ) -> None:
     path = tmp_path / f"file{ending}"
@@ -211,7 +209,7 @@ def test_labelled_rag_json(tmp_path: Path) -> None:
     assert RetrievalDataset.load(LABELLED) == dataset
 
 
-def test_the_labelled_rag_class(tmp_path: Path) -> None:
+def test_labelled_rag_class(tmp_path: Path) -> None:
     rag = pytest.importorskip("llama_index.core.llama_dataset.rag")
     examples = [rag.LabelledRagDataExample(**example) for example in LABELLED["examples"]]  # type: ignore[arg-type]
     old = rag.LabelledRagDataset(examples=examples)
@@ -261,7 +259,7 @@ def test_csv_with_long_cells_brackets_and_too_many_cells(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "text"), [("a.json", '{"something": 1}'), ("a.json", "17"), ("a.txt", "hello")]
 )
-def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: str) -> None:
+def test_file_that_isnt_a_dataset_is_told_what_it_is(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(FileFormatError) as caught:
         RetrievalDataset.load(tmp_path / name)
@@ -274,7 +272,7 @@ def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: st
         RetrievalDataset.load(tmp_path)
 
 
-def test_an_unknown_ending_and_values_json_cant_hold(tmp_path: Path) -> None:
+def test_unknown_ending_and_values_json_cant_hold(tmp_path: Path) -> None:
     dataset = RetrievalDataset({"q": "?"}, metadata={"q": {"when": object()}})
     with pytest.raises(InvalidInput, match=r"ends in \.json"):
         dataset.save(tmp_path / "a.parquet")
@@ -282,7 +280,7 @@ def test_an_unknown_ending_and_values_json_cant_hold(tmp_path: Path) -> None:
         dataset.save(tmp_path / "a.json")
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     RetrievalDataset({"q": "?"}).save(path)
     with pytest.raises(InvalidInput):
@@ -306,7 +304,7 @@ READERS: list[Callable[[Path], object]] = [RetrievalDataset.load, read_run, read
 
 
 @pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "tsv", "parquet", "trec", "x"])
-def test_a_file_that_isnt_there(tmp_path: Path, ending: str) -> None:
+def test_file_that_isnt_there(tmp_path: Path, ending: str) -> None:
     for read in READERS:
         with pytest.raises(FileNotFoundError, match="absent"):
             read(tmp_path / f"absent.{ending}")
@@ -314,7 +312,7 @@ def test_a_file_that_isnt_there(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "csv", "txt"])
 @pytest.mark.parametrize("content", ["", "\n\n"])
-def test_an_empty_file(tmp_path: Path, ending: str, content: str) -> None:
+def test_empty_file(tmp_path: Path, ending: str, content: str) -> None:
     path = tmp_path / f"empty.{ending}"
     raw = content.encode()
     path.write_bytes(gzip.compress(raw) if ending.endswith("gz") else raw)
@@ -324,7 +322,7 @@ def test_an_empty_file(tmp_path: Path, ending: str, content: str) -> None:
 
 
 @pytest.mark.parametrize("corpus", [5, [5], ["a text"]])
-def test_what_is_no_corpus(corpus: Any) -> None:
+def test_value_that_is_no_corpus(corpus: Any) -> None:
     frame = pytest.importorskip("pandas", reason="the extra pandas").DataFrame({"query": ["why?"]})
     with pytest.raises(InvalidInput, match=r"corpus: expected {document id: text}, a data frame"):
         RetrievalDataset.load(frame, corpus=corpus)

@@ -1,7 +1,5 @@
 """Traces of LangChain, as its instrumentor records them: documents with texts, without ids."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -73,7 +71,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_ids_they_go_by_digests_and_a_note_says_what_to_do(traces: Path) -> None:
+def test_documents_without_ids_go_by_digests_and_a_note_says_what_to_do(traces: Path) -> None:
     run = read_traces(traces, questions=dataset())
     assert [run[query_id].texts for query_id in QUERIES] == [
         [TEXTS[item] for item in RETRIEVED[query]] for query in QUERIES.values()
@@ -84,7 +82,7 @@ def test_without_ids_they_go_by_digests_and_a_note_says_what_to_do(traces: Path)
     )
 
 
-def test_a_key_of_the_metadata_is_an_id(traces: Path) -> None:
+def test_key_of_the_metadata_is_an_id(traces: Path) -> None:
     run = read_traces(traces, questions=dataset(), match_on="key")
     assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
         "q1": ["rome", "tiber"],

@@ -1,7 +1,5 @@
 """ir_datasets, the real library over local files."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,7 @@ def local_files(folder: Path) -> dict[str, str]:
     return {name: str(folder / name) for name in texts}
 
 
-def test_a_collection_of_ir_datasets(irds: Any, tmp_path: Path) -> None:
+def test_collection_of_ir_datasets(irds: Any, tmp_path: Path) -> None:
     collection = irds.create_dataset(**local_files(tmp_path))
     dataset = RetrievalDataset.load(collection, name="moons")
     assert dataset.queries == {"q1": "Which moon?", "q2": "Why?"}
@@ -43,12 +41,12 @@ def test_a_collection_of_ir_datasets(irds: Any, tmp_path: Path) -> None:
     assert RetrievalDataset.load(collection, corpus={}).corpus == {}
 
 
-def test_a_collection_without_queries(irds: Any, tmp_path: Path) -> None:
+def test_collection_without_queries(irds: Any, tmp_path: Path) -> None:
     collection = irds.create_dataset(docs_tsv=local_files(tmp_path)["docs_tsv"])
     with pytest.raises(FileFormatError, match="it has no questions; one of its subsets"):
         RetrievalDataset.load(collection)
 
 
-def test_what_is_none_of_these() -> None:
+def test_source_that_is_none_of_these() -> None:
     with pytest.raises(FileFormatError, match="ir_datasets"):
         RetrievalDataset.load(object())

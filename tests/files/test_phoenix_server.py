@@ -1,7 +1,5 @@
 """A real Phoenix: spans sent to its server are read back."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
@@ -105,7 +103,7 @@ def stored(read: Any, n_rows: int) -> Any:
     return frame
 
 
-def test_an_evaluation_is_read_back(server: str) -> None:
+def test_evaluation_is_read_back(server: str) -> None:
     dataset = RetrievalDataset(queries=QUERIES, relevance=RELEVANT)
     nodes = [TextNode(text=text, id_=item, metadata={"n": 1}) for item, text in TEXTS.items()]
     retriever = bm25.BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=3)

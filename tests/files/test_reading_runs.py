@@ -1,7 +1,5 @@
 """Runs and qrels of files: how they are ordered and told apart, and what is wrong in them."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json
@@ -48,7 +46,7 @@ q1 Q0 c 9 2.0 last
 
 @pytest.mark.parametrize("pack", [False, True])
 @pytest.mark.parametrize("text", [TREC, TREC.replace("\n", "\r\n"), "\ufeff\n" + TREC + "\n \t\n"])
-def test_a_trec_run_is_ordered_as_trec_eval_does(tmp_path: Path, text: str, pack: bool) -> None:
+def test_trec_run_is_ordered_as_trec_eval_does(tmp_path: Path, text: str, pack: bool) -> None:
     raw = text.encode()
     (tmp_path / "some.run").write_bytes(gzip.compress(raw) if pack else raw)
     path = tmp_path / "some.run"
@@ -77,7 +75,7 @@ BAD_RUNS = [
 
 
 @pytest.mark.parametrize(("line", "wording"), BAD_RUNS)
-def test_a_bad_line_of_a_run_ends_the_read_or_is_skipped(
+def test_bad_line_of_a_run_ends_the_read_or_is_skipped(
     tmp_path: Path, line: str, wording: str
 ) -> None:
     path = tmp_path / "run.txt"
@@ -107,7 +105,7 @@ def test_ids_in_braces_are_no_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run", "run.gz", "r.csv", "r.tsv", "r.jsonl"])
-def test_an_empty_file_is_an_empty_run(tmp_path: Path, name: str) -> None:
+def test_empty_file_is_an_empty_run(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
     assert read_run(tmp_path / name) == Run()
     assert read_qrels(tmp_path / name) == {}
@@ -228,7 +226,7 @@ def test_comments_in_trec_qrels_are_no_judgements(tmp_path: Path) -> None:
     assert read_qrels(tmp_path / "qrels") == {"1": Relevance({"d1": 2, "#d": 1})}
 
 
-def test_a_bad_parquet_file_and_a_bad_row(tmp_path: Path) -> None:
+def test_bad_parquet_file_and_a_bad_row(tmp_path: Path) -> None:
     (tmp_path / "run.parquet").write_text("no parquet")
     with pytest.raises(FileFormatError, match=r"run\.parquet: expected a Parquet file"):
         read_run(tmp_path / "run.parquet")
@@ -251,7 +249,7 @@ def test_parquet_without_pyarrow_names_the_extra(
             use(tmp_path / "run.parquet")
 
 
-def test_what_is_nothing_of_the_kind(tmp_path: Path) -> None:
+def test_source_that_is_nothing_of_the_kind(tmp_path: Path) -> None:
     with pytest.raises(
         FileFormatError, match=r"this int isn't a run: .* Supported forms: a TREC run"
     ):
@@ -277,7 +275,7 @@ def test_columns_of_a_table_are_named() -> None:
     assert list(read_run(pd.DataFrame(LONG), columns=long)["q1"].ids) == ["d2"]
 
 
-def test_a_column_called_like_the_field_gives_way() -> None:
+def test_column_called_like_the_field_gives_way() -> None:
     frame = pd.DataFrame([{"query_id": 7, "qid2": "q1", "retrieved_ids": ["a"]}])
     assert list(read_run(frame, columns={"query_id": "qid2"})) == ["q1"]
 
@@ -290,7 +288,7 @@ def test_a_column_called_like_the_field_gives_way() -> None:
         ([{"retrieved_ids": ["d"], "no": 1}], r"a field 'query_id'.*'no', 'retrieved_ids'"),
     ],
 )
-def test_a_missing_field_is_named_with_what_is_there(source: Any, wording: str) -> None:
+def test_missing_field_is_named_with_what_is_there(source: Any, wording: str) -> None:
     with pytest.raises(LacksField, match=wording):
         read_run(source)
 
@@ -344,7 +342,7 @@ FORMS = pytest.mark.parametrize("form", ["memory", "lines.jsonl", "pandas", "arr
 
 @FORMS
 @pytest.mark.parametrize("name", ["expected_ids", "relevance"])
-def test_one_id_or_several(tmp_path: Path, form: str, name: str) -> None:
+def test_ids_are_one_or_several(tmp_path: Path, form: str, name: str) -> None:
     for text in ONE:
         assert load(tmp_path, form, name, text).relevance == {"q1": Relevance([text])}
     for text in SEVERAL:
@@ -353,7 +351,7 @@ def test_one_id_or_several(tmp_path: Path, form: str, name: str) -> None:
 
 
 @FORMS
-def test_one_text_or_several(tmp_path: Path, form: str) -> None:
+def test_texts_are_one_or_several(tmp_path: Path, form: str) -> None:
     for name in ("expected_texts", "reference_contexts"):
         for text in ("why", "[1] a", "{{}}"):
             assert load(tmp_path, form, name, text).expected_texts == {"q1": [text]}
@@ -384,7 +382,7 @@ def test_json_in_csv(tmp_path: Path, text: str, relevance: Relevance) -> None:
         assert load(tmp_path, "table.csv", "note", odd).metadata == {"q1": {"note": odd}}
 
 
-def test_the_cell_and_the_reading_are_named(tmp_path: Path) -> None:
+def test_cell_and_the_reading_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError) as caught:
         load(tmp_path, "table.csv", "expected_ids", "d2,d3")
     assert str(caught.value) == (

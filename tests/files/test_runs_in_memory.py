@@ -1,7 +1,5 @@
 """Runs and qrels that other tools hold in memory: data frames, iterables, nested dicts."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any, NamedTuple
 
@@ -53,7 +51,7 @@ def test_qrels_of_data_frames(kind: int) -> None:
     assert score_rankings(labels, frames(run)[kind], ["mrr"]).means == {"mrr": 0.5}
 
 
-def test_a_frame_with_a_missing_score_and_an_index() -> None:
+def test_frame_with_a_missing_score_and_an_index() -> None:
     frame = pd.DataFrame({**LONG, "score": [0.5, None, 1.0]}).set_index("query_id")
     with pytest.raises(
         FileFormatError, match="data frame, row 2: expected a score, a number, as in"

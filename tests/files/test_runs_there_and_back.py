@@ -1,7 +1,5 @@
 """Runs and qrels there and back, in every format; repeats, and every call of agents."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -60,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(rankings_of(in_columns))
-def test_a_trec_run_keeps_the_order(folder: Path, rankings: dict[str, Ranking]) -> None:
+def test_trec_run_keeps_the_order(folder: Path, rankings: dict[str, Ranking]) -> None:
     for name in ("run.trec", "run.run.gz"):
         write_run(Run(rankings, name="my run"), folder / name)
         again = read_run(folder / name)
@@ -108,7 +106,7 @@ def test_runs_and_relevance_in_one_file(tmp_path: Path, form: str) -> None:
         read_qrels(file_of(tmp_path, form))
 
 
-def test_what_would_change_a_score_or_a_count_is_refused(tmp_path: Path) -> None:
+def test_run_whose_score_or_count_would_change_is_refused(tmp_path: Path) -> None:
     twice = Run({"q1": ["d1", "d2", "d1"]})
     for one, wording in (
         (FULL, "that the retriever failed"),
@@ -170,13 +168,13 @@ def test_labels_that_a_format_cannot_hold(tmp_path: Path) -> None:
         assert read_qrels(tmp_path / name) == {"q": Relevance(judged)}
 
 
-def test_a_field_called_skipped_drops_no_judgements_of_a_whole_query(tmp_path: Path) -> None:
+def test_field_called_skipped_drops_no_judgements_of_a_whole_query(tmp_path: Path) -> None:
     path = tmp_path / "qrels.jsonl"
     path.write_text('{"query_id": "q", "expected_ids": ["a"], "skipped": false}\n')
     assert read_qrels(path) == {"q": Relevance(["a"])}
 
 
-def test_the_scores_of_a_run_are_written_where_they_stand_for_its_order(tmp_path: Path) -> None:
+def test_scores_of_a_run_are_written_where_they_stand_for_its_order(tmp_path: Path) -> None:
     run = {"q1": Ranking(["a", "b"], [0.75, 0.5]), "q2": Ranking(["a", "b"], [0.5, 0.5])}
     write_run(Run(run, name="bm25"), tmp_path / "run")
     # the tie of q2 would put b first, so ranks are written
@@ -256,7 +254,7 @@ def test_sessions_in_data_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 @settings(examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=st.dictionaries(texts.filter(bool), rankings, max_size=3))
-def test_any_session(tmp_path: Path, form: str, made: dict[str, Ranking]) -> None:
+def test_sessions_of_any_kind(tmp_path: Path, form: str, made: dict[str, Ranking]) -> None:
     path = tmp_path / f"run.{form}"
     write_run(made, path)
     assert read_run(path) == Run(made)
@@ -272,7 +270,7 @@ def test_any_session(tmp_path: Path, form: str, made: dict[str, Ranking]) -> Non
         ('"retrieval_calls": [{"retrieved_ids": ["a"], "scores": []}]', "lists of the same length"),
     ],
 )
-def test_what_is_no_session(tmp_path: Path, field: str, wording: str) -> None:
+def test_value_that_is_no_session(tmp_path: Path, field: str, wording: str) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text(f'{{"query_id": "q", "retrieved_ids": ["a"], {field}}}\n')
     with pytest.raises(FileFormatError) as caught:
@@ -292,7 +290,7 @@ THRICE = Run(
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
-def test_there_and_back(tmp_path: Path, ending: str) -> None:
+def test_labels_go_there_and_back(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"agent.{ending}"
     write_run(THRICE, path)
     again = read_run(path)
@@ -314,7 +312,7 @@ def test_formats_that_tell_no_times_apart_say_so(tmp_path: Path, ending: str) ->
         write_run(THRICE, tmp_path / f"run.{ending}")
 
 
-def test_other_tools_names_and_orders() -> None:
+def test_columns_of_other_tools_in_any_order() -> None:
     records: list[dict[str, Any]] = [
         {"query_id": "q1", "epoch": 7, "retrieved_ids": ["x", "a"]},
         {"query_id": "q1", "epoch": 2, "retrieved_ids": ["a"]},
@@ -352,7 +350,7 @@ def test_wrong_numbers_name_their_line(tmp_path: Path, repeat: Any) -> None:
         read_run(path)
 
 
-def test_the_same_time_twice_names_its_line(tmp_path: Path) -> None:
+def test_time_given_twice_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     line = '{"query_id": "q1", "repeat": 2, "retrieved_ids": ["a"]}\n'
     path.write_text(2 * line, encoding="utf-8")

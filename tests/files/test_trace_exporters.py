@@ -1,7 +1,5 @@
 """What real exporters write of a run is read back as the same run, to the last bit."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -138,7 +136,7 @@ def recorder(request: pytest.FixtureRequest) -> tuple[Recorder, Callable[[Path],
 
 
 @pytest.mark.parametrize("make", [keyword_retriever, fusion_retriever, Failing])
-def test_a_retriever(
+def test_retriever(
     recorder: tuple[Recorder, Callable[[Path], Any]],
     make: Callable[[], BaseRetriever],
     tmp_path: Path,
@@ -166,7 +164,7 @@ def test_a_retriever(
     assert scores.counts == direct.scores.counts
 
 
-def test_what_the_exporter_drops_is_an_error(tmp_path: Path) -> None:
+def test_spans_that_the_exporter_drops_are_an_error(tmp_path: Path) -> None:
     package = RECORDERS["openinference"][2]
     pytest.importorskip(package, reason="the exporter that is tested")
     many = [TextNode(text=f"word {number}", id_=f"d{number}") for number in range(50)]
@@ -260,7 +258,7 @@ def check_sessions(run: Run, expected: Run) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDERS)
-def test_an_evaluation_of_agents_is_read_back_as_it_was(name: str, tmp_path: Path) -> None:
+def test_evaluation_of_agents_is_read_back_as_it_was(name: str, tmp_path: Path) -> None:
     recording, source, package = RECORDERS[name]
     pytest.importorskip(package, reason="the exporter that is tested")
     path = tmp_path / "traces.jsonl"
@@ -276,7 +274,7 @@ def test_an_evaluation_of_agents_is_read_back_as_it_was(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", RECORDERS)
-def test_the_searches_that_an_agent_rewrites_are_of_its_question(name: str, tmp_path: Path) -> None:
+def test_searches_that_an_agent_rewrites_are_of_its_question(name: str, tmp_path: Path) -> None:
     """The first is the question itself; where no span says what the agent was asked, it tells."""
     recording, source, package = RECORDERS[name]
     pytest.importorskip(package, reason="the exporter that is tested")

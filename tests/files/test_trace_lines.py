@@ -1,7 +1,5 @@
 """Lines of OTLP/JSON with something odd in them, and conversations in traces."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator
@@ -71,14 +69,14 @@ def lines(draw: st.DrawFn) -> str:
 @pytest.mark.slow
 @given(line=lines())
 @settings(examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_an_odd_line_is_read_or_named(tmp_path: Path, line: str) -> None:
+def test_odd_line_is_read_or_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "traces.jsonl"
     path.write_text(f"{line}\n", encoding="utf-8")
     with suppress(FileFormatError):
         read_traces(path)
 
 
-def test_what_console_span_exporter_prints_is_read(tmp_path: Path) -> None:
+def test_lines_that_console_span_exporter_prints_are_read(tmp_path: Path) -> None:
     trace = pytest.importorskip("opentelemetry.sdk.trace", reason="the exporter that is tested")
     from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
@@ -119,7 +117,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "traces.jsonl"
 
 
-def test_a_session_is_the_conversation_of_its_questions(path: Path) -> None:
+def test_session_is_the_conversation_of_its_questions(path: Path) -> None:
     silent = span(
         "agent",
         trace="t0",
@@ -139,12 +137,12 @@ def test_a_session_is_the_conversation_of_its_questions(path: Path) -> None:
     }
 
 
-def test_a_session_that_names_the_question_is_no_conversation(path: Path) -> None:
+def test_session_that_names_the_question_is_no_conversation(path: Path) -> None:
     write_lines(path, request(asked("q1", "t1", "s1", 1)))
     assert read_traces(path, question_id="session.id").metadata == {}
 
 
-def test_the_dataset_says_more_of_conversations_than_traces(path: Path) -> None:
+def test_dataset_says_more_of_conversations_than_traces(path: Path) -> None:
     rows: dict[str, dict[str, Any]] = {
         "q1": {"conversation": "mine", "topic": 7},
         "q2": {"language": "en"},
@@ -158,7 +156,7 @@ def test_the_dataset_says_more_of_conversations_than_traces(path: Path) -> None:
     }
 
 
-def test_a_recognised_run_keeps_them(path: Path) -> None:
+def test_recognised_run_keeps_them(path: Path) -> None:
     write_lines(path, request(asked("q1", "t1", "c", 1), asked("q2", "t2", "c", 2)))
     run = read_traces(path, questions=TEXTS)
     assert run.select(["q1"]).metadata == run.metadata

@@ -1,7 +1,5 @@
 """Traces as runs: sessions, rerankings, questions, dialects; spans written by hand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
@@ -40,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class TestSessions:
-    def test_a_retrieval_by_itself_is_a_plain_ranking(self, path: Path) -> None:
+    def test_retrieval_by_itself_is_a_plain_ranking(self, path: Path) -> None:
         write_lines(path, request(retrieval("s", "Who?", ["b", "a"], begin=1, seconds=0.25)))
         run = read_traces(path)
         ranking = run["t1"]
@@ -67,7 +65,7 @@ class TestSessions:
         assert list(run["t1"].ids) == ["a", "b", "c"]  # first seen
         assert run.queries == {"t1": "What?"}
 
-    def test_only_the_outermost_retrieval_counts(self, path: Path) -> None:
+    def test_outermost_retrieval_counts_alone(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("bm25", "x", ["a"], "inner", begin=1)),
@@ -77,14 +75,14 @@ class TestSessions:
         )
         assert read_traces(path)["t1"].ids == ["b", "a"]
 
-    def test_one_without_documents_hands_over_to_those_inside(self, path: Path) -> None:
+    def test_retrieval_without_documents_hands_over_to_those_inside(self, path: Path) -> None:
         silent = span("wrapper", openinference__span__kind="RETRIEVER", input__value="x")
         write_lines(path, request(silent, retrieval("inner", "x", ["a"], "wrapper")))
         run = read_traces(path)
         assert run["t1"].ids == ["a"]
         assert run.notes == ()
 
-    def test_without_documents_is_not_empty(self, path: Path) -> None:
+    def test_retrieval_without_a_field_of_documents_is_not_empty(self, path: Path) -> None:
         hidden = span("s", openinference__span__kind="RETRIEVER", input__value="x")
         other = retrieval("r", "y", [], trace="t2")
         write_lines(path, request(hidden, other))
@@ -95,7 +93,7 @@ class TestSessions:
         )
         assert run.notes == tuple(score_rankings({"t2": ["a"]}, run, "mrr").notes[:1])
 
-    def test_an_error_is_the_answer_whatever_was_found_inside(self, path: Path) -> None:
+    def test_error_is_the_answer_whatever_was_found_inside(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("inner", "x", ["a"], "outer")),
@@ -113,7 +111,7 @@ class TestSessions:
         ("tool", "queries", "question"),
         [("", ["Who?"], "Who?"), ("", ["Who?", "When?"], None), ("search", ["Who?"], None)],
     )
-    def test_what_an_agent_searched_for_is_not_the_question(
+    def test_search_of_an_agent_is_not_the_question(
         self, path: Path, tool: str, queries: list[str], question: str | None
     ) -> None:
         kind: dict[str, Any] = {}
@@ -130,7 +128,7 @@ class TestSessions:
         read = read_traces(write_lines(path, asked, asked), questions={"q1": "Who?"})
         assert (read["q1"].ids, read["q1"].calls) == (["d1"], None)
 
-    def test_no_retrieval_at_all(self, path: Path) -> None:
+    def test_agent_without_any_retrieval(self, path: Path) -> None:
         write_lines(path, request(span("s", **AGENT)))
         run = read_traces(path)
         assert len(run) == 0
@@ -139,7 +137,7 @@ class TestSessions:
 
 
 class TestRerankings:
-    def test_one_replaces_what_was_retrieved_before_it(self, path: Path) -> None:
+    def test_reranking_replaces_what_was_retrieved_before_it(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "x", ["a", "b", "c"], "engine1", begin=0, seconds=1)),
@@ -157,7 +155,7 @@ class TestRerankings:
         assert first.latency == 3.0  # 1 s of retrieval and 2 s of reranking
         assert list(second.ids) == ["a", "c", "d"]
 
-    def test_one_of_several_retrievals_is_of_none(self, path: Path) -> None:
+    def test_reranking_of_one_of_several_retrievals_is_of_none(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "x", ["a"], "root"), retrieval("r2", "x", ["b"], "root")),
@@ -170,7 +168,7 @@ class TestRerankings:
             "rerankings that failed or aren't of one retrieval: the order before them counts: 1",
         )
 
-    def test_one_that_fits_two_retrievals_is_of_the_last(self, path: Path) -> None:
+    def test_reranking_that_fits_two_retrievals_is_of_the_last(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "x", ["a", "b"], "root", begin=0)),
@@ -181,7 +179,7 @@ class TestRerankings:
         calls = calls_of(read_traces(path)["t1"])
         assert [list(call.ids) for call in calls] == [["a", "b"], ["b"]]
 
-    def test_one_that_failed_or_holds_no_documents_is_counted(self, path: Path) -> None:
+    def test_reranking_that_failed_or_holds_no_documents_is_counted(self, path: Path) -> None:
         kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
         write_lines(
             path,
@@ -196,9 +194,7 @@ class TestRerankings:
         )
 
     @pytest.mark.parametrize("silent", ["outer", "inner"])
-    def test_of_one_that_calls_another_one_that_tells_is_enough(
-        self, path: Path, silent: str
-    ) -> None:
+    def test_reranking_inside_another_may_tell_alone(self, path: Path, silent: str) -> None:
         kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
         parents = {"outer": "root", "inner": "outer"}
         steps = [
@@ -223,7 +219,7 @@ class TestRewrittenSearches:
             retrieval("second", "William Herschel", ["herschel"], parent, begin=2),
         ]
 
-    def test_those_in_one_agent_are_for_its_question(self, path: Path) -> None:
+    def test_searches_in_one_agent_are_for_its_question(self, path: Path) -> None:
         write_lines(path, request(span("root", **AGENT), *self.searches()))
         run = read_traces(path, questions={"q1": "Who found it?"})
         assert [call.query for call in calls_of(run["q1"])] == ["Who found it?", "William Herschel"]
@@ -235,13 +231,13 @@ class TestRewrittenSearches:
         run = read_traces(path, questions={"q1": "Who found it?"})
         assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
 
-    def test_an_agent_that_was_asked_something_else(self, path: Path) -> None:
+    def test_agent_that_was_asked_something_else(self, path: Path) -> None:
         root = span("root", **AGENT, input__value="Compare the two.")
         write_lines(path, request(root, *self.searches()))
         run = read_traces(path, questions={"q1": "Who found it?"})
         assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
 
-    def test_an_agent_with_two_known_questions(self, path: Path) -> None:
+    def test_agent_with_two_known_questions(self, path: Path) -> None:
         inner = retrieval("third", "When?", ["z"], "inner", begin=3)
         agents = [span("root", **AGENT), span("inner", "root", **AGENT)]
         write_lines(path, request(*agents, *self.searches(), inner))
@@ -252,7 +248,7 @@ class TestRewrittenSearches:
         }
         assert run.notes == self.LOST
 
-    def test_without_the_attribute_that_others_of_the_trace_have(self, path: Path) -> None:
+    def test_span_without_the_attribute_that_others_of_the_trace_have(self, path: Path) -> None:
         named = retrieval("first", "Who?", ["x"], "root", question_id="q1")
         write_lines(path, request(span("root"), named, self.searches()[1]))
         run = read_traces(path, question_id="question_id")
@@ -265,7 +261,7 @@ class TestPostprocessors:
     def chain(self, span_id: str, parent: str | None = None, **values: Any) -> dict[str, Any]:
         return span(span_id, parent, openinference__span__kind="CHAIN", **values)
 
-    def test_a_postprocessor_of_any_kind_replaces_what_was_retrieved(self, path: Path) -> None:
+    def test_postprocessor_of_any_kind_replaces_what_was_retrieved(self, path: Path) -> None:
         kept = json.dumps(["<NodeWithScore(node=TextNode(id_=b), score=None)>"])
         cut = self.chain("cut", "root", output__value=kept, metadata="{}")
         cut |= {"name": "Cutoff._postprocess_nodes", "startTimeUnixNano": "2000000000"}
@@ -285,7 +281,7 @@ class TestPostprocessors:
         write_lines(path, request(retrieval("r", "x", ["a"], "root", **source), cut))
         assert read_traces(path, match_on="page")["t1"].ids == ["7"]
 
-    def test_a_failed_question_and_one_without_calls_need_none(self, path: Path) -> None:
+    def test_failed_question_and_one_without_calls_need_none(self, path: Path) -> None:
         failed = span("r", openinference__span__kind="RETRIEVER", error="ValueError: down")
         silent = span("s", trace="t2", **AGENT, question_id="q2")
         failed["attributes"].append({"key": "question_id", "value": {"stringValue": "q1"}})
@@ -296,7 +292,7 @@ class TestPostprocessors:
 
 
 class TestQuestions:
-    def test_by_an_attribute_of_any_span_above(self, path: Path) -> None:
+    def test_question_by_an_attribute_of_any_span_above(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "x", ["a"], "p1"), span("p1", "root", question_id="q1")),
@@ -311,7 +307,7 @@ class TestQuestions:
             "7": ["c"],
         }
 
-    def test_by_a_key_of_a_json_attribute(self, path: Path) -> None:
+    def test_question_by_a_key_of_a_json_attribute(self, path: Path) -> None:
         metadata = json.dumps({"question_id": "q1"})
         write_lines(path, request(retrieval("r", "x", ["a"], metadata=metadata)))
         assert list(read_traces(path, question_id="metadata.question_id")) == ["q1"]
@@ -330,7 +326,7 @@ class TestQuestions:
         run = read_traces(path, question_id="session.id")
         assert [call.query for call in calls_of(run["s"])] == ["x", "y"]
 
-    def test_by_the_text_of_the_question_though_the_agent_asks_otherwise(self, path: Path) -> None:
+    def test_question_by_its_text_though_the_agent_asks_otherwise(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "rings", ["a"], "root", begin=1)),
@@ -348,7 +344,7 @@ class TestQuestions:
         assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
         assert run.notes == TestRewrittenSearches.LOST
 
-    def test_the_last_time_that_it_was_asked_counts(self, path: Path) -> None:
+    def test_last_time_that_it_was_asked_counts(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r2", "Who?", ["new"], trace="t2", begin=9)),
@@ -358,7 +354,7 @@ class TestQuestions:
         assert run["q"].ids == ["new"]
         assert run.notes == ("questions asked several times; the last time counts: 1",)
 
-    def test_a_question_without_any_call_is_empty(self, path: Path) -> None:
+    def test_question_without_any_call_is_empty(self, path: Path) -> None:
         write_lines(
             path,
             request(span("root", **AGENT, question_id="q1", input__value="Hello?")),
@@ -370,7 +366,7 @@ class TestQuestions:
             assert not run["q1"].calls
             assert run.failed == {}
 
-    def test_none_is_known(self, path: Path) -> None:
+    def test_question_that_nobody_knows(self, path: Path) -> None:
         write_lines(path, request(retrieval("r", "Who?", ["a"])))
         with pytest.raises(
             InvalidInput, match=r"question_id: expected an attribute .*input\.value"
@@ -394,7 +390,7 @@ class TestDocuments:
         with pytest.raises(FileFormatError, match="expected documents with 'ref_doc_id'"):
             read_traces(path, match_on="ref_doc_id")
 
-    def test_without_ids_the_text_names_them(self, path: Path) -> None:
+    def test_documents_without_ids_are_named_by_their_text(self, path: Path) -> None:
         texts: dict[str, Any] = {
             f"retrieval.documents.{i}.document.content": text for i, text in enumerate("aba")
         }
@@ -409,14 +405,16 @@ class TestDocuments:
             "their metadata, a matcher finds texts): 3",
         )
 
-    def test_what_the_exporter_dropped_is_an_error_not_a_shorter_ranking(self, path: Path) -> None:
+    def test_documents_that_the_exporter_dropped_are_an_error_not_a_shorter_ranking(
+        self, path: Path
+    ) -> None:
         cut = retrieval("r", "x", ["a", "b", "c"])
         cut["droppedAttributesCount"] = 4
         write_lines(path, request(cut))
         with pytest.raises(FileFormatError, match="OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"):
             read_traces(path)
 
-    def test_a_gap_is_an_error(self, path: Path) -> None:
+    def test_gap_is_an_error(self, path: Path) -> None:
         gap = retrieval("r", "x", ["a", "b", "c"])
         gap["attributes"] = [pair for pair in gap["attributes"] if ".1." not in pair["key"]]
         write_lines(path, request(gap))
@@ -438,7 +436,7 @@ class TestDocuments:
 
 
 class TestDialects:
-    def test_the_conventions_of_opentelemetry(self, path: Path) -> None:
+    def test_conventions_of_opentelemetry(self, path: Path) -> None:
         documents = [{"id": "a", "score": 0.5}, {"id": "b", "score": math.pi}]
         for attribute in (documents, json.dumps(documents)):
             values: dict[str, Any] = {
@@ -452,7 +450,7 @@ class TestDialects:
             assert run["t1"].scores == [0.5, math.pi]
             assert run.queries == {"t1": "Who?"}
 
-    def test_a_phoenix_frame(self, tmp_path: Path) -> None:
+    def test_phoenix_frame(self, tmp_path: Path) -> None:
         pd = pytest.importorskip("pandas", reason="a data frame")
         rows = {
             "context.span_id": ["s2", "s1"],
@@ -520,7 +518,7 @@ class TestFiles:
             ("\udc80", "line 2: expected text in UTF-8"),
         ],
     )
-    def test_a_line_that_is_none_has_its_number(self, path: Path, line: str, message: str) -> None:
+    def test_line_that_is_none_has_its_number(self, path: Path, line: str, message: str) -> None:
         good = json.dumps(request(retrieval("r1", "x", ["a"])))
         path.write_bytes(f"{good}\n{line}\n{good}\n".encode("utf-8", "surrogateescape"))
         with pytest.raises(FileFormatError, match=message):
@@ -539,7 +537,7 @@ class TestFiles:
             ("input.value", 5),
         ],
     )
-    def test_a_span_that_cannot_be_read_leaves_its_question_out(
+    def test_span_that_cannot_be_read_leaves_its_question_out(
         self, path: Path, attribute: str, value: object
     ) -> None:
         bad = retrieval("r1", "x", ["a"], "root")
@@ -551,7 +549,7 @@ class TestFiles:
         with pytest.raises(FileFormatError, match="line 2: expected"):
             read_traces(path)
 
-    def test_what_is_null_or_empty_is_not_there(self, path: Path) -> None:
+    def test_values_null_or_empty_are_not_there(self, path: Path) -> None:
         sparse = retrieval("r1", "x", ["a"], empty={}, llm="")
         sparse["attributes"] += [{"key": "null", "value": None}, {"key": "nothing"}]
         bare = span("root", **AGENT)
@@ -560,7 +558,7 @@ class TestFiles:
         assert read_traces(path)["t1"].ids == ["a"]
 
     @pytest.mark.parametrize("kind", ["id", "text"])
-    def test_half_an_emoji_in_the_json_of_an_attribute_is_a_text(self, kind: str) -> None:
+    def test_emoji_cut_in_half_in_the_json_of_an_attribute_is_a_text(self, kind: str) -> None:
         # JSON in JSON, cut after the first half of a pair
         document = {"page_content": "t \ud83d", "id": "d1"}
         for ensure_ascii in (True, False):
@@ -568,7 +566,7 @@ class TestFiles:
             run = read_traces([mlflow_trace(outputs)])
             assert (run["t1"].ids, run["t1"].texts) == (["d1"], ["t \ud83d"])
 
-    def test_what_is_nothing_of_these(self, tmp_path: Path) -> None:
+    def test_source_that_is_nothing_of_these(self, tmp_path: Path) -> None:
         with pytest.raises(FileFormatError, match="isn't traces: it is a folder"):
             read_traces(tmp_path)
         with pytest.raises(FileFormatError, match="this int isn't traces"):
@@ -588,13 +586,13 @@ def program(trace: str, begin: float, kind: str = "CHAIN", **further: Any) -> di
 
 
 @pytest.mark.parametrize("kind", ["CHAIN", "AGENT"])
-def test_the_last_time_counts_also_where_nothing_was_retrieved(path: Path, kind: str) -> None:
+def test_last_time_counts_also_where_nothing_was_retrieved(path: Path, kind: str) -> None:
     found = retrieval("r", HAMLET["q1"], ["d1"], "root", trace="t1", begin=2)
     write_lines(path, request(program("t2", 9, kind), found, program("t1", 1, kind)))
     assert read_traces(path, questions=HAMLET)["q1"].ids == []
 
 
-def test_the_time_is_when_it_was_asked_and_not_that_of_a_call(path: Path) -> None:
+def test_time_is_when_it_was_asked_and_not_that_of_a_call(path: Path) -> None:
     calls = [
         retrieval("r2", "another search", ["d2"], "root", trace="t1", begin=8),
         retrieval("r1", HAMLET["q1"], ["d1"], "root", trace="t1", begin=7),
@@ -604,7 +602,7 @@ def test_the_time_is_when_it_was_asked_and_not_that_of_a_call(path: Path) -> Non
     assert read_traces(path, questions=HAMLET)["q1"].ids == ["d3"]
 
 
-def test_a_reranking_inside_another_is_a_part_of_it(path: Path) -> None:
+def test_reranking_inside_another_is_a_part_of_it(path: Path) -> None:
     spans = [
         retrieval("r", HAMLET["q1"], ["a", "b", "c"], begin=1),
         retrieval("outer", HAMLET["q1"], ["b"], kind="RERANKER", begin=2, seconds=3),
@@ -616,7 +614,7 @@ def test_a_reranking_inside_another_is_a_part_of_it(path: Path) -> None:
     assert ranking.latency == pytest.approx(0.5 + 3)
 
 
-def test_a_synthesizer_alone_asks_no_question(path: Path) -> None:
+def test_synthesizer_alone_asks_no_question(path: Path) -> None:
     pytest.importorskip("openinference.instrumentation.llama_index", reason="its spans")
     from llama_index.core import MockEmbedding, VectorStoreIndex, get_response_synthesizer
     from llama_index.core.llms import MockLLM

@@ -1,7 +1,5 @@
 """Agreement of two judges: by hand, and against scikit-learn."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -16,7 +14,7 @@ from llama_index_rag_metrics.labels.agreeing import Agreement
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
-def test_by_hand() -> None:
+def test_agreement_by_hand() -> None:
     llm = {"q1": {"a": 3, "b": 0, "c": 1}, "q2": {"d": 2, "e": 0}}
     human = {"q1": {"a": 3, "b": 0, "c": 0, "z": 1}, "q2": {"d": 2}, "q9": {"a": 1}}
     # a, b, c, d: agree on 3 of 4; by chance: 0: 1/4 · 2/4, 1: 0, 2 and 3: 1/4 · 1/4
@@ -27,7 +25,7 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize("weights", [None, "linear"])
-def test_it_is_scikit_learns_with_an_interval(weights: Any) -> None:
+def test_agreement_is_scikit_learns_with_an_interval(weights: Any) -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="computes the kappa, too")
     rng = np.random.default_rng(5)
     ours, theirs = rng.integers(0, 4, (2, 30, 4))
@@ -73,20 +71,20 @@ def test_items_of_one_query_belong_together() -> None:
     assert together.low < alone.low
 
 
-def test_where_nothing_varies() -> None:
+def test_judgements_without_variance() -> None:
     # observed and by chance, they agree on all: 0 / 0. Of two lists only what both name is compared
     agreed = agreement({"q": ["a", "b"]}, {"q": ["a", "c"]})
     assert (math.isnan(agreed.kappa), agreed.low, agreed.high, agreed.n) == (True, None, None, 1)
     assert "Kappa has no value: all grades are the same." in str(agreed)
 
 
-def test_one_query_has_no_interval() -> None:
+def test_interval_of_one_query_isnt_there() -> None:
     agreed = agreement({"q": {"a": 1, "b": 0}}, {"q": {"a": 1, "b": 0}})
     assert agreed == Agreement(agreed.kappa, None, None, 2)
     assert agreed.kappa == pytest.approx(1)
 
 
-def test_what_can_not_be_compared() -> None:
+def test_judgements_that_can_not_be_compared() -> None:
     with pytest.raises(InvalidInput, match="second"):
         agreement({"q": {"a": 1}}, {"q": {"b": 1}})
     with pytest.raises(InvalidInput, match="weights"):
@@ -95,7 +93,7 @@ def test_what_can_not_be_compared() -> None:
         agreement({"q": {"a": 1}}, {"q": {"a": 1}}, confidence=95)
 
 
-def test_a_negative_grade_is_no_judgement() -> None:
+def test_negative_grade_is_no_judgement() -> None:
     judged, human = {"q": {"a": 3, "b": 0, "c": 1}}, {"q": {"a": 3, "b": 0, "c": -1}}
     assert (agreement(judged, human).kappa, agreement(judged, human).n) == (1, 2)
     assert agreement(human, judged).n == 2

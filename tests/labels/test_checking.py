@@ -1,7 +1,5 @@
 """Labels checked against what can be retrieved today: every kind of finding, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
@@ -47,7 +45,7 @@ def kinds(findings: LabelFindings) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 class TestDrift:
-    def test_nothing_to_report(self) -> None:
+    def test_labels_with_nothing_to_report(self) -> None:
         assert kinds(check_labels(moons())) == []
         assert kinds(check_labels(moons(), MOONS)) == []
 
@@ -70,7 +68,9 @@ class TestDrift:
             ),
         ],
     )
-    def test_what_became_of_a_passage(self, today: dict[str, Any], expected: list[Any]) -> None:
+    def test_passages_and_what_became_of_them(
+        self, today: dict[str, Any], expected: list[Any]
+    ) -> None:
         corpus = {moon: text for moon, text in {**MOONS, **today}.items() if text is not None}
         findings = check_labels(moons(), corpus)
         assert kinds(findings) == expected
@@ -99,7 +99,7 @@ class TestDrift:
         assert [error.kind for error in changed.errors] == ["changed"]
 
     @pytest.mark.parametrize(("before", "today"), [("10²", "102"), ("1½", "11⁄2")])
-    def test_other_numbers_are_one(self, before: str, today: str) -> None:
+    def test_numbers_of_findings_are_one(self, before: str, today: str) -> None:
         text = "Bring the glaze to a heat of {} before the kiln is closed again."
         dataset = RetrievalDataset({"q": "How hot?"}, {"q": ["r"]}, {"r": text.format(before)})
         (changed,) = check_labels(dataset, {"r": text.format(today)}).errors
@@ -198,14 +198,14 @@ class TestSources:
             moons(), [NodeWithScore(node=node) for node in self.nodes()]
         ).findings
 
-    def test_an_index_its_docstore_and_what_it_persisted(self, tmp_path: Path) -> None:
+    def test_index_its_docstore_and_what_it_persisted(self, tmp_path: Path) -> None:
         index = VectorStoreIndex(self.nodes(), embed_model=MockEmbedding(2))
         index.storage_context.persist(str(tmp_path))
 
         for source in (index, index.docstore, tmp_path, tmp_path / "docstore.json"):
             assert not check_labels(moons(), source).findings
 
-    def test_an_index_whose_vector_store_keeps_the_nodes(self) -> None:
+    def test_index_whose_vector_store_keeps_the_nodes(self) -> None:
         reason = "llama-index-vector-stores-chroma isn't installed"
         chroma = pytest.importorskip("llama_index.vector_stores.chroma", reason=reason)
         chromadb = pytest.importorskip("chromadb", reason=reason)
@@ -224,7 +224,7 @@ class TestSources:
         pytest.importorskip("llama_index.vector_stores.qdrant", reason=reason)
         return pytest.importorskip("qdrant_client", reason=reason)
 
-    def test_a_store_that_lists_some_unless_told(self, qdrant: Any) -> None:
+    def test_store_that_lists_some_unless_told(self, qdrant: Any) -> None:
         # Qdrant's store lists 9,999 nodes unless it is given a limit
         from llama_index.vector_stores.qdrant import QdrantVectorStore
 
@@ -243,7 +243,7 @@ class TestSources:
         assert findings.n_passages == len(nodes)
         assert not findings.of("lost")
 
-    def test_a_store_with_an_asynchronous_client_only(self, qdrant: Any) -> None:
+    def test_store_with_an_asynchronous_client_only(self, qdrant: Any) -> None:
         from llama_index.vector_stores.qdrant import QdrantVectorStore
 
         client = qdrant.AsyncQdrantClient(location=":memory:")
@@ -266,7 +266,7 @@ class TestSources:
         for name in ("corpus.jsonl", "dataset.json"):
             assert not check_labels(moons(), tmp_path / name).findings
 
-    def test_the_dataset_comes_first(self) -> None:
+    def test_dataset_comes_first(self) -> None:
         nodes = [TextNode(id_="n", text="Titan has lakes.")]
         dataset = RetrievalDataset({"q": "lakes?"}, {"q": ["n"]})
         with pytest.raises(
@@ -275,13 +275,13 @@ class TestSources:
             check_labels(nodes, dataset)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("source", [[], {}, 5, b"text", ["text"], {"a": 1}, TextNode(text="a")])
-    def test_nothing_of_that_kind(self, source: Any) -> None:
+    def test_findings_of_a_kind_that_isnt_there(self, source: Any) -> None:
         with pytest.raises(InvalidInput, match="index_or_nodes"):
             check_labels(moons(), source)
 
 
 class TestReport:
-    def test_every_display_escapes_what_comes_from_data(self, tmp_path: Path) -> None:
+    def test_displays_all_escape_what_comes_from_data(self, tmp_path: Path) -> None:
         evil = "<script>alert(1)</script>"
         dataset = RetrievalDataset({evil: f"{evil}?"}, {evil: [f"{evil} gone"]}, {"x": "some text"})
 

@@ -1,7 +1,5 @@
 """Questions written by an LLM: which nodes answer them, and what becomes of failures."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from pathlib import Path
@@ -24,7 +22,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("llama_index_rag_metrics.labels.question_generation._FIRST_PAUSE", 0.0)
 
 
-def test_every_node_answers_its_questions() -> None:
+def test_nodes_all_answer_their_questions() -> None:
     dataset = generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT)
     assert list(dataset.queries.values()) == [
         "What is text 0?",
@@ -44,7 +42,7 @@ def test_query_ids_are_stable_and_dont_depend_on_other_nodes() -> None:
     assert len(first) == 6
 
 
-def test_a_question_about_several_nodes_stands_there_once() -> None:
+def test_question_about_several_nodes_stands_there_once() -> None:
     llm = ScriptedLLM(lambda _: "What is it?\nwhat is it ?")
     dataset = generate_question_context_pairs(nodes(2), llm)
     assert list(dataset.queries.values()) == ["What is it?"]
@@ -52,7 +50,7 @@ def test_a_question_about_several_nodes_stands_there_once() -> None:
     assert dataset.notes == ["2 of 2 nodes gave fewer than 2 questions"]
 
 
-def test_no_more_questions_than_asked_for() -> None:
+def test_questions_are_no_more_than_asked_for() -> None:
     llm = ScriptedLLM(lambda _: "A a?\nB b?\nC c?")
     dataset = generate_question_context_pairs(nodes(1), llm, num_questions_per_chunk=2)
     assert list(dataset.queries.values()) == ["A a?", "B b?"]
@@ -77,7 +75,7 @@ def test_notes_name_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
     assert set(dataset.corpus) == {"n0", "n1", "n2", "blank"}
 
 
-def test_a_node_is_tried_again() -> None:
+def test_node_is_tried_again() -> None:
     attempts = []
 
     def answer(prompt: str) -> str:
@@ -91,7 +89,7 @@ def test_a_node_is_tried_again() -> None:
     assert len(attempts) == 3
 
 
-def test_when_every_node_fails_there_is_no_dataset() -> None:
+def test_dataset_isnt_made_when_every_node_fails() -> None:
     def answer(_: str) -> str:
         raise RuntimeError("bad key")
 
@@ -99,7 +97,7 @@ def test_when_every_node_fails_there_is_no_dataset() -> None:
         generate_question_context_pairs(nodes(3), ScriptedLLM(answer), retry_limit=1, workers=1)
 
 
-def test_no_more_workers_than_asked_for() -> None:
+def test_workers_are_no_more_than_asked_for() -> None:
     running, most, lock = 0, 0, threading.Lock()
     at_once = threading.Barrier(3)
 
@@ -119,7 +117,7 @@ def test_no_more_workers_than_asked_for() -> None:
     assert most == 3
 
 
-def test_the_default_llm_and_prompt_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_llm_and_prompt_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     llm = ScriptedLLM(lambda _: "Who was it?\nWhen was it?")
     monkeypatch.setattr(Settings, "_llm", llm)
     assert len(generate_question_context_pairs(nodes(1))) == 2
@@ -127,12 +125,12 @@ def test_the_default_llm_and_prompt_are_used(monkeypatch: pytest.MonkeyPatch) ->
     assert "Write 2 different questions" in llm.asked[0]
 
 
-def test_a_prompt_template_works() -> None:
+def test_prompt_template_works() -> None:
     dataset = generate_question_context_pairs(nodes(1), ScriptedLLM(two), PromptTemplate(PROMPT))
     assert list(dataset.queries.values()) == ["What is text 0?", "Why text 0?"]
 
 
-def test_no_question_at_all_is_an_error_that_shows_the_answers() -> None:
+def test_answers_without_a_question_are_an_error_that_shows_them() -> None:
     with pytest.raises(ScorerFailed) as caught:
         generate_question_context_pairs(nodes(7), ScriptedLLM("On {}.".format), PROMPT)
     assert "no questions about 7 nodes with text" in str(caught.value)
@@ -143,7 +141,7 @@ def test_no_question_at_all_is_an_error_that_shows_the_answers() -> None:
         generate_question_context_pairs([TextNode(text=" ")], ScriptedLLM(two))
 
 
-def test_what_is_refused_is_listed() -> None:
+def test_arguments_that_are_refused_are_listed() -> None:
     answers = {"0": "Explain what text 0 is.\nIt is text.", "1": "What?\nWhy?\nEnough of it."}
     llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
     dataset = generate_question_context_pairs(nodes(2), llm, PROMPT)
@@ -213,7 +211,7 @@ def test_lines_that_end_in_a_question_mark(answer: str, questions: list[str]) ->
     assert parse(answer)[0] == questions
 
 
-def test_nothing_is_paid_for_twice(tmp_path: Path) -> None:
+def test_questions_are_paid_for_once(tmp_path: Path) -> None:
     def failing(prompt: str) -> str:
         if prompt.endswith("text 2"):
             raise RuntimeError

@@ -1,7 +1,5 @@
 """Cohen's kappa with its interval: against scikit-learn, Lin's concordance, and by simulation."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -19,7 +17,7 @@ THEIRS = np.where(RNG.random(200) < 0.6, GRADES, RNG.integers(0, 4, 200)).astype
 
 
 @pytest.mark.parametrize("weights", [None, "linear"])
-def test_it_is_scikit_learns(weights: Any) -> None:
+def test_kappa_is_scikit_learns(weights: Any) -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="pip install scikit-learn")
     theirs = metrics.cohen_kappa_score(GRADES.astype(int), THEIRS.astype(int), weights=weights)
     assert cohens_kappa(GRADES, THEIRS, weights=weights).kappa == pytest.approx(theirs, abs=1e-12)
@@ -42,14 +40,14 @@ def test_full_agreement_isnt_certainty() -> None:
     assert agreement.high == pytest.approx(1)
 
 
-def test_where_nothing_varies_there_is_none() -> None:
+def test_kappa_isnt_there_where_nothing_varies() -> None:
     agreement = cohens_kappa(np.ones(9), np.ones(9))
     assert math.isnan(agreement.kappa)
     assert (agreement.low, agreement.high, agreement.n) == (None, None, 9)
 
 
 @pytest.mark.parametrize("kappa", [0.3, 0.7])
-def test_the_interval_covers(kappa: float) -> None:
+def test_interval_covers(kappa: float) -> None:
     # scores that are the truth with probability κ, else drawn anew, have just that κ
     rng, covered = np.random.default_rng(23), 0
     for _ in range(400):
@@ -61,7 +59,7 @@ def test_the_interval_covers(kappa: float) -> None:
 
 
 class TestWeighted:
-    def test_one_imagined_disagreement_of_a_half(self) -> None:
+    def test_interval_imagines_one_disagreement_of_a_half(self) -> None:
         # the mean of n pulls o_i + (1 - κ) (2e - e_i) is o; e_i: what each score of pair i shares
         # with all scores of the other side. Σ(pull - o)², and (1/2)² for the imagined one
         ours, theirs = GRADES[:30], THEIRS[:30]
@@ -93,7 +91,7 @@ class TestWeighted:
         assert width == pytest.approx(2 * stats.t.ppf(0.975, 199) * error, rel=0.04)
 
     @pytest.mark.parametrize("n", [50, 100, 300])
-    def test_it_covers_where_few_disagree(self, n: int) -> None:
+    def test_interval_covers_where_few_disagree(self, n: int) -> None:
         # 83 to 91 % without the imagined disagreement
         rng, covered = np.random.default_rng(29), 0
         shares = (0.55, 0.2, 0.15, 0.1)

@@ -1,7 +1,5 @@
 """Labels moved to new nodes: by place and by text, as groups, with grades, none dropped unsaid."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
@@ -87,7 +85,7 @@ class TestFates:
     @pytest.mark.parametrize(
         "text", ["The key is kept at the desk.", "Glazes are mixed on Tuesdays."]
     )
-    def test_a_short_text_with_one_edit_is_changed(self, text: str) -> None:
+    def test_short_text_with_one_edit_is_changed(self, text: str) -> None:
         # each word in turn: neither of the two parts that are left need be half of the text
         words = text.split()
         for n in range(len(words)):
@@ -104,7 +102,7 @@ class TestFates:
             ("The contract ends on 31 December.", "The contract starts on 1 January."),
         ],
     )
-    def test_another_short_text_under_the_same_id_is_lost(self, text: str, other: str) -> None:
+    def test_text_as_short_under_the_same_id_is_lost(self, text: str, other: str) -> None:
         dataset = RetrievalDataset({"q": "Which?"}, {"q": ["k"]}, {"k": text})
         (move,) = move_labels(dataset, {"k": other}).findings
         assert move.kind == "lost"
@@ -123,7 +121,7 @@ class TestParts:
 
     HALVES: ClassVar = {"a": FIRST, "b": SECOND}
 
-    def test_by_the_place_of_the_label(self) -> None:
+    def test_labels_by_their_place(self) -> None:
         place = ("t", TRITON.index("Its"), len(TRITON))
         relevance = Relevance(["t"], spans={"t": place})
         moved = move_labels(moons(relevance), self.HALVES)
@@ -153,7 +151,7 @@ class TestRelevance:
         assert together.dataset.relevance["q"].grades == {"n": 3, "m": 0}
         assert together.dataset.relevance["q"].alternatives == (("n",), ("n",))
 
-    def test_a_facet_that_nothing_supplied_stays(self) -> None:
+    def test_facet_that_nothing_supplied_stays(self) -> None:
         facets = Relevance(facets={"where": ["t"], "what": []})
         moved = move_labels(moons(facets), {"n1": TRITON, "n2": IO})
         assert moved.dataset.relevance["q"] == Relevance(facets={"where": ["n1"], "what": []})
@@ -179,7 +177,7 @@ class TestRelevance:
 
         assert moved.dataset.relevance == {"q": ["n"]}
 
-    def test_the_result_is_a_dataset_like_any_other(self, tmp_path: Path) -> None:
+    def test_result_is_a_dataset_like_any_other(self, tmp_path: Path) -> None:
         halves = {"a": f"{TRITON[:40]}", "b": TRITON[40:], "c": IO}
         moved = move_labels(moons(Relevance({"t": 2, "i": 1})), halves).dataset
 
@@ -202,7 +200,7 @@ def pieces(text: str) -> list[BaseNode]:
 class TestPlaces:
     DOCUMENT = f"{IO} {TRITON} {IO}"
 
-    def test_a_copy_of_the_text_elsewhere_isnt_labelled(self) -> None:
+    def test_copy_of_the_text_elsewhere_isnt_labelled(self) -> None:
         nodes = pieces(self.DOCUMENT)
         last = len(self.DOCUMENT) - len(IO)
         relevance = Relevance(spans=[("d", last, len(self.DOCUMENT))])
@@ -214,7 +212,7 @@ class TestPlaces:
         assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
         assert {move.by for move in moved.findings} == {"place"}
 
-    def test_a_place_that_moved_is_found_by_its_text_the_nearest_copy(self) -> None:
+    def test_place_that_moved_is_found_by_its_text_the_nearest_copy(self) -> None:
         above = "Somebody wrote a new first paragraph. "
         nodes = pieces(above + self.DOCUMENT)
         last = len(self.DOCUMENT) - len(IO)
@@ -322,7 +320,7 @@ def with_new_sentences(
     return new_spans, new_texts
 
 
-def test_a_lost_label_says_what_it_said() -> None:
+def test_lost_label_says_what_it_said() -> None:
     dataset = RetrievalDataset({"q": "Who?"}, {"q": ["saw"]}, {"saw": "Members may use the saw."})
     moved = move_labels(dataset, {"x": "Something else."})
     assert [move.old_text for move in moved.of("lost")] == ["Members may use the saw."]

@@ -1,7 +1,5 @@
 """What to label next: the first passages of every system, what they rank differently first."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -12,14 +10,14 @@ from llama_index_rag_metrics.labels import pool
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
-def test_the_union_of_the_first_without_a_label() -> None:
+def test_union_of_the_first_without_a_label() -> None:
     runs = {"x": {"q": ["a", "b", "c"]}, "y": {"q": ["d", "b", "e"]}}
     chosen = pool(runs, {"q": {"a": 1, "d": 0, "b": -1}}, depth=2)
     assert [item.id for item in chosen.items] == ["b"]  # a negative grade is no label
     assert (chosen.n_judged, chosen.n_unjudged, chosen.depth) == (2, 1, 2)
 
 
-def test_what_is_ranked_most_differently_comes_first() -> None:
+def test_passages_ranked_most_differently_come_first() -> None:
     runs = {"x": {"q": ["same", "b", "c"]}, "y": {"q": ["same", "c", "b"]}, "z": {"q": ["same"]}}
     chosen = pool(runs)
     # 1/2 in one system and nothing in another; then by the best rank
@@ -32,7 +30,7 @@ def test_what_is_ranked_most_differently_comes_first() -> None:
     assert pool(runs, n=1).n_unjudged == 3
 
 
-def test_a_passage_that_is_retrieved_twice_counts_once() -> None:
+def test_passage_that_is_retrieved_twice_counts_once() -> None:
     chosen = pool({"x": {"q": ["a", "a", "b"]}}, depth=2)
     assert [(item.id, item.best_rank) for item in chosen.items] == [("a", 1), ("b", 2)]
 
@@ -44,7 +42,7 @@ def test_labels_are_those_of_the_dataset_unless_others_are_given() -> None:
     assert len(pool(runs, {}, dataset=dataset)) == 3
 
 
-def test_the_file_tells_nothing_of_systems_and_comes_back_as_judgements(tmp_path: Path) -> None:
+def test_file_tells_nothing_of_systems_and_comes_back_as_judgements(tmp_path: Path) -> None:
     dataset = RetrievalDataset(
         {"q": "Which moon?"}, corpus={"a": "Io, 木衛一", "b": "Triton"}, titles={"a": "Moons"}
     )
@@ -78,7 +76,7 @@ def test_texts_come_from_runs_too() -> None:
     assert {item.id: item.text for item in items} == {"a": "text of a", "b": "text of b"}
 
 
-def test_the_report_names_items(tmp_path: Path) -> None:
+def test_report_names_items(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     pooled = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}})
 
@@ -96,11 +94,11 @@ def test_wrong_arguments(argument: str, options: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("runs", [{}, [Run({"q": ["a"]})], 5])
-def test_no_runs(runs: object) -> None:
+def test_pool_of_no_runs(runs: object) -> None:
     with pytest.raises(InvalidInput, match="runs"):
         pool(runs)  # type: ignore[arg-type]
 
 
-def test_each_answer_of_a_repeated_run_counts() -> None:
+def test_answers_of_a_repeated_run_each_count() -> None:
     repeated = Run(repeats=[Run({"q": ["a"]}), Run({"q": ["b"]})])
     assert [item.id for item in pool({"x": repeated}).items] == ["a", "b"]

@@ -1,7 +1,5 @@
 """What reviewers are given: pools, scales, pages."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -29,7 +27,7 @@ def content(page: Path) -> Any:
 
 
 class TestPool:
-    def test_what_pool_made(self, tmp_path: Path) -> None:
+    def test_pool_on_the_page(self, tmp_path: Path) -> None:
         texts = {"x": "One.", "y": "Two.", "z": "Three."}
         dataset = RetrievalDataset({"q": "Who?"}, {}, texts)
         runs = {"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}
@@ -42,7 +40,7 @@ class TestPool:
             ("q", "z", "Who?", "Three."),
         }
 
-    def test_the_order_is_not_that_of_the_file(self, tmp_path: Path) -> None:
+    def test_order_is_not_that_of_the_file(self, tmp_path: Path) -> None:
         lines = [
             {**ITEM, "query_id": f"q{n % 3}", "doc_id": f"d{n}", "text": str(n)} for n in range(30)
         ]
@@ -67,7 +65,7 @@ class TestPool:
         with pytest.raises(FileFormatError, match=reason):
             read_pool(write(tmp_path / "pool.jsonl", *lines))
 
-    def test_nothing_to_review(self, tmp_path: Path) -> None:
+    def test_pool_with_nothing_to_review(self, tmp_path: Path) -> None:
         for lines in ([], [{**ITEM, "text": ""}]):
             with pytest.raises(InvalidInput, match="at least one passage with a text"):
                 read_pool(write(tmp_path / "pool.jsonl", *lines))
@@ -76,7 +74,7 @@ class TestPool:
 
 
 class TestPage:
-    def test_it_holds_what_is_judged(self, tmp_path: Path) -> None:
+    def test_page_holds_what_is_judged(self, tmp_path: Path) -> None:
         judged = write(tmp_path / "given.jsonl", JUDGED, {**JUDGED, "query_id": "q9"})
         lines = write(tmp_path / "p.jsonl", ITEM)
         data = content(write_review_page(lines, tmp_path / "p.html", judgements=judged))
@@ -84,13 +82,13 @@ class TestPage:
         given = [(record["query_id"], record["grade"]) for record in data["judgements"]]
         assert given == [("q", 2), ("q9", 2)]
 
-    def test_the_default_is_the_rubric_of_the_judge(self, tmp_path: Path) -> None:
+    def test_default_is_the_rubric_of_the_judge(self, tmp_path: Path) -> None:
         page = write_review_page(write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html")
         choices = content(page)["choices"]
         assert [digit for digit, _ in choices] == ["3", "2", "1", "0"]
         assert all(rule.replace("question", "query") in RUBRIC for _, rule in choices)
 
-    def test_a_rubric_of_ones_own(self, tmp_path: Path) -> None:
+    def test_rubric_of_ones_own(self, tmp_path: Path) -> None:
         path, pooled = tmp_path / "rubric.txt", write(tmp_path / "p.jsonl", ITEM)
         path.write_text("Is it law?\n\n0: It isn't.\n2:  A court said so.\n1: A party said so.\n")
         data = content(write_review_page(pooled, tmp_path / "p.html", rubric=path))
@@ -101,20 +99,22 @@ class TestPage:
         assert data["pool"] != other["pool"]  # grades by one don't show on the page of another
 
     @pytest.mark.parametrize("text", ["", "Grade it.", "3: The answer.", "1: Yes.\n1: Also yes.\n"])
-    def test_a_rubric_without_grades(self, tmp_path: Path, text: str) -> None:
+    def test_rubric_without_grades(self, tmp_path: Path, text: str) -> None:
         path = write(tmp_path / "rubric.txt")
         path.write_text(text)
         with pytest.raises(FileFormatError, match="a line for each grade"):
             write_review_page(write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", rubric=path)
 
-    def test_it_asks_the_network_for_nothing(self, tmp_path: Path) -> None:
+    def test_page_asks_the_network_for_nothing(self, tmp_path: Path) -> None:
         page = write_review_page(write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html")
         text = page.read_text()
         assert "default-src 'none'; script-src 'sha256-" in text
         assert "http" not in text.replace("http-equiv", "")
 
     @pytest.mark.parametrize("change", [{"text": "He."}, {"query": "What?"}, {"doc_id": "e"}])
-    def test_what_makes_another_pool(self, tmp_path: Path, change: dict[str, str]) -> None:
+    def test_differences_that_make_another_pool(
+        self, tmp_path: Path, change: dict[str, str]
+    ) -> None:
         lines = write(tmp_path / "p.jsonl", ITEM)
         page = write_review_page(lines, tmp_path / "p.html")
         first, names = page.read_bytes(), {content(page)["pool"]}
@@ -123,7 +123,7 @@ class TestPage:
         names.add(content(write_review_page(other, page))["pool"])
         assert len(names) == 2
 
-    def test_a_pool_with_grades_written_into_it(self, tmp_path: Path) -> None:
+    def test_pool_with_grades_written_into_it(self, tmp_path: Path) -> None:
         path = write(tmp_path / "p.jsonl", {**ITEM, "grade": 3}, {**ITEM, "doc_id": 7, "grade": 0})
         assert read_qrels(path)["q"].grades == {"d": 3, "7": 0}
         page = write_review_page(path, tmp_path / "p.html", judgements=path)

@@ -3,8 +3,6 @@
 Skips where Chromium or playwright is absent, except in CI.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -59,7 +57,7 @@ class Desk:
         if not request.url.startswith(("file:", "blob:", "data:")):
             self.trouble.append(request.url)
 
-    def begin(self, name: str = "anna") -> Desk:
+    def begin(self, name: str = "anna") -> "Desk":
         self.page.wait_for_selector("#start:not([hidden])")
         self.page.fill("#reviewer", name)
         self.page.keyboard.press("Enter")
@@ -131,7 +129,7 @@ def open_page(browser: Any, page: Path) -> Iterator[Opener]:
     desks: list[Desk] = []
     contexts = [browser.new_context(viewport={"width": 1280, "height": 900})]
 
-    def opened(path: Path = page, **options: Any) -> Desk:
+    def opened(path: Path = page, **options: Any) -> "Desk":
         if options:
             contexts.append(browser.new_context(**options))
         desk = Desk(contexts[-1 if options else 0].new_page())
@@ -146,7 +144,7 @@ def open_page(browser: Any, page: Path) -> Iterator[Opener]:
 
 
 class TestJudging:
-    def test_a_set_is_judged_by_keyboard_alone(self, open_page: Opener, tmp_path: Path) -> None:
+    def test_set_is_judged_by_keyboard_alone(self, open_page: Opener, tmp_path: Path) -> None:
         desk = open_page()
         desk.page.wait_for_selector("#reviewer:focus")
         desk.page.keyboard.type("anna")
@@ -163,7 +161,7 @@ class TestJudging:
         keys = [(record["query_id"], record["doc_id"]) for record in exported]
         assert keys == sorted(keys)
 
-    def test_by_mouse(self, open_page: Opener) -> None:
+    def test_grades_by_mouse(self, open_page: Opener) -> None:
         desk = open_page().begin()
         desk.page.click(".choice[data-grade='2']")
         desk.stored()
@@ -197,7 +195,7 @@ class TestJudging:
         desk.stored()
         assert desk.text("#count") == "1 of 5"
 
-    def test_a_key_that_is_held_judges_once(self, open_page: Opener) -> None:
+    def test_key_that_is_held_judges_once(self, open_page: Opener) -> None:
         desk = open_page().begin()
         for _ in range(4):  # the second and later ones are repeats
             desk.page.keyboard.down("3")
@@ -209,7 +207,9 @@ class TestJudging:
         ("key", "code", "shown"),
         [("&", "Digit1", "1"), ("٢", "Digit2", "2"), ("3", "Numpad3", "3")],
     )
-    def test_other_keyboards(self, open_page: Opener, key: str, code: str, shown: str) -> None:
+    def test_keyboards_of_other_layouts(
+        self, open_page: Opener, key: str, code: str, shown: str
+    ) -> None:
         desk = open_page().begin()
         protocol = desk.page.context.new_cdp_session(desk.page)
         for kind in ("keyDown", "keyUp"):
@@ -217,7 +217,7 @@ class TestJudging:
         desk.stored()
         assert desk.grades()[0] == shown
 
-    def test_the_question_stays_in_sight(self, open_page: Opener, tmp_path: Path) -> None:
+    def test_question_stays_in_sight(self, open_page: Opener, tmp_path: Path) -> None:
         line = {**POOL[0], "text": "a line\n" * 400}
         path = write_review_page(
             write_pool(tmp_path / "long.jsonl", [line]), tmp_path / "long.html"
@@ -231,7 +231,7 @@ class TestJudging:
         assert 0 <= box["y"] < 200
         assert desk.page.locator(".choice").first.bounding_box()["y"] > 0
 
-    def test_a_name_is_needed(self, open_page: Opener) -> None:
+    def test_name_is_needed(self, open_page: Opener) -> None:
         desk = open_page()
         desk.page.wait_for_selector("#start:not([hidden])")
         desk.page.fill("#reviewer", "  ")
@@ -241,7 +241,7 @@ class TestJudging:
 
 
 class TestKeeping:
-    def test_a_reload_goes_on(self, open_page: Opener) -> None:
+    def test_reload_goes_on(self, open_page: Opener) -> None:
         desk = open_page().begin()
         desk.press("3", "0")
         desk.stored()
@@ -250,7 +250,7 @@ class TestKeeping:
         assert desk.text("#count") == "2 of 5"
         assert desk.grades() == ["3", "0", None, None, None]
 
-    def test_two_people_at_one_browser(self, open_page: Opener) -> None:
+    def test_people_at_one_browser(self, open_page: Opener) -> None:
         desk = open_page().begin("anna")
         desk.press("3")
         desk.stored()
@@ -259,7 +259,7 @@ class TestKeeping:
         desk.begin("ben")
         assert desk.grades() == [None] * 5
 
-    def test_another_pool_is_apart(self, open_page: Opener, tmp_path: Path) -> None:
+    def test_pool_of_other_questions_is_apart(self, open_page: Opener, tmp_path: Path) -> None:
         changed = [{**POOL[0], "text": "another text"}, *POOL[1:]]
         other = write_review_page(
             write_pool(tmp_path / "other.jsonl", changed), tmp_path / "other.html"
@@ -269,9 +269,7 @@ class TestKeeping:
         desk.stored()
         assert open_page(other).begin().grades() == [None] * 5
 
-    def test_another_order_of_the_same_pool_is_the_same(
-        self, open_page: Opener, tmp_path: Path
-    ) -> None:
+    def test_pool_in_another_order_is_the_same(self, open_page: Opener, tmp_path: Path) -> None:
         turned = write_review_page(
             write_pool(tmp_path / "same.jsonl", POOL[::-1]), tmp_path / "same.html"
         )
@@ -282,7 +280,7 @@ class TestKeeping:
         again.export(tmp_path / "again.jsonl")
         assert read_qrels(tmp_path / "again.jsonl") == JUDGED
 
-    def test_where_the_browser_keeps_nothing(
+    def test_browser_that_keeps_nothing(
         self, open_page: Opener, page: Path, tmp_path: Path
     ) -> None:
         # a frame without an origin of its own: IndexedDB and sessionStorage refuse it
@@ -303,7 +301,7 @@ class TestKeeping:
         downloading.value.save_as(tmp_path / "saved.jsonl")
         assert [record["grade"] for record in records(tmp_path / "saved.jsonl")] == [2]
 
-    def test_where_the_browser_stops_keeping(self, open_page: Opener, tmp_path: Path) -> None:
+    def test_browser_that_stops_keeping(self, open_page: Opener, tmp_path: Path) -> None:
         desk = open_page().begin()
         desk.press("3")
         desk.stored()
@@ -362,7 +360,7 @@ class TestKilled:
                 continue  # it went with its browser
 
     @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
-    def test_nothing_that_was_shown_as_stored_is_lost(self, start: Callable[[], Any]) -> None:
+    def test_grades_that_were_shown_as_stored_are_not_lost(self, start: Callable[[], Any]) -> None:
         shown: list[str | None] = []
         for keys in (["3"], ["0", "1"], ["2"]):
             desk, process = start()
@@ -450,7 +448,9 @@ class TestSight:
         assert dialogs == []
 
     @pytest.mark.parametrize("width", [375, 821, 1280])
-    def test_no_width_scrolls_sideways(self, open_page: Opener, tmp_path: Path, width: int) -> None:
+    def test_page_scrolls_sideways_at_no_width(
+        self, open_page: Opener, tmp_path: Path, width: int
+    ) -> None:
         line = {**POOL[0], "query": "Why" + "y" * 300, "text": "a" * 900}
         path = write_review_page(
             write_pool(tmp_path / "wide.jsonl", [line, {**line, "doc_id": "n" * 300}]),
@@ -467,7 +467,7 @@ class TestSight:
             assert all(button.is_visible() for button in desk.page.locator(".choice").all())
             desk.press("ArrowRight")
 
-    def test_on_a_phone_the_grades_are_in_reach(self, open_page: Opener, tmp_path: Path) -> None:
+    def test_grades_are_in_reach_on_a_phone(self, open_page: Opener, tmp_path: Path) -> None:
         line = {**POOL[0], "text": "a line\n" * 400}
         path = write_review_page(write_pool(tmp_path / "l.jsonl", [line]), tmp_path / "l.html")
         desk = open_page(path, viewport={"width": 375, "height": 700}).begin()
@@ -516,7 +516,7 @@ class TestSight:
         shade = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
         assert (max(desk.page.evaluate(shade)) < 60) == (scheme == "dark")
 
-    def test_without_scripts_it_says_so(self, browser: Any, page: Path) -> None:
+    def test_page_says_that_it_needs_scripts(self, browser: Any, page: Path) -> None:
         context = browser.new_context(java_script_enabled=False)
         tab = context.new_page()
         tab.goto(page.as_uri())

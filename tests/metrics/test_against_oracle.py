@@ -1,7 +1,5 @@
 """Every metric of the table gives what the slow reference gives, alone and in a batch."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +17,7 @@ def close(value: float) -> object:
     return pytest.approx(value, rel=1e-10, abs=1e-12)
 
 
-def test_the_oracle_knows_every_metric() -> None:
+def test_oracle_knows_every_metric() -> None:
     assert set(NAMES) == set(REFERENCE)
 
 

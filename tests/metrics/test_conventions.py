@@ -1,7 +1,5 @@
 """Every worked example and trap of docs/definitions.md, on every path through the package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -43,7 +41,7 @@ def batch() -> Scores:
     )
 
 
-def test_no_two_cases_share_a_name() -> None:
+def test_cases_share_no_name() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
@@ -57,7 +55,7 @@ def test_compute(case: Case) -> None:
 
 
 @each_case
-def test_in_a_batch_of_all_cases(case: Case, batch: Scores) -> None:
+def test_cases_in_one_batch(case: Case, batch: Scores) -> None:
     row = batch.per_query[case.name]
     assert {name: row[name] for name in case.values} == case.values
 
@@ -69,7 +67,7 @@ def test_alone_to_the_last_bit_as_in_the_batch(case: Case, batch: Scores) -> Non
 
 
 @each_case
-def test_on_the_stock_evaluator(case: Case) -> None:
+def test_cases_on_the_stock_evaluator(case: Case) -> None:
     evaluator = RetrieverEvaluator(metrics=metrics(case.values), retriever=Returning(case))
     is_plain = isinstance(case.expected, list) and isinstance(case.expected[0], str)
     expected: Any = case.expected if is_plain else Relevance(case.expected)
@@ -83,7 +81,7 @@ def _means(cases: list[Case], *names: str) -> dict[str, float]:
     return dict(score_rankings(expected, retrieved, names).means)
 
 
-def test_the_means_of_the_tutorial() -> None:
+def test_means_of_the_tutorial() -> None:
     assert _means(TUTORIAL, "mrr", "precision@3", "recall@3", "ndcg@5") == {
         "mrr": six(0.611111),  # (1/2 + 1 + 1/3) / 3 = 11/18
         "precision@3": exact(1 / 3),  # 1/3 each
@@ -92,12 +90,12 @@ def test_the_means_of_the_tutorial() -> None:
     }
 
 
-def test_the_mean_of_first_relevant_ranks() -> None:
+def test_mean_of_first_relevant_ranks() -> None:
     # (1/3 + 1 + 1/2 + 1/3) / 4
     assert _means(FIRST_RELEVANT, "mrr") == {"mrr": exact(13 / 24)}
 
 
-def test_without_a_cutoff_the_ideal_is_as_long_as_what_was_retrieved() -> None:
+def test_ideal_without_a_cutoff_is_as_long_as_what_was_retrieved() -> None:
     # 2 retrieved of 3 relevant: (1 + .630930) / (1 + .630930), and over 2.130930 with a cutoff
     expected, retrieved = [["a", "b", "c"]], [["a", "b"]]
     means = score_rankings(expected, retrieved, ["ndcg", "ndcg@3", "ndcg(ideal=all)"]).means

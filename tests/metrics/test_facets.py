@@ -1,7 +1,5 @@
 """Facets: relevance with names and weights, and what ndeval itself says of the metrics."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from pathlib import Path
@@ -45,12 +43,12 @@ def score(name: str, ranking: list[str], relevance: Relevance = HOPS) -> float:
         ("err_ia@3", ["a", "b", "c"], 1.583333 / (2 * 1.333333)),
     ],
 )
-def test_by_hand(name: str, ranking: list[str], value: float) -> None:
+def test_facets_by_hand(name: str, ranking: list[str], value: float) -> None:
     assert score(name, ranking) == pytest.approx(value, abs=1e-6)
 
 
 @pytest.mark.parametrize("ranking", [["b", "c"], ["b", "a", "c"], ["a", "x"], []])
-def test_the_ideal_ranking_has_nothing_below_min_grade(ranking: list[str]) -> None:
+def test_ideal_ranking_has_nothing_below_min_grade(ranking: list[str]) -> None:
     graded = Relevance(facets={"x": ["a", "b"], "y": ["c"]}, grades={"a": 1, "b": 3, "c": 2})
     without_a = Relevance(facets={"x": ["b"], "y": ["c"]})
     for cutoff in ("", "@3"):
@@ -59,7 +57,7 @@ def test_the_ideal_ranking_has_nothing_below_min_grade(ranking: list[str]) -> No
     assert score("alpha_ndcg(min_grade=4)", ranking, graded) == 0.0
 
 
-def test_without_facets_every_relevant_item_is_one() -> None:
+def test_items_without_facets_are_each_their_own() -> None:
     graded, binary = Relevance({"a": 3, "b": 1, "x": 0}), Relevance(["a", "b"])
     assert score("complete", ["b", "x"], graded) == 0.0
     assert score("facet_recall", ["b", "x"], graded) == 0.5
@@ -81,7 +79,7 @@ def test_weights_and_names_tell_facets_apart() -> None:
         ({"hop 1": ["a"]}, {"hop 1": float("nan")}, "above 0"),
     ],
 )
-def test_what_is_refused(facets: Any, weights: Any, message: str) -> None:
+def test_facets_that_are_refused(facets: Any, weights: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         Relevance(facets=facets, weights=weights)
 
@@ -100,13 +98,13 @@ NEEDED = Relevance(facets={"hop 1": ["a"], "hop 2": []}, weights={"hop 2": 3}, g
         ("err_ia@1", 0.5),  # as ndeval: over all facets
     ],
 )
-def test_what_nothing_supplies_counts_as_missed(name: str, score: float) -> None:
+def test_facet_that_nothing_supplies_counts_as_missed(name: str, score: float) -> None:
     assert metric(name).compute("", NEEDED, ["a", "b"]).score == pytest.approx(score)
     scores = score_rankings({"q": NEEDED, "r": HOPS}, {"q": ["a", "b"], "r": ["c"]}, [name])
     assert scores.by_query(name)["q"] == pytest.approx(score)
 
 
-def test_what_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
+def test_facet_that_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
     again = [Relevance(NEEDED.to_plain()), pickle.loads(pickle.dumps(NEEDED)), Relevance(NEEDED)]
     assert again == [NEEDED] * 3
     assert eval(repr(NEEDED)) == NEEDED
@@ -119,7 +117,7 @@ def test_what_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
     assert list(nothing.excluded) == ["q"]
 
 
-def test_what_nothing_supplies_in_a_table() -> None:
+def test_facet_that_nothing_supplies_in_a_table() -> None:
     pl = pytest.importorskip("polars", reason="needs the extra batch")
     table = pl.DataFrame(
         {"retrieved_ids": [["a"]], "expected_ids": [[["a"], []]], "facet_weights": [[1.0, 3.0]]},

@@ -1,7 +1,5 @@
 """What holds for every metric of the table, whatever is judged and retrieved."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random
@@ -56,7 +54,7 @@ def test_within_bounds_and_the_same_bits_in_any_batch(name: str, data: st.DataOb
 
 
 @each_metric
-def test_no_questions_have_no_scores(each: RankingMetric) -> None:
+def test_questions_that_arent_there_have_no_scores(each: RankingMetric) -> None:
     assert score(each, []).shape == (0,)
 
 
@@ -112,7 +110,7 @@ def test_thousands_of_items_as_the_oracle_has_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rbp(p=0.95)", "rbp(p=0.99)", "rbp(p=0.09)"])
-def test_a_sum_just_over_one_is_clipped(name: str) -> None:
+def test_sum_just_over_one_is_clipped(name: str) -> None:
     # (1 - p) Σ p^i over 20,000 hits is 1 - p^20000; in floats it comes to 1.0000000000000002
     everything = [f"d{number}" for number in range(20_000)]
     assert metric(name).compute("", everything, everything).score <= 1
@@ -121,7 +119,7 @@ def test_a_sum_just_over_one_is_clipped(name: str) -> None:
 @each_name
 @given(data=st.data(), length=st.integers(1, 10))
 @examples(25)
-def test_an_irrelevant_tail_never_helps(name: str, data: st.DataObject, length: int) -> None:
+def test_irrelevant_tail_never_helps(name: str, data: st.DataObject, length: int) -> None:
     drawn, query = data.draw(chosen(name)).metric, data.draw(queries())
     tail = [f"unjudged item {number}" for number in range(length)]
     longer = Query(query.relevance, [*query.ranking, *tail])
@@ -159,7 +157,7 @@ def test_names_of_ids_have_no_effect(drawn: Chosen, query: Query, seed: int) -> 
 
 @given(drawn=chosen(), query=queries(), data=st.data())
 @examples(100)
-def test_the_order_of_judgements_has_no_effect(
+def test_order_of_judgements_has_no_effect(
     drawn: Chosen, query: Query, data: st.DataObject
 ) -> None:
     if query.relevance.alternatives is None:
@@ -193,7 +191,7 @@ def test_means_do_not_depend_on_the_order_of_queries(batch: list[Query], seed: i
 
 @given(batch=st.lists(queries(), max_size=8))
 @examples(150)
-def test_the_arrays_of_judged_rankings(batch: list[Query]) -> None:
+def test_arrays_of_judged_rankings(batch: list[Query]) -> None:
     judged = judge_all(batch)
     n, items, pairs = len(batch), len(judged.item_query), len(judged.pair_group)
     assert len(judged) == n
@@ -229,7 +227,7 @@ def test_the_arrays_of_judged_rankings(batch: list[Query]) -> None:
 
 @given(drawn=chosen())
 @examples(200)
-def test_a_metric_survives_its_name_copies_pickle_and_dumps(drawn: Chosen) -> None:
+def test_metric_survives_its_name_copies_pickle_and_dumps(drawn: Chosen) -> None:
     made = drawn.metric
     kind = type(made)
     again = [
@@ -248,7 +246,7 @@ def test_a_metric_survives_its_name_copies_pickle_and_dumps(drawn: Chosen) -> No
 
 
 @pytest.mark.parametrize("each", [each for each in plain_metrics() if "@5" in str(each)], ids=str)
-def test_a_cutoff_is_the_ranking_cut_by_hand(each: RankingMetric) -> None:
+def test_cutoff_is_the_ranking_cut_by_hand(each: RankingMetric) -> None:
     for query in LARGE:
         top = Query(query.relevance, list(dict.fromkeys(query.ranking))[:5])
         assert score(each, [query]).tobytes() == score(each, [top]).tobytes()

@@ -1,7 +1,5 @@
 """One table of metrics, and names with parameters that read back as what they came from."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -22,7 +20,7 @@ from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metri
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 
-def test_the_order_of_the_table_is_that_of_reports() -> None:
+def test_order_of_the_table_is_that_of_reports() -> None:
     names = list(METRICS)
     of_rankings = [issubclass(row.metric_class, RankingMetric) for row in METRICS.values()]
     assert names[:3] == ["hit_rate", "granular_hit_rate", "mrr"]
@@ -34,7 +32,7 @@ def test_the_order_of_the_table_is_that_of_reports() -> None:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_each_row_says_what_it_is(name: str) -> None:
+def test_rows_say_what_they_are(name: str) -> None:
     entry = METRICS[name]
     assert entry.definition.endswith(".")
     assert "\n" not in entry.definition
@@ -82,7 +80,7 @@ def test_spellings(spelling: str, canonical: str) -> None:
 
 
 @pytest.mark.parametrize("alias", ALIASES)
-def test_every_alias_stands_for_a_metric_of_the_table(alias: str) -> None:
+def test_aliases_stand_for_metrics_of_the_table(alias: str) -> None:
     assert metric(alias).name in METRICS
 
 
@@ -99,7 +97,7 @@ def test_every_alias_stands_for_a_metric_of_the_table(alias: str) -> None:
         ("qqq", "unknown metric 'qqq'. `rag-metrics metrics` lists every metric"),
     ],
 )
-def test_an_unknown_name_is_told_the_nearest(name: str, words: str) -> None:
+def test_unknown_name_is_told_the_nearest(name: str, words: str) -> None:
     with pytest.raises(UnknownMetric) as caught:
         metric(name)
     assert words in str(caught.value)
@@ -115,7 +113,7 @@ def test_an_unknown_name_is_told_the_nearest(name: str, words: str) -> None:
         ("granular_mrr(use_granular_mrr=false)", r"use_granular_mrr"),
     ],
 )
-def test_an_unknown_parameter_is_told_the_nearest(name: str, words: str) -> None:
+def test_unknown_parameter_is_told_the_nearest(name: str, words: str) -> None:
     with pytest.raises(UnknownMetric, match=words):
         metric(name)
 
@@ -138,7 +136,7 @@ def test_an_unknown_parameter_is_told_the_nearest(name: str, words: str) -> None
         ("accuracy", r"Write accuracy\(corpus_size=...\)"),
     ],
 )
-def test_a_value_out_of_range(name: str, words: str) -> None:
+def test_value_out_of_range(name: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         metric(name)
 
@@ -150,7 +148,7 @@ class TestMetrics:
         assert isinstance(made[0], HitRate)
 
     @pytest.mark.parametrize("name", ["mrr", MRR()], ids=str)
-    def test_one_needs_no_list(self, name: Any) -> None:
+    def test_metric_alone_needs_no_list(self, name: Any) -> None:
         assert [made.metric_name for made in metrics(name)] == ["mrr"]
 
     def test_metrics_of_llama_index_stay_as_they_are(self) -> None:
@@ -158,32 +156,32 @@ class TestMetrics:
         assert metrics([theirs])[0] is theirs
 
     @pytest.mark.parametrize("names", [["mrr", "recip_rank"], ["mrr", core.MRR()], ["f1", "f"]])
-    def test_two_of_one_name_are_refused(self, names: Any) -> None:
+    def test_metrics_of_one_name_are_refused(self, names: Any) -> None:
         with pytest.raises(InvalidInput):
             metrics(names)
 
     @pytest.mark.parametrize("names", [[], (), None, [None], [3], [MRR]])
-    def test_what_is_no_metric(self, names: Any) -> None:
+    def test_value_that_is_no_metric(self, names: Any) -> None:
         with pytest.raises(InvalidInput):
             metrics(names)
 
 
 class TestNamesOnClasses:
-    def test_the_class_has_the_bare_name_and_the_instance_its_own(self) -> None:
+    def test_class_has_the_bare_name_and_the_instance_its_own(self) -> None:
         assert NDCG.metric_name == "ndcg"
         assert NDCG(k=10).metric_name == "ndcg@10"
         assert str(NDCG(mode="exponential")) == "ndcg(mode=exponential)"
         assert FScore.metric_name == "f"
         assert FScore().metric_name == "f1"
 
-    def test_a_metric_cannot_be_changed(self) -> None:
+    def test_metric_cannot_be_changed(self) -> None:
         ndcg = NDCG(k=10)
         for field, value in {"ideal": "all", "k": 5, "mode": "log", "other": 1}.items():
             with pytest.raises(ValueError):
                 setattr(ndcg, field, value)
         assert ndcg.metric_name == "ndcg@10"
 
-    def test_an_alias_is_the_name_of_what_it_stands_for_alone(self) -> None:
+    def test_alias_is_the_name_of_what_it_stands_for_alone(self) -> None:
         granular = metric("success(use_granular_hit_rate=true)@5")
         assert granular.metric_name == "granular_hit_rate@5"
         assert metric("map@10").model_copy(update={"k": 5}).metric_name == "map@5"
@@ -191,7 +189,7 @@ class TestNamesOnClasses:
 
 class TestTable:
     @pytest.mark.parametrize("bad", ["", "a@5", "a(b)", "1st", " a", "@", "a,b"])
-    def test_a_name_that_could_not_be_read_back_is_refused(self, bad: str) -> None:
+    def test_name_that_could_not_be_read_back_is_refused(self, bad: str) -> None:
         class Unreadable(BinaryMetric):
             name = bad
 
@@ -201,7 +199,7 @@ class TestTable:
         with pytest.raises(InvalidInput, match="name of Unreadable: expected letters, digits"):
             register(Unreadable)
 
-    def test_a_class_without_a_name_is_refused(self) -> None:
+    def test_class_without_a_name_is_refused(self) -> None:
         class Nameless(BinaryMetric):
             def score(self, hits: Any) -> Any:
                 return hits.count
@@ -209,7 +207,7 @@ class TestTable:
         with pytest.raises(InvalidInput, match="name of Nameless"):
             register(Nameless)
 
-    def test_a_name_is_held_by_one_class(self) -> None:
+    def test_name_is_held_by_one_class(self) -> None:
         class Other(BinaryMetric):
             name = "mrr"
 
@@ -236,7 +234,7 @@ class TestTable:
     ],
     ids=lambda name: f"{name[:8]}…",
 )
-def test_any_text_is_told_to_be_no_metric_at_once(name: str) -> None:
+def test_text_of_any_kind_is_told_to_be_no_metric_at_once(name: str) -> None:
     begin = time.thread_time()
     with pytest.raises((UnknownMetric, InvalidInput)) as caught:
         metric(name)

@@ -4,8 +4,6 @@ Left to the oracle, because the peers can't take them: empty rankings and querie
 above 0 (pytrec_eval ends the process).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from math import sqrt

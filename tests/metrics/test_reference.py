@@ -98,7 +98,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("name", "question", "value"), BY_HAND)
-def test_by_hand(name: str, question: Query, value: float) -> None:
+def test_values_by_hand(name: str, question: Query, value: float) -> None:
     chosen = metric(name)
     assert oracle(name, question) == value
     assert chosen.compute("", question.relevance, question.ranking).score == value
@@ -110,7 +110,7 @@ def test_exponential_gain_of_the_highest_grade() -> None:
 
 
 @pytest.mark.parametrize("name", REFERENCE)
-def test_nothing_retrieved_scores_zero(name: str) -> None:
+def test_ranking_of_nothing_scores_zero(name: str) -> None:
     relevance = [["a"]] if name.startswith("group_") else {"a": 1.0}
     # accuracy: of ten items nine are rightly left alone
     if name == "accuracy":

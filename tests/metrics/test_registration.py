@@ -1,7 +1,5 @@
 """Our names in LlamaIndex's registry, and a metric of the user's own among them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +60,7 @@ def evaluate(names: list[str], expected: list[str], retrieved: list[str]) -> dic
 
 
 class TestImport:
-    def test_the_stock_evaluator_knows_our_names(self) -> None:
+    def test_stock_evaluator_knows_our_names(self) -> None:
         values = evaluate(["ndcg@10", "f1@5", "granular_hit_rate"], ["a", "b"], ["x", "a"])
         assert values == {
             "ndcg@10": pytest.approx(0.386853, abs=5e-7),  # .630930 / (1 + .630930)
@@ -70,7 +68,7 @@ class TestImport:
             "granular_hit_rate": 0.5,  # 1 of R = 2
         }
 
-    def test_every_usual_name_is_there(self) -> None:
+    def test_names_that_are_usual_are_there(self) -> None:
         for name in set(NAMES) - {"accuracy"}:
             assert name in REGISTRY
             for k in (1, 3, 5, 10, 20, 50, 100):
@@ -80,7 +78,7 @@ class TestImport:
         assert 150 < len(REGISTRY) < 300
         assert REGISTRY["hit_rate"] is core.HitRate
 
-    def test_each_entry_is_called_without_arguments_and_has_its_name(self) -> None:
+    def test_entries_are_called_without_arguments_and_have_their_names(self) -> None:
         ours = [name for name in REGISTRY if "@" in name]
         assert len(ours) > 100
         for name, made in zip(ours, resolve_metrics(ours), strict=True):
@@ -88,7 +86,7 @@ class TestImport:
 
 
 class TestRegister:
-    def test_what_is_there_is_never_replaced(self) -> None:
+    def test_entries_of_others_are_never_replaced(self) -> None:
         REGISTRY["f1"] = core.MRR
         register()
         assert REGISTRY["f1"] is core.MRR
@@ -104,7 +102,7 @@ class TestRegister:
         assert isinstance(REGISTRY["mrr"](), MRR)
         assert REGISTRY["hit_rate"] is core.HitRate
 
-    def test_a_name_that_is_left_alone_is_said(self) -> None:
+    def test_name_that_is_left_alone_is_said(self) -> None:
         with pytest.warns(UserWarning, match="has mrr already, which stays"):
             register("mrr", "ndcg@7")
         assert REGISTRY["mrr"] is core.MRR
@@ -112,14 +110,14 @@ class TestRegister:
 
 
 class TestMixedLists:
-    def test_what_is_cores_is_named_once_where_the_list_is_written(self) -> None:
+    def test_names_of_the_core_are_told_once_where_the_list_is_written(self) -> None:
         names = ["mrr", "ndcg@10", "f1@5", "recall"]
         with pytest.warns(UserWarning, match="LlamaIndex's for mrr, recall, this") as warned:
             evaluate(names, ["a"], ["a"])
         assert [Path(str(each.filename)).name for each in warned] == [Path(__file__).name]
 
     @pytest.mark.parametrize("names", [["mrr", "recall"], ["ndcg@10", "f1@5"]])
-    def test_a_list_of_one_kind_says_nothing(self, names: list[str]) -> None:
+    def test_list_of_one_kind_says_nothing(self, names: list[str]) -> None:
         with warnings.catch_warnings(record=True) as warned:
             evaluate(names, ["a"], ["a"])
             register(replace=True)
@@ -149,7 +147,7 @@ class FirstThree(BinaryMetric):
 
 
 class TestOwnMetric:
-    def test_it_takes_part_in_everything(self) -> None:
+    def test_metric_of_a_user_takes_part_in_everything(self) -> None:
         assert score_rankings([["a"]], [["a"]], FirstThree()).means["first_three"] == 1 / 3
         register(FirstThree)
         expected, retrieved = ["a", "b"], ["a", "x", "b", "y"]
@@ -178,7 +176,7 @@ class TestOwnMetric:
         with pytest.raises(InvalidInput, match=expected):
             metric("first_three(bonus=2)")
 
-    def test_a_name_of_any_case_reads_back(self) -> None:
+    def test_name_of_any_case_reads_back(self) -> None:
         class MyGain(GainMetric):
             """The grade of the first item."""
 
@@ -191,7 +189,7 @@ class TestOwnMetric:
         assert metric("My-Gain@1").metric_name == "My-Gain@1"
         assert evaluate(["My-Gain"], Relevance({"a": 2}), ["a"]) == {"My-Gain": 0.5}
 
-    def test_a_score_beyond_the_declared_range_is_clipped(self) -> None:
+    def test_score_beyond_the_declared_range_is_clipped(self) -> None:
         class Count(BinaryMetric):
             """How many hits, wrongly declared to be at most 1."""
 
@@ -202,7 +200,7 @@ class TestOwnMetric:
 
         assert Count().compute("", ["a", "b"], ["a", "b"]).score == 1
 
-    def test_a_check_of_several_parameters_is_told_in_its_own_words(self) -> None:
+    def test_check_of_several_parameters_is_told_in_its_own_words(self) -> None:
         class Window(BinaryMetric):
             """Hits from one rank to another."""
 
@@ -211,7 +209,7 @@ class TestOwnMetric:
             high: int = Field(9, description="last rank")
 
             @model_validator(mode="after")
-            def _in_order(self) -> Window:
+            def _in_order(self) -> "Window":
                 if self.low > self.high:
                     raise ValueError("low to be at most high")
                 return self

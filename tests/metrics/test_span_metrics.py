@@ -1,7 +1,5 @@
 """Span metrics against sets: every character of every document is an element."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle
@@ -31,7 +29,7 @@ def n_fitting(ranking: Ranking, budget: int) -> int:
     min_grade=st.sampled_from([1.0, 2.0]),
 )
 @examples(250)
-def test_as_sets(
+def test_spans_as_sets(
     name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, min_grade: float
 ) -> None:
     relevance, rankings = map(list, zip(*batch, strict=True))
@@ -121,7 +119,7 @@ def test_facets_with_places() -> None:
     assert hops.facet_names == ("hop 1",)
 
 
-def test_what_is_missing_is_said() -> None:
+def test_spans_that_are_missing_are_said() -> None:
     with pytest.raises(InvalidInput, match="the spans of what was retrieved"):
         score_rankings([PLACED], [["a"]], "span_recall")
     with pytest.raises(InvalidInput, match=r"Relevance\(spans="):
@@ -136,6 +134,6 @@ def test_what_is_missing_is_said() -> None:
         Relevance(spans=[("m", 5, 5)])
 
 
-def test_a_place_given_twice_is_one_passage() -> None:
+def test_place_given_twice_is_one_passage() -> None:
     twice = Relevance(spans=[("m", 0, 5), ("n", 0, 5), ("m", 0, 5)], grades=[2, 1, 2])
     assert twice == Relevance(spans=[("m", 0, 5), ("n", 0, 5)], grades=[2, 1])

@@ -1,7 +1,5 @@
 """Cutoffs by tokens: whole items in rank order, until the first that doesn't fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +36,7 @@ def fitting(query: Query, cost: dict[str, int], budget: int) -> list[str]:
 @pytest.mark.parametrize("name", CUT)
 @given(data=st.data())
 @examples(60)
-def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
+def test_tokens_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
     """The oracle, on a ranking that ends where the budget does."""
     drawn, budget = data.draw(chosen(name)), data.draw(st.integers(1, 60))
     parameters = {
@@ -69,7 +67,7 @@ def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
         ("ndcg@5tokens", 1 / (1 + 0.630930)),  # the ideal of two items: 1 + 1/log2(3)
     ],
 )
-def test_by_hand(name: str, value: float) -> None:
+def test_tokens_by_hand(name: str, value: float) -> None:
     ranking = Ranking(["a", "b", "a", "c", "d"], tokens=[3, 2, 3, 4, 1])  # the copy costs nothing
     scores = score_rankings([["a", "c", "d"]], [ranking], name)
     assert scores[name].tolist() == pytest.approx([value], abs=1e-6)
@@ -88,7 +86,7 @@ def test_texts_are_counted_where_counts_are_missing() -> None:
 
 @given(st.lists(queries(), max_size=6))
 @examples(50)
-def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
+def test_table_gives_what_lists_give(batch: list[Query]) -> None:
     relevance = [query.relevance for query in batch]
     rankings = [
         Ranking(query.ranking, tokens=[len(item) for item in query.ranking]) for query in batch
@@ -129,7 +127,7 @@ def test_counts_that_can_not_be(tokens: list[list[float]], message: str) -> None
         score_table(table, "recall@5tokens")
 
 
-def test_nothing_is_known_of_tokens() -> None:
+def test_tokens_that_nobody_knows() -> None:
     with pytest.raises(InvalidInput, match=r"ranking of question '0'.*texts"):
         score_rankings([["a"]], [["a"]], "recall@5tokens")
     table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
@@ -142,12 +140,12 @@ def test_nothing_is_known_of_tokens() -> None:
 
 
 @pytest.mark.parametrize("tokenizer", [5, "cl100k_base", str])
-def test_no_tokenizer(tokenizer: Any) -> None:
+def test_tokenizer_that_is_missing(tokenizer: Any) -> None:
     with pytest.raises(InvalidInput, match="a function from a text to its tokens"):
         TokenCounter(tokenizer)
 
 
-def test_each_text_is_counted_once() -> None:
+def test_texts_are_counted_once() -> None:
     asked: list[str] = []
 
     def tokenizer(text: str) -> list[str]:

@@ -1,7 +1,5 @@
 """Questions without an answer: judged, nothing relevant; two metrics are of them alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,7 +44,7 @@ RETRIEVED: dict[str, Ranking | Sequence[str]] = {
 }
 
 
-def test_only_judged_questions_with_nothing_relevant_count() -> None:
+def test_questions_judged_without_anything_relevant_count_alone() -> None:
     scores = score_rankings(EXPECTED, RETRIEVED, METRICS)
     assert scores.by_query("recall@1") == {"answered": 1.0}
     # a failure is no abstention, and not the best number of passages either
@@ -68,7 +66,7 @@ def test_failed_questions_can_be_left_out() -> None:
     assert scores.n("abstained") == 3
 
 
-def test_a_table_gives_the_same() -> None:
+def test_table_gives_the_same() -> None:
     rows = [
         {
             "query_id": query_id,
@@ -116,7 +114,7 @@ def test_reports_say_of_how_many_questions_they_are() -> None:
     assert "abstained has a value for 4 questions, not" in report
 
 
-def test_a_question_that_was_spared_is_no_alarm() -> None:
+def test_question_that_was_spared_is_no_alarm() -> None:
     results = evaluate(
         lambda query: [] if query == "none" else ["a"],
         {
@@ -157,7 +155,7 @@ def test_rules_against_a_baseline() -> None:
     assert compare({"bad": bad, "good": good}, "bad")["good", "abstained"].outcome == "better"
 
 
-def test_nothing_but_questions_without_an_answer_is_something() -> None:
+def test_dataset_of_unanswerable_questions_is_something() -> None:
     scores = score_rankings({"q": []}, {"q": ["a"]}, ["abstained"])
     assert scores.means["abstained"] == 0.0
     assert not scores.notes

@@ -1,7 +1,5 @@
 """Judging from columns, of whatever types, gives what judging from lists gives, to the last bit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -41,14 +39,14 @@ batches = st.lists(ungrouped, max_size=12)
 
 
 @given(batches)
-def test_the_same_bits_as_from_lists(batch: list[Query]) -> None:
+def test_bits_are_those_of_lists(batch: list[Query]) -> None:
     theirs = judge([query.relevance for query in batch], [query.ranking for query in batch])
     assert_same_bits(judge_table(frame_of(batch)), theirs)
 
 
 @pytest.mark.slow
 @given(batches, st.integers(0, 3), st.sampled_from([0, 60]))
-def test_whatever_the_hash(batch: list[Query], n_bits: int, shift: int) -> None:
+def test_bits_dont_depend_on_the_hash(batch: list[Query], n_bits: int, shift: int) -> None:
     """A hash of 3 bits collides at once, one of 0 bits always: the ids decide.
 
     Bits of the upper half alone collide in the lower one, which is compared first.
@@ -64,7 +62,7 @@ def test_whatever_the_hash(batch: list[Query], n_bits: int, shift: int) -> None:
         assert_same_bits(judge_table(frame_of(batch)), theirs)
 
 
-def test_many_queries_of_uneven_size() -> None:
+def test_queries_of_uneven_size() -> None:
     """Enough ids that some share a slot of the table that they are looked up in."""
     rng = np.random.default_rng(3)
     rankings = [[f"d{n}" for n in rng.integers(0, 400, size)] for size in rng.integers(0, 200, 300)]
@@ -111,7 +109,7 @@ def test_groups() -> None:
 @pytest.mark.parametrize(
     "dtype", [pl.Categorical, pl.Int8, pl.UInt32], ids=["categorical", "int8", "uint32"]
 )
-def test_other_types_of_ids(dtype: Any) -> None:
+def test_ids_of_other_types(dtype: Any) -> None:
     ids = ["3", "1", "2"] if dtype is pl.Categorical else [3, 1, 2]
     retrieved = pl.Series("retrieved_ids", [ids], pl.List(dtype))
     expected = pl.Series("expected_ids", [ids[2:]], pl.List(dtype))
@@ -124,12 +122,12 @@ def test_lists_of_one_length() -> None:
     assert judge_table(pl.DataFrame([retrieved, expected])).item_rank.tolist() == [2, 1]
 
 
-def test_no_rows() -> None:
+def test_rows_of_none() -> None:
     frame = pl.DataFrame(schema={"retrieved_ids": TEXTS, "expected_ids": TEXTS})
     assert len(judge_table(frame)) == 0
 
 
-def test_nothing_retrieved_and_nothing_expected() -> None:
+def test_arrays_of_nothing_retrieved_and_nothing_expected() -> None:
     frame = pl.DataFrame({"retrieved_ids": [None, []], "expected_ids": [[], None]})
     assert_same_bits(judge_table(frame), judge([[], None], [[], []]))
 
@@ -164,7 +162,7 @@ def test_nothing_retrieved_and_nothing_expected() -> None:
         ),
     ],
 )
-def test_what_cant_be_used_is_named(columns: dict[str, Any], message: str) -> None:
+def test_columns_that_cant_be_used_are_named(columns: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         judge_table(pl.DataFrame(columns))
     assert message in str(raised.value)
@@ -176,7 +174,7 @@ def test_ids_of_different_types() -> None:
 
 
 @pytest.mark.parametrize("column", ["retrieved_ids", "expected_ids"])
-def test_a_table_without_a_column_of_ids_is_refused_by_its_name(column: str) -> None:
+def test_table_without_a_column_of_ids_is_refused_by_its_name(column: str) -> None:
     frame = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]}).drop(column)
     with pytest.raises(InvalidInput, match=f"a column {column}"):
         score_table(frame, "mrr")
@@ -200,7 +198,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_every_kind_of_list_is_read(kind: Callable[[], Any]) -> None:
+def test_lists_of_every_kind_are_read(kind: Callable[[], Any]) -> None:
     assert mrr(pa.array(IDS, kind())) == [0.5, 0.0]
 
 
@@ -219,7 +217,9 @@ ODD: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("made", ODD.values(), ids=ODD)
-def test_what_cant_be_a_ranking_is_an_error_of_this_package(made: Callable[[], Any]) -> None:
+def test_values_that_cant_be_a_ranking_are_an_error_of_this_package(
+    made: Callable[[], Any],
+) -> None:
     with pytest.raises((InvalidInput, InvalidInput), match="retrieved_ids"):
         mrr(made())
 

@@ -1,7 +1,5 @@
 """Matching by text: what is recognised, in every script, and the convention that ranks it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,7 +81,7 @@ class TestNormalisation:
         assert letters("น้ำ") != letters("นำ")
         assert letters("कि") != letters("क")
 
-    def test_a_text_of_punctuation_alone_keeps_it(self) -> None:
+    def test_text_of_punctuation_alone_keeps_it(self) -> None:
         assert letters(" ?! ") == "?!"
         assert letters(" \n") == ""
 
@@ -96,7 +94,7 @@ class TestNormalisation:
 
 
 @each_script
-def test_the_same_text_matches_and_another_does_not(script: str) -> None:
+def test_text_matches_itself_and_no_other(script: str) -> None:
     passage, other = PASSAGES[script], OTHERS[script]
     assert match([passage, other], [other, passage]) == [[1], [0]]
     spoiled = f"  {passage.strip('.。').upper()} !"
@@ -113,7 +111,7 @@ def test_containment_finds_a_passage_in_a_chunk_and_a_chunk_in_a_passage(script:
 
 
 class TestContainment:
-    def test_the_share_is_of_distinct_grams(self) -> None:
+    def test_share_is_of_distinct_grams(self) -> None:
         # abcdefghi has the grams abcde bcdef cdefg defgh efghi; abcdefghX the first four: 4 / 5
         assert match(["abcdefghi"], ["abcdefghX"]) == [[0]]
         assert match(["abcdefghi"], ["abcdefghX"], 0.81) == [[]]
@@ -141,7 +139,7 @@ texts = st.text(characters, max_size=60) | st.lists(some_words, max_size=12).map
 
 @given(text=texts)
 @examples(150)
-def test_the_same_text_always_matches(text: str) -> None:
+def test_text_always_matches_itself(text: str) -> None:
     assert match([text], [text]) == [[0] if text.strip() and letters(text) else []]
 
 
@@ -164,7 +162,7 @@ def test_containment_as_sets_of_strings_have_it(expected: list[str], retrieved: 
 
 @given(expected=st.lists(texts, max_size=4), retrieved=st.lists(texts, max_size=5))
 @examples(60)
-def test_a_text_is_matched_alone_as_among_others(expected: list[str], retrieved: list[str]) -> None:
+def test_text_is_matched_alone_as_among_others(expected: list[str], retrieved: list[str]) -> None:
     together = match(expected, retrieved)
     assert together == [match(expected, [text])[0] for text in retrieved]
     for number, text in enumerate(expected):
@@ -173,7 +171,7 @@ def test_a_text_is_matched_alone_as_among_others(expected: list[str], retrieved:
 
 
 class TestConvention:
-    def test_a_chunk_stands_for_all_that_it_covers_best_grade_first(self) -> None:
+    def test_chunk_stands_for_all_that_it_covers_best_grade_first(self) -> None:
         relevance = Relevance({"low": 1, "high": 3, "none": 0})
         expected = Expected.of_texts(relevance, ["l", "h", "n"])
         assert expected.ids == ("high", "low", "none")
@@ -192,7 +190,7 @@ class TestConvention:
         with pytest.raises(InvalidInput, match="a text for each of the 1 expected ids"):
             Expected.of_texts(graded, ["1", "2", "3"])
 
-    def test_an_own_id_that_reads_like_an_expected_one_is_not_it(self) -> None:
+    def test_own_id_that_reads_like_an_expected_one_is_not_it(self) -> None:
         assert ranking_of(["r0", "2"], [[], [1]]) == ["retrieved r0", "2"]
 
     @given(
@@ -200,7 +198,7 @@ class TestConvention:
         grades=st.lists(st.sampled_from([3.0, 2.0, 1.0]), min_size=4, max_size=4),
     )
     @examples(100)
-    def test_each_expected_item_is_credited_once_at_its_best_rank(
+    def test_items_expected_are_credited_once_at_their_best_rank(
         self, covers: list[list[int]], grades: list[float]
     ) -> None:
         by_grade = sorted(grades, reverse=True)
@@ -215,7 +213,7 @@ class TestConvention:
 
 
 class TestFunction:
-    def test_a_function_says_what_it_returned_instead_of_a_matrix(self) -> None:
+    def test_function_says_what_it_returned_instead_of_a_matrix(self) -> None:
         dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, {"a": "Geysers."})
         run = Run({"q": Ranking(["n"], texts=["Geysers."])})
         matched = match_run(run, dataset, lambda expected, retrieved: [[True, False]])
@@ -223,6 +221,6 @@ class TestFunction:
 
 
 @pytest.mark.parametrize("matcher", ["texts", "text>=0.6", "group", 3, str])
-def test_what_is_no_matcher(matcher: Any) -> None:
+def test_value_that_is_no_matcher(matcher: Any) -> None:
     with pytest.raises(InvalidInput, match="matcher: expected 'id', 'text', 'span', or a function"):
         as_matcher(matcher)

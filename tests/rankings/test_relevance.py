@@ -1,7 +1,5 @@
 """Relevance and calls: immutable lists that carry more; whatever has no order is no ranking."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle
@@ -32,7 +30,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 GRADED = {"d1": 3, "d2": 0.5, "d7": 0, "d8": -1}
 
 
-def test_as_a_list_it_holds_what_has_a_grade_above_zero() -> None:
+def test_list_holds_what_has_a_grade_above_zero() -> None:
     relevance = Relevance(GRADED)
     assert isinstance(relevance, list)
     assert list(relevance) == ["d1", "d2"]
@@ -61,11 +59,11 @@ def test_ids_have_grade_one_each_and_count_once() -> None:
         ([["a1", "a2", "a1"]], Relevance(groups=[["a1", "a2"]])),
     ],
 )
-def test_every_accepted_form(form: Any, same: Relevance) -> None:
+def test_forms_that_are_accepted(form: Any, same: Relevance) -> None:
     assert Relevance(form) == same
 
 
-def test_it_cannot_be_changed() -> None:
+def test_relevance_cannot_be_changed() -> None:
     relevance = Relevance(GRADED)
     with pytest.raises(TypeError):
         relevance.grades["d1"] = 1  # type: ignore[index]
@@ -78,7 +76,7 @@ def test_it_cannot_be_changed() -> None:
     assert list(relevance) == ["d1", "d2"]
 
 
-def test_it_does_not_share_the_mapping_it_was_made_from() -> None:
+def test_relevance_does_not_share_the_mapping_it_was_made_from() -> None:
     grades = {"a": 1}
     relevance = Relevance(grades)
     grades["b"] = 2
@@ -122,7 +120,7 @@ def test_copies_pickle_and_plain_forms_hold_all_of_it(query: Query) -> None:
         (Relevance(), []),
     ],
 )
-def test_the_plain_form_is_the_shortest(relevance: Relevance, plain: Any) -> None:
+def test_plain_form_is_the_shortest(relevance: Relevance, plain: Any) -> None:
     assert relevance.to_plain() == plain
 
 
@@ -139,7 +137,7 @@ def test_grades_are_finite_numbers(grade: Any) -> None:
     [2, 2.0, np.float32(2), np.int64(2), Fraction(4, 2)],
     ids=lambda grade: type(grade).__name__,
 )
-def test_any_real_number_is_a_grade(grade: Any) -> None:
+def test_grade_is_any_real_number(grade: Any) -> None:
     assert dict(Relevance({"a": grade}).grades) == {"a": 2.0}
 
 
@@ -158,7 +156,7 @@ def test_any_real_number_is_a_grade(grade: Any) -> None:
         ([("a", ["b"])], r"an id, got \['b'\]"),
     ],
 )
-def test_what_is_no_relevance(form: Any, words: str) -> None:
+def test_value_that_is_no_relevance(form: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         Relevance(form)
 
@@ -173,7 +171,7 @@ def test_what_is_no_relevance(form: Any, words: str) -> None:
         ([[None]], "an id, got None"),
     ],
 )
-def test_what_is_no_group(groups: Any, words: str) -> None:
+def test_value_that_is_no_group(groups: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         Relevance(groups=groups)
 
@@ -186,7 +184,7 @@ class TestGradedGroups:
         assert self.GRADED.alternatives == (("a1", "a2"), ("b",))
         assert list(self.GRADED) == ["a1", "a2", "b"]
 
-    def test_every_way_out_and_back(self) -> None:
+    def test_ways_out_and_back(self) -> None:
         facets = {"x": ["a"], "y": ["b"]}
         weighted = Relevance(facets=facets, weights={"y": 2}, grades={"a": 2, "n": 0})
         for relevance in (self.GRADED, weighted):
@@ -201,7 +199,7 @@ class TestGradedGroups:
         assert ndcg == pytest.approx((1 + 3 / np.log2(3)) / (3 + 1 / np.log2(3)))
         assert GroupRecall(k=2).compute("q", self.GRADED, retrieved).score == 0.5
 
-    def test_what_is_in_a_group_is_relevant(self) -> None:
+    def test_items_in_a_group_are_relevant(self) -> None:
         with pytest.raises(InvalidInput, match=r"grade of 'a'.*above 0"):
             Relevance(groups=[["a"]], grades={"a": 0})
 
@@ -212,7 +210,7 @@ CALLS = (
 )
 
 
-def test_a_session_is_its_calls_one_after_another_without_copies() -> None:
+def test_session_is_its_calls_one_after_another_without_copies() -> None:
     ranking = combine_calls(CALLS)
     assert ranking.ids == ["a", "b", "c"]
     assert ranking.texts == ["A", "B", "C"]
@@ -222,18 +220,18 @@ def test_a_session_is_its_calls_one_after_another_without_copies() -> None:
     assert ranking.calls == CALLS
 
 
-def test_the_scores_of_a_single_call_are_kept() -> None:
+def test_scores_of_a_single_call_are_kept() -> None:
     ranking = combine_calls([CALLS[0], Call(query="z", error="no route")])
     assert (ranking.ids, ranking.scores) == (["a", "b"], [0.9, 0.2])
     assert ranking.error is None  # the agent went on
 
 
-def test_no_call_is_an_empty_session() -> None:
+def test_session_without_a_call_is_empty() -> None:
     ranking = combine_calls([])
     assert (list(ranking.ids), ranking.calls, ranking.error) == ([], (), None)
 
 
-def test_a_run_knows_its_calls() -> None:
+def test_run_knows_its_calls() -> None:
     run = Run({"q1": combine_calls(CALLS), "q2": ["a"]}, name="agent")
     assert run.calls == {"q1": CALLS}
 
@@ -271,7 +269,7 @@ each_place = pytest.mark.parametrize("rank", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize(
     "unordered", [{"a", "b"}, frozenset("ab"), {"a": 1, "b": 2}, {"a": 1, "b": 2}.items() | set()]
 )
-def test_what_has_no_order_is_refused(rank: Callable[[Any], Any], unordered: Any) -> None:
+def test_value_without_an_order_is_refused(rank: Callable[[Any], Any], unordered: Any) -> None:
     with pytest.raises(Exception, match=r"best first|a list of (nodes|texts)"):
         rank(unordered)
 

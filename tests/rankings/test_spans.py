@@ -1,7 +1,5 @@
 """Matching by place: spans, the nodes that carry them, and core's AutoMergingRetriever."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -60,7 +58,7 @@ def hierarchy(sizes: Iterable[int] = (80, 40, 20)) -> list[BaseNode]:
 
 
 class TestNodes:
-    def test_a_chunk_a_document_and_a_node_without_a_place(self) -> None:
+    def test_chunk_a_document_and_a_node_without_a_place(self) -> None:
         first, second, *_ = splitter(20).get_nodes_from_documents([MOONS])
         assert node_span(first) == Span("moons", 0, len(first.get_content()))
         assert node_span(second).start > len(first.get_content())  # type: ignore[union-attr]
@@ -92,7 +90,7 @@ class TestMatching:
 
     @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=2, max_size=6))
     @examples(100)
-    def test_as_sets_of_characters_have_it(self, edges: list[tuple[int, int]]) -> None:
+    def test_characters_as_sets(self, edges: list[tuple[int, int]]) -> None:
         wanted, *retrieved = [Span("d", start, start + length) for start, length in edges]
         characters = set(range(wanted.start, wanted.end))
         shares = [
@@ -136,7 +134,7 @@ class TestEvaluator:
             "1 of 2 relevant passages have no span, so span can't find them" in results.scores.notes
         )
 
-    def test_no_span_at_all_is_an_error_before_anything_is_asked(self) -> None:
+    def test_spans_that_nobody_has_are_an_error_before_anything_is_asked(self) -> None:
         retriever = Scripted({"?": self.chunks()})
         with pytest.raises(InvalidInput, match="Give labels that have places"):
             evaluate(retriever, self.dataset(), ["recall"], matcher="span")

@@ -1,7 +1,5 @@
 """What the terminal shows."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 
@@ -132,23 +130,23 @@ Failed: 1
 """
 
 
-def test_two_systems_side_by_side(good: EvaluationResults, bad: EvaluationResults) -> None:
+def test_systems_stand_side_by_side(good: EvaluationResults, bad: EvaluationResults) -> None:
     """Means by hand: mrr (1 + 1/2 + 1) / 3 and (1/2 + 0 + 0) / 3; q3 has nothing relevant."""
     assert shown(good, bad, slice_by=["language"], worst=3) == GOLDEN
 
 
-def test_nothing_is_shown_of_no_queries(good: EvaluationResults) -> None:
+def test_queries_of_none_show_nothing(good: EvaluationResults) -> None:
     assert "Lowest" not in shown(good, worst=0)
 
 
-def test_an_unknown_key_or_metric_is_refused(good: EvaluationResults) -> None:
+def test_unknown_key_or_metric_is_refused(good: EvaluationResults) -> None:
     with pytest.raises(InvalidInput, match="language"):
         shown(good, slice_by=["lang"])
     with pytest.raises(UnknownMetric):
         shown(good, metric="ndcg")
 
 
-def test_no_results_are_refused() -> None:
+def test_results_of_none_are_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one retriever"):
         results_report({})
 
@@ -173,7 +171,7 @@ def test_notes_say_for_whom_they_hold() -> None:
     assert "! of all" in text
 
 
-def test_a_report_is_printed_to_standard_output(
+def test_report_is_printed_to_standard_output(
     good: EvaluationResults, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.print_report(good.report())
@@ -183,14 +181,14 @@ def test_a_report_is_printed_to_standard_output(
     assert err == ""
 
 
-def test_what_needs_no_labels_says_so() -> None:
+def test_metric_that_needs_no_labels_says_so() -> None:
     metrics = ["mrr", "bm25_similarity"]
     dataset = RetrievalDataset({"q1": "text", "q2": "text of c"}, {"q1": ["c"]}, {"c": "text of c"})
     results = evaluate(lambda query: ["c"], dataset, metrics)
     assert "bm25_similarity has a value for 2 questions, not 1" in shown(results, width=100)
 
 
-def test_a_high_percentile_needs_20_questions() -> None:
+def test_high_percentile_needs_20_questions() -> None:
     """p95 parts 1 in 20."""
     for n, heads in ((19, ["latency p50"]), (20, ["latency p50", "latency p95"])):
         run = Run({f"q{number}": Ranking(["a"], latency=0.01) for number in range(n)})
@@ -199,7 +197,7 @@ def test_a_high_percentile_needs_20_questions() -> None:
         assert table.head == heads
 
 
-def test_a_page_and_a_sentence_round_an_interval_alike() -> None:
+def test_page_and_a_sentence_round_an_interval_alike() -> None:
     """Six questions, of which one scores a third: the lower end is far below 0.01."""
     report = systems_report([System.of(Scores([*"abcdef"], {"recall": [0.0] * 5 + [1 / 3]}))])
     (cell,) = report.tables[0].rows[0].cells
@@ -209,7 +207,7 @@ def test_a_page_and_a_sentence_round_an_interval_alike() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_every_line_fits_and_no_value_is_left_out(
+def test_lines_fit_and_leave_no_value_out(
     good: EvaluationResults, bad: EvaluationResults, width: int
 ) -> None:
     systems = [good, bad, results("package.module:檢索器的長名字", dict(good.run))]

@@ -1,7 +1,5 @@
 """Figures: what their data are, and that a drawing is XML with nothing of it left out."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from support.reported import EVIL, baseline, comparison, other
@@ -38,7 +36,7 @@ def test_differences_are_points_with_intervals_and_a_line_at_0() -> None:
     assert "b" in html_page(compared.report(full=True))
 
 
-def test_a_curve_is_the_metric_by_its_cutoff() -> None:
+def test_curve_is_the_metric_by_its_cutoff() -> None:
     figure = results_report({"one": baseline(), "two": other()}).figures["by_cutoff"]()
     assert figure is not None
     first = figure.series[0]
@@ -50,14 +48,14 @@ def test_a_curve_is_the_metric_by_its_cutoff() -> None:
     assert strokes == [COLOURS[0]] * 2 + [COLOURS[1]] * 2  # from 1 to 2 and from 2 to 3
 
 
-def test_a_scatter_names_its_points() -> None:
+def test_scatter_names_its_points() -> None:
     marks = [Mark(1, 0.5, label="small"), Mark(2, 0.6, label="large")]
     text = words(Figure("marks", "tokens", "ndcg@10", [Series("", 0, marks)]))
     assert "small" in text
     assert "large" in text
 
 
-def test_no_name_becomes_markup() -> None:
+def test_names_become_no_markup() -> None:
     curves = results_report({"one": baseline(), EVIL: other()}).figures["by_cutoff"]()
     differences = comparison().report().figures["differences"]()
     for figure in (curves, differences):
@@ -66,7 +64,7 @@ def test_no_name_becomes_markup() -> None:
         assert EVIL[:8] in words(figure)
 
 
-def test_no_system_is_red_or_green() -> None:
+def test_systems_are_neither_red_nor_green() -> None:
     for colour in COLOURS:
         red, green, blue = bytes.fromhex(colour[1:])
         assert not (red > 2 * green and red > 2 * blue)

@@ -1,7 +1,5 @@
 """Every result begins with a sentence that decides or says what is missing, however shown."""
 
-from __future__ import annotations
-
 import html
 import pkgutil
 import re
@@ -36,7 +34,7 @@ def subclasses(of_class: type[Any]) -> Iterator[type[Any]]:
         yield from subclasses(subclass)
 
 
-def test_every_class_of_results_is_among_them() -> None:
+def test_classes_of_results_are_all_among_them() -> None:
     package = llama_index_rag_metrics
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.name.endswith("__main__"):
@@ -53,7 +51,7 @@ def words(page: str) -> str:
 
 
 @pytest.mark.parametrize("build", BUILDERS)
-def test_it_begins_with_a_sentence(build: Callable[[], Reportable]) -> None:
+def test_first_line_begins_with_a_sentence(build: Callable[[], Reportable]) -> None:
     report = build().report(full=True)
     first = report.decision[0]
     assert re.fullmatch(r"(?s).*\w.* .* .*\.", first.text)
@@ -76,7 +74,7 @@ def test_why_nothing_was_measured_is_said_once() -> None:
 
 
 @pytest.mark.parametrize("build", ALL_FAILED.values(), ids=ALL_FAILED)
-def test_where_all_failed_nothing_was_measured(build: Callable[[], Reportable]) -> None:
+def test_measurement_of_nothing_where_all_failed(build: Callable[[], Reportable]) -> None:
     result = build()
     first = result.report().decision[0]
     assert first.text.startswith("Nothing was measured")
@@ -89,7 +87,7 @@ def test_where_all_failed_nothing_was_measured(build: Callable[[], Reportable]) 
 
 @examples(100)
 @given(st.data())
-def test_the_sentence_of_a_system_agrees_with_its_scores(data: st.DataObject) -> None:
+def test_sentence_of_a_system_agrees_with_its_scores(data: st.DataObject) -> None:
     ids = [f"q{number}" for number in range(data.draw(st.integers(1, 30)))]
     failed = data.draw(st.sets(st.sampled_from(ids)))
     values = {

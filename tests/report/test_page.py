@@ -1,7 +1,5 @@
 """The page and the output of a notebook's cell as texts: what is in them, in which order."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import replace
@@ -46,7 +44,7 @@ def html() -> str:
     return html_page(comparison().report(full=True))
 
 
-def test_the_decision_then_the_table_the_figure_and_the_questions(html: str) -> None:
+def test_decision_then_the_table_the_figure_and_the_questions(html: str) -> None:
     body = html.partition("<main>")[2]
     parts = ['class="verdict', "<h2>On ndcg@3", "<figcaption>Differences", "<h2>Questions"]
     places = [body.index(part) for part in (*parts, "What the metrics mean")]
@@ -58,7 +56,7 @@ def test_slices_are_folded_below_the_questions() -> None:
     assert html.index("<h2>Questions") < html.index("<details><summary>ndcg@3 by language")
 
 
-def test_each_question_says_what_it_lost_and_how_it_changed(html: str) -> None:
+def test_questions_say_what_they_lost_and_how_they_changed(html: str) -> None:
     questions = Parsed(html).questions()
     assert list(questions) == list(QUERIES)
     # the baseline has a at rank 2 and b at 3, the other a at 1 and no b
@@ -71,14 +69,14 @@ def test_each_question_says_what_it_lost_and_how_it_changed(html: str) -> None:
     assert questions["q5"]["data-loss"] == "nothing retrieved|never retrieved"
 
 
-def test_a_question_has_one_row_a_passage_with_its_rank_of_each_system(html: str) -> None:
+def test_question_has_one_row_a_passage_with_its_rank_of_each_system(html: str) -> None:
     question = re.search(r'<details class=q id="q2".*?</details>', html, re.DOTALL)
     assert question is not None
     rows = re.findall(r"<tr[^>]*>((?:<td>[^<]*)+)", question[0])
     assert rows == ["<td>1<td>2", "<td>2<td>1"]  # c, which is relevant, and x
 
 
-def test_nothing_from_data_becomes_markup(html: str) -> None:
+def test_text_from_data_becomes_no_markup(html: str) -> None:
     parsed = Parsed(html)
     assert [tag for tag, _ in parsed.tags].count("script") == 1
     assert not any(tag == "img" for tag, _ in parsed.tags)
@@ -88,7 +86,7 @@ def test_nothing_from_data_becomes_markup(html: str) -> None:
     assert [tag for tag, _ in titled.tags].count("script") == 1
 
 
-def test_the_policy_allows_its_own_script_and_no_network(html: str) -> None:
+def test_policy_allows_its_own_script_and_no_network(html: str) -> None:
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     script = re.search(r"<script>(.*)</script>", html, re.DOTALL)
     assert policy is not None
@@ -99,7 +97,7 @@ def test_the_policy_allows_its_own_script_and_no_network(html: str) -> None:
     assert not re.search(r"https?://", html)
 
 
-def test_the_same_comparison_gives_the_same_page(html: str) -> None:
+def test_page_of_the_same_comparison_is_the_same(html: str) -> None:
     assert html_page(comparison().report(full=True)) == html
 
 
@@ -138,23 +136,23 @@ def test_bare_scores_have_a_page_of_questions_without_rankings(tmp_path: Path) -
     assert list(Parsed(path.read_text(encoding="utf-8")).questions()) == ["q1", "q2"]
 
 
-def test_several_retrievers_by_their_names(tmp_path: Path) -> None:
+def test_retrievers_by_their_names(tmp_path: Path) -> None:
     path = compare({"old": baseline(), "new": other()}, "old").to_html(tmp_path / "report.html")
     assert "<h1>new against old</h1>" in path.read_text(encoding="utf-8")
 
 
-def test_a_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:
+def test_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:
     rankings = {"q1": Ranking(["a\ud800"], texts=["\udfff"])}
     assert results(rankings).to_html(tmp_path / "report.html").is_file()
 
 
-def test_a_statement_shows_its_label() -> None:
+def test_statement_shows_its_label() -> None:
     statement = Statement("worse: it is.", "alarm", "worse")
     html = html_page(Report("", decision=[statement]))
     assert '<b class="badge alarm">worse</b> it is.' in html
 
 
-def test_a_notebook_shows_the_decision_the_tables_and_the_worst_questions() -> None:
+def test_notebook_shows_the_decision_the_tables_and_the_worst_questions() -> None:
     shown = baseline()._repr_html_()
     parsed = Parsed(shown)
     assert f"{METRICS[0]} is" in parsed.text

@@ -3,8 +3,6 @@
 Skips where Chromium or playwright is absent, except in CI.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +46,7 @@ def test_questions_are_filtered_by_loss_and_by_change(tab: Tab) -> None:
     assert shown("all") == ["q1", "q2", "q3", "q4", "q5"]
 
 
-def test_a_count_in_the_table_shows_those_questions(open_report: OpenReport) -> None:
+def test_count_in_the_table_shows_those_questions(open_report: OpenReport) -> None:
     compared = comparison().report(full=True)
     assert compared.queries is not None
     name = compared.queries().systems[1]
@@ -69,14 +67,14 @@ def test_questions_are_sorted_with_those_without_a_score_last(tab: Tab) -> None:
     assert tab.shown() == ["q1", "q2", "q3", "q4", "q5"]
 
 
-def test_an_address_opens_its_question_and_a_question_changes_it(open_report: OpenReport) -> None:
+def test_address_opens_its_question_and_a_question_changes_it(open_report: OpenReport) -> None:
     tab = open_report(comparison(), "#q4")
     assert tab.page.locator("details.q[open]").get_attribute("id") == "q4"
     tab.page.locator("#q2 > summary").click()
     tab.page.wait_for_function("() => location.hash === '#q2'")
 
 
-def test_it_is_readable_without_script(open_report: OpenReport, browser: Any) -> None:
+def test_page_is_readable_without_script(open_report: OpenReport, browser: Any) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(open_report(comparison()).page.url)
@@ -86,7 +84,7 @@ def test_it_is_readable_without_script(open_report: OpenReport, browser: Any) ->
     context.close()
 
 
-def test_a_narrow_screen_needs_no_scrolling_to_the_side(open_report: OpenReport) -> None:
+def test_narrow_screen_needs_no_scrolling_to_the_side(open_report: OpenReport) -> None:
     tab = open_report(comparison(), viewport={"width": 375, "height": 800})
     tab.page.locator("#q1 > summary").click()
     assert tab.page.evaluate("document.documentElement.scrollWidth") == 375
@@ -94,7 +92,7 @@ def test_a_narrow_screen_needs_no_scrolling_to_the_side(open_report: OpenReport)
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", list(EVERY))
-def test_nothing_breaks_the_rules_of_accessibility(
+def test_page_breaks_no_rule_of_accessibility(
     open_report: OpenReport, name: str, scheme: str
 ) -> None:
     for build in EVERY[name]:

@@ -1,7 +1,5 @@
 """The model of reports: every result has the same outputs; a format or a result is one file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +26,7 @@ each_result = pytest.mark.parametrize("build", RESULTS.values(), ids=RESULTS)
 
 
 @each_result
-def test_every_result_has_every_output(build: Callable[[], Any], tmp_path: Path) -> None:
+def test_results_have_every_output(build: Callable[[], Any], tmp_path: Path) -> None:
     result = build()
     assert isinstance(result, Reportable)
     report = result.report()
@@ -45,12 +43,12 @@ def test_every_result_has_every_output(build: Callable[[], Any], tmp_path: Path)
 
 
 @pytest.mark.parametrize("toy", [toy_format, toy_result])
-def test_a_new_format_and_a_new_result_cost_one_short_file(toy: Any) -> None:
+def test_new_format_and_a_new_result_cost_one_short_file(toy: Any) -> None:
     assert len(Path(toy.__file__).read_text(encoding="utf-8").splitlines()) < 80
 
 
 @each_result
-def test_a_new_format_shows_every_result(build: Callable[[], Any]) -> None:
+def test_new_format_shows_every_result(build: Callable[[], Any]) -> None:
     report = build().report()
     text = toy_format.to_rst(report)
     for row in report.tables[0].rows:
@@ -70,7 +68,7 @@ def test_text_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @given(st.floats(-1, 1, allow_nan=False))
-def test_a_signed_number_is_zero_or_has_one_true_sign(value: float) -> None:
+def test_signed_number_is_zero_or_has_one_true_sign(value: float) -> None:
     text = shown(Cell(value, "signed"))
     assert "-" not in text
     assert (text == "0.0000") or text[0] == ("+" if value > 0 else "−")

@@ -1,7 +1,5 @@
 """Numbers for people are rounded in `report/numbers.py`, and digits are chosen nowhere else."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -66,7 +64,7 @@ def roundings(source: str) -> list[str]:
     ]
 
 
-def test_a_rounding_is_seen() -> None:
+def test_rounding_is_seen() -> None:
     rounding = ["f'{mean:.4f}'", "f'{mean:.{digits}f}'", "f'{share:.0%}'", "round(mean, 4)"]
     rounding += ["np.round(means, 4)", "'%.4f' % mean", "'{:.2f}'.format(mean)"]
     assert [len(roundings(source)) for source in rounding] == [1] * len(rounding)
@@ -85,12 +83,12 @@ def test_numbers_for_people_are_rounded_in_one_file() -> None:
     assert set(found) == {NUMBERS, *NOT_FOR_PEOPLE}  # no exception that nothing needs
 
 
-def test_no_script_rounds() -> None:
+def test_scripts_round_nothing() -> None:
     rounding = re.compile(r"toFixed|toPrecision|Math\.round|toLocaleString")
     for path in HOME.rglob("*.js"):
         assert not rounding.search(path.read_text(encoding="utf-8")), path
 
 
-def test_a_value_that_is_the_limit_has_its_digits() -> None:
+def test_value_that_is_the_limit_has_its_digits() -> None:
     assert score(0.625, limit=0.625, digits=2) == "0.6250"
     assert score(0.6, limit=0.6, digits=2) == "0.60"

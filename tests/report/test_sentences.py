@@ -1,7 +1,5 @@
 """What stands at the end of a cell, or is typed at a prompt, answers with a line to read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -68,7 +66,7 @@ RESULTS = results()
 
 
 @pytest.mark.parametrize("what", RESULTS)
-def test_it_is_a_line(what: str) -> None:
+def test_repr_is_a_line(what: str) -> None:
     result = RESULTS[what]
     line = repr(result)
     assert line.startswith("<")
@@ -80,7 +78,7 @@ def test_it_is_a_line(what: str) -> None:
         assert "<b>" not in result._repr_html_()
 
 
-def test_no_result_shows_its_fields() -> None:
+def test_results_show_no_fields() -> None:
     """A data class writes its own `repr`, with all it holds, unless it is told not to."""
     for name in llama_index_rag_metrics.__all__:
         getattr(llama_index_rag_metrics, name)  # imports it

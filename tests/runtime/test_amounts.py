@@ -1,7 +1,5 @@
 """Every public function refuses what isn't a number where it takes one, by the argument's name."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re
@@ -121,7 +119,7 @@ def arguments() -> Iterator[tuple[str, str, str]]:
             yield name, argument, kind
 
 
-def test_every_public_function_that_takes_a_number_is_here() -> None:
+def test_functions_that_take_a_number_are_all_here() -> None:
     names = [*package.__all__, *labels.__all__]
     functions = {name for name in names if inspect.isfunction(named(name))}
     blocking = {name for name in functions if name[0] != "a" or name[1:] not in functions}
@@ -130,7 +128,9 @@ def test_every_public_function_that_takes_a_number_is_here() -> None:
 
 @pytest.mark.parametrize(("name", "argument", "kind"), list(arguments()))
 @pytest.mark.parametrize("value", ["5", None, True, math.nan, -7.5, [1]], ids=repr)
-def test_what_is_no_number_is_refused(name: str, argument: str, kind: str, value: Any) -> None:
+def test_value_that_is_no_number_is_refused(
+    name: str, argument: str, kind: str, value: Any
+) -> None:
     if value is None and kind.endswith("None"):
         pytest.skip("None is a value of this argument")
     takes_any = argument == "min_score" or (name, argument) in ANY_NUMBER
@@ -158,7 +158,7 @@ def test_numpy_s_whole_numbers_are_whole_numbers(name: str, argument: str) -> No
     assert repr(counted) == repr(plain)
 
 
-def test_a_number_beyond_all_floats_is_out_of_range() -> None:
+def test_number_beyond_all_floats_is_out_of_range() -> None:
     with pytest.raises(InvalidInput, match="limit: expected a finite number"):
         check_amount("limit", 10**400, "a finite number", math.isfinite)
 

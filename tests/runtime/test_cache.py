@@ -1,7 +1,5 @@
 """The cache: asked once, kept through kill -9, shared by processes, and no reason to stop a run."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -45,7 +43,7 @@ class Service:
         return await self.cache.fetch(keys, ask, batch_size=batch_size)
 
 
-def test_the_same_is_asked_once_and_only_what_is_new() -> None:
+def test_calls_are_made_once_and_only_for_what_is_new() -> None:
     service = Service(Cache())
     assert asyncio.run(service.get("a", "b", "a")) == ["A", "B", "A"]
     assert asyncio.run(service.get("b", "c")) == ["B", "C"]
@@ -63,7 +61,7 @@ def test_requests_under_way_become_one() -> None:
     assert service.asked == [["a", "b"], ["c"]]
 
 
-def test_whoever_waits_fails_alike_and_the_next_one_asks_again() -> None:
+def test_waiters_fail_alike_and_the_next_one_asks_again() -> None:
     service = Service(Cache(), fails_on="a")
 
     async def main() -> list[Any]:
@@ -76,7 +74,7 @@ def test_whoever_waits_fails_alike_and_the_next_one_asks_again() -> None:
     assert service.asked == [["a"], ["a"]]
 
 
-def test_whoever_waits_for_one_that_is_cancelled_asks_itself() -> None:
+def test_waiter_for_one_that_is_cancelled_asks_itself() -> None:
     service = Service(Cache())
 
     async def main() -> list[Any]:
@@ -91,7 +89,7 @@ def test_whoever_waits_for_one_that_is_cancelled_asks_itself() -> None:
     assert len(service.asked) == 2
 
 
-def test_what_earlier_batches_gave_is_kept() -> None:
+def test_batches_given_earlier_are_kept() -> None:
     service = Service(Cache(), fails_on="c")
     with pytest.raises(RuntimeError):
         asyncio.run(service.get("a", "b", "c", "d", batch_size=2))
@@ -127,7 +125,7 @@ def key_of(fields: dict[str, Any]) -> str:
     ],
     ids=str,
 )
-def test_the_key_covers_everything(other: dict[str, Any]) -> None:
+def test_key_covers_everything(other: dict[str, Any]) -> None:
     fields: dict[str, Any] = {
         "kind": "k",
         "model": "m",
@@ -154,7 +152,7 @@ def test_credentials_in_an_address_are_not_part_of_the_key() -> None:
     assert key("https://host/v1?deployment=a") != key("https://host/v1?deployment=b")
 
 
-def test_the_settings_of_a_component_are_known_and_no_secret() -> None:
+def test_settings_of_a_component_are_known_and_no_secret() -> None:
     class Remote(MockEmbedding):
         api_key: str = "the secret"
         api_base: str = "https://me:pw@host/v1"
@@ -185,7 +183,7 @@ class TestFile:
             cache.close()
             assert cache.known(["b", "c"]) == {"b": [1.5, None], "c": {}}
 
-    def test_more_keys_than_a_statement_takes(self, tmp_path: Path) -> None:
+    def test_keys_beyond_those_of_a_statement(self, tmp_path: Path) -> None:
         with Cache(tmp_path / "cache.sqlite") as cache:
             cache.put({str(n): n for n in range(5_000)})
             assert len(cache.known([str(n) for n in range(5_001)])) == 5_000
@@ -203,13 +201,13 @@ class TestFile:
             assert [path.name for path in tmp_path.iterdir()] == ["cache.sqlite"]
 
     @pytest.mark.skipif(os.name != "posix", reason="modes as POSIX has them")
-    def test_only_its_owner_may_read_it(self, tmp_path: Path) -> None:
+    def test_file_is_its_owners_alone(self, tmp_path: Path) -> None:
         with Cache(tmp_path / "cache.sqlite") as cache:
             cache.put({"a": 1})
             assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
     @pytest.mark.parametrize("value", ["7.0", '"0.5"', '{"other": 1}', "[1]", "{"])
-    def test_a_value_that_cant_be_one_is_asked_for_again(self, value: str, tmp_path: Path) -> None:
+    def test_value_that_cant_be_one_is_asked_for_again(self, value: str, tmp_path: Path) -> None:
         async def ask(positions: list[int]) -> list[float]:
             return [0.5 for _ in positions]
 
@@ -283,7 +281,7 @@ class TestFailingFile:
         assert (path.read_bytes() if path.is_file() else b"") == before
 
 
-def test_one_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
+def test_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
     class Counting(MockEmbedding):
         def _get_text_embedding(self, text: str) -> list[float]:
             asked.append(text)
@@ -298,6 +296,6 @@ def test_one_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
     assert sorted(asked) == ["one", "three"]
 
 
-def test_what_is_no_path_is_refused() -> None:
+def test_value_that_is_no_path_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cache: expected a path, a Cache"):
         Cache.of(5)  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Messages name the argument, its value, what was expected and what to do; errors travel."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import pickle
@@ -62,7 +60,7 @@ ONE_OF_EACH = [
 ]
 
 
-def test_each_error_of_the_package_stands_in_the_list() -> None:
+def test_errors_of_the_package_stand_in_the_list() -> None:
     classes = {
         member
         for _, member in inspect.getmembers(package_errors, inspect.isclass)
@@ -102,18 +100,18 @@ def test_warnings_are_made_of_their_message_as_pytest_xdist_makes_them(
     [error for error in ONE_OF_EACH if isinstance(error, (InvalidInput, UnknownMetric))],
     ids=lambda error: type(error).__name__,
 )
-def test_what_is_wrong_with_a_value_is_a_value_error(error: RagMetricsError) -> None:
+def test_errors_of_a_value_are_value_errors(error: RagMetricsError) -> None:
     assert isinstance(error, ValueError)
 
 
-def test_a_missing_extra_is_an_import_error() -> None:
+def test_missing_extra_is_an_import_error() -> None:
     error = MissingExtra("score_table()", "batch")
     assert isinstance(error, ImportError)
     command = "python -m pip install 'llama-index-rag-metrics[batch]'"
     assert str(error) == f"score_table() needs an extra: {command}"
 
 
-def test_a_long_value_is_shortened() -> None:
+def test_long_value_is_shortened() -> None:
     assert len(str(InvalidInput("ids", ["x"] * 1000, "a list"))) < 200
 
 
@@ -173,7 +171,7 @@ def test_messages_name_what_is_wrong_and_what_to_do() -> None:
         lambda: Accuracy(corpus_size=True),
     ],
 )
-def test_a_metric_refuses_parameters_that_mean_nothing(build: Callable[[], Any]) -> None:
+def test_metric_refuses_parameters_that_mean_nothing(build: Callable[[], Any]) -> None:
     with pytest.raises((InvalidInput, UnknownMetric)):
         build()
 
@@ -215,7 +213,7 @@ def test_labels_are_warned_of_where_the_program_calls(way: Callable[[], Any]) ->
     assert warning.filename == __file__
 
 
-def test_each_call_warns_once_and_another_line_again() -> None:
+def test_warnings_come_once_a_call_and_again_on_another_line() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for _ in range(2):

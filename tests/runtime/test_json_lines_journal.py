@@ -1,7 +1,5 @@
 """The file under every journal: rows survive, and no other file is ever written to."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -54,13 +52,13 @@ def test_rows_survive_whatever_they_hold(path: Path) -> None:
         assert journal.rows == rows
 
 
-def test_a_row_is_on_disk_before_the_next(path: Path) -> None:
+def test_row_is_on_disk_before_the_next(path: Path) -> None:
     with opened(path) as journal:
         journal.write({"n": 1})
         assert path.read_bytes() == HEADER + ONE
 
 
-def test_a_torn_last_line_is_cut_off(path: Path) -> None:
+def test_torn_last_line_is_cut_off(path: Path) -> None:
     with opened(existing(path, HEADER + ONE + TWO[:-1])) as journal:
         assert journal.rows == [{"n": 1}]
         journal.write({"n": 3})
@@ -68,7 +66,7 @@ def test_a_torn_last_line_is_cut_off(path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 12, 30, len(HEADER) - 2, len(HEADER) - 1])
-def test_a_torn_header_is_written_anew(path: Path, length: int) -> None:
+def test_torn_header_is_written_anew(path: Path, length: int) -> None:
     opened(existing(path, HEADER[:length])).close()
     assert path.read_bytes() == HEADER
 
@@ -87,7 +85,7 @@ def test_a_torn_header_is_written_anew(path: Path, length: int) -> None:
         b'{"other": "format"}\nnot json\n{"torn',
     ],
 )
-def test_what_is_no_journal_is_named_and_left_alone(path: Path, content: bytes) -> None:
+def test_file_that_is_no_journal_is_named_and_left_alone(path: Path, content: bytes) -> None:
     with pytest.raises(FileFormatError) as caught:
         opened(existing(path, content))
     assert f"{path}, line 1:" in str(caught.value)
@@ -104,7 +102,7 @@ def test_what_is_no_journal_is_named_and_left_alone(path: Path, content: bytes) 
         (TWO + b"[" * 100_000 + b"\n", 3),
     ],
 )
-def test_a_damaged_row_is_named_and_the_file_left_alone(
+def test_damaged_row_is_named_and_the_file_left_alone(
     path: Path, damaged: bytes, number: int
 ) -> None:
     existing(path, HEADER + damaged)
@@ -122,7 +120,7 @@ def test_a_damaged_row_is_named_and_the_file_left_alone(
         ({"format": "others", "a": "b"}, "format is 'others', but the journal has 'rows, version"),
     ],
 )
-def test_the_journal_of_another_run_is_refused(
+def test_journal_of_another_run_is_refused(
     path: Path, header: dict[str, str], wording: str
 ) -> None:
     content = HEADER + ONE + b'{"torn'
@@ -132,7 +130,7 @@ def test_the_journal_of_another_run_is_refused(
     assert path.read_bytes() == content
 
 
-def test_a_folder_is_no_journal(tmp_path: Path) -> None:
+def test_folder_is_no_journal(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="journal: expected the path of a file") as caught:
         opened(tmp_path)
     assert str(tmp_path) in str(caught.value)
@@ -140,7 +138,7 @@ def test_a_folder_is_no_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["notes.txt/rows.jsonl", "notes.txt/deeper/rows.jsonl"])
-def test_a_file_is_no_folder(tmp_path: Path, name: str) -> None:
+def test_file_is_no_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InvalidInput, match="Its folder is a file"):
         opened(tmp_path / name)
@@ -159,13 +157,13 @@ def test_rows_are_parsed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", [{}, {"n": None}, {"n": "two"}])
-def test_a_row_that_cant_be_parsed_is_named(path: Path, row: dict[str, Any]) -> None:
+def test_row_that_cant_be_parsed_is_named(path: Path, row: dict[str, Any]) -> None:
     existing(path, HEADER + TWO + line(json.dumps(row)))
     with pytest.raises(FileFormatError, match="line 3"):
         JsonLinesJournal(path, {"format": FORM, "a": "b"}, square)
 
 
-def test_one_at_a_time_within_a_process(path: Path) -> None:
+def test_writers_come_one_at_a_time_within_a_process(path: Path) -> None:
     with opened(path), pytest.raises(JournalMismatch, match="in use by another run"):
         opened(path)
     opened(path).close()
@@ -181,7 +179,7 @@ OPEN = """
 """
 
 
-def test_one_process_at_a_time(path: Path) -> None:
+def test_processes_come_one_at_a_time(path: Path) -> None:
     other = Forked(OPEN, str(path))
     assert other.stdout.readline() == "open\n"
     with pytest.raises(JournalMismatch, match="in use by another run"):
@@ -191,7 +189,7 @@ def test_one_process_at_a_time(path: Path) -> None:
     opened(path).close()
 
 
-def test_a_refused_journal_isnt_kept_locked(path: Path) -> None:
+def test_refused_journal_isnt_kept_locked(path: Path) -> None:
     opened(path).close()
     with pytest.raises(JournalMismatch) as caught:
         opened(path, a="c")
@@ -200,14 +198,14 @@ def test_a_refused_journal_isnt_kept_locked(path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes as POSIX has them")
-def test_only_its_owner_may_read_it(path: Path) -> None:
+def test_file_is_its_owners_alone(path: Path) -> None:
     with opened(path) as journal:
         journal.write({"n": 1})
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits as POSIX has them")
-def test_a_full_disk_is_named_and_leaves_whole_rows(path: Path) -> None:
+def test_full_disk_is_named_and_leaves_whole_rows(path: Path) -> None:
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -1,7 +1,5 @@
 """Recorded errors hold no secrets, and aren't longer than anybody reads."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -58,7 +56,7 @@ SECRET = 'zq"1/ä-secret-of-a-test'
         "AccountName=me;AccountKey=abcdefghijkl==",
     ],
 )
-def test_what_looks_like_a_credential_is_masked(leak: str) -> None:
+def test_credentials_are_masked(leak: str) -> None:
     masked = mask(f"refused: {leak} (status 401)")
     assert "abcdefgh" not in masked
     assert "abcd" not in masked.replace("***", "")
@@ -76,12 +74,12 @@ def test_what_looks_like_a_credential_is_masked(leak: str) -> None:
         "ValueError: no index",
     ],
 )
-def test_what_does_not_stays(harmless: str) -> None:
+def test_words_that_are_no_credentials_stay(harmless: str) -> None:
     assert mask(harmless) == harmless
 
 
 @pytest.mark.parametrize("spelling", [SECRET, quote(SECRET, safe=""), json.dumps(SECRET)])
-def test_a_registered_secret_is_masked_however_it_is_spelled(spelling: str) -> None:
+def test_registered_secret_is_masked_however_it_is_spelled(spelling: str) -> None:
     register_secret(SecretStr(SECRET))
     assert mask(f"<{spelling.strip(chr(34))}>") == "<***>"
 
@@ -156,7 +154,7 @@ def test_masked_first_and_then_cut() -> None:
         assert SECRET[:6] not in mask_and_cut(many)
 
 
-def test_a_message_of_50_mb_is_cut_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_of_50_mb_is_cut_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_through: list[int] = []
     real = masking.mask
 
@@ -173,13 +171,13 @@ def test_a_message_of_50_mb_is_cut_with_a_notice(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("unit", ["sk-", "eyJ-", "api_key:", "://a", "Bearer ", "password: ", "a."])
-def test_no_text_takes_long(unit: str) -> None:
+def test_texts_never_take_long(unit: str) -> None:
     start = time.thread_time()
     mask_and_cut(unit * (50_000 // len(unit)))
     assert time.thread_time() - start < 1
 
 
-def test_an_error_whose_message_can_not_be_read() -> None:
+def test_error_whose_message_can_not_be_read() -> None:
     class Broken(Exception):
         def __str__(self) -> str:
             raise SystemExit(3)

@@ -1,7 +1,5 @@
 """Progress bars where people see them: in a Jupyter kernel, and on standard error."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Mapping
@@ -53,7 +51,7 @@ DATASET = {
 }
 
 
-def test_a_bar_counts_questions_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_counts_questions_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
     def retrieve(query: str) -> list[str]:
         if query == "how?":
             raise ConnectionError("gone")
@@ -67,12 +65,12 @@ def test_a_bar_counts_questions_and_failures(capsys: pytest.CaptureFixture[str])
     assert shown.out == ""
 
 
-def test_no_bar_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     evaluate(lambda _: ["d1"], DATASET, ["mrr"])
     assert capsys.readouterr().err == ""
 
 
-def test_a_notebook_without_widgets_shows_a_bar_and_no_warning() -> None:
+def test_notebook_without_widgets_shows_a_bar_and_no_warning() -> None:
     cell = f"""
     import sys
     sys.modules["ipywidgets"] = None
@@ -85,7 +83,7 @@ def test_a_notebook_without_widgets_shows_a_bar_and_no_warning() -> None:
     assert "Warning" not in shown
 
 
-def test_a_dict_of_results_shows_their_report_and_another_dict_itself() -> None:
+def test_dict_of_results_shows_their_report_and_another_dict_itself() -> None:
     cells = f"""
     from llama_index_rag_metrics import evaluate
     results = evaluate(lambda _: ["d1"], {DATASET!r}, ["mrr"])

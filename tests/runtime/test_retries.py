@@ -1,7 +1,5 @@
 """Requests that are sent again: when, how often, and when not."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator
@@ -57,7 +55,7 @@ class TestSecondsAsked:
         assert seconds_asked(refused(**{"Retry-After": header})) == seconds
 
     @pytest.mark.parametrize("zone", ["GMT", "+0000", "-0000"])
-    def test_a_moment_to_come(self, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_moment_to_come(self, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TZ", "Asia/Taipei")  # local time is another one
         time.tzset()
         try:
@@ -68,7 +66,7 @@ class TestSecondsAsked:
             time.tzset()
 
     @pytest.mark.parametrize("header", ["-1", "nan", "soon", "", "Wed, 99 Oct 2015 07:28:00 GMT"])
-    def test_what_says_nothing(self, header: str) -> None:
+    def test_error_that_says_nothing(self, header: str) -> None:
         assert seconds_asked(refused(**{"Retry-After": header})) is None
 
     def test_errors_without_an_answer(self) -> None:
@@ -88,13 +86,13 @@ class TestCohere:
         scorer = CohereRerankRelevancy(api_key="loopback", base_url=server.base_url)
         scorer.compute("kiln", retrieved_texts=["the kiln"])
 
-    def test_it_waits_until_the_moment(self, server: CohereServer, pauses: list[float]) -> None:
+    def test_pause_lasts_until_the_moment(self, server: CohereServer, pauses: list[float]) -> None:
         server.faults = [Fault(429, headers={"retry-after": in_seconds(3)})]
         self.ask(server)
         assert len(server.requests) == 2
         assert pauses == [3]
 
-    def test_it_gives_up_on_a_moment_far_away(self, server: CohereServer) -> None:
+    def test_pause_until_a_moment_far_away_gives_up(self, server: CohereServer) -> None:
         server.faults = [Fault(503, headers={"retry-after": in_seconds(600)})]
         with pytest.raises(ScorerFailed, match="status 503: service unavailable"):
             self.ask(server)
@@ -120,16 +118,16 @@ class TestAttempts:
         return n_made
 
     @pytest.mark.parametrize("header", ["2", in_seconds(2)])
-    def test_it_comes_back_when_the_service_says(self, header: str, pauses: list[float]) -> None:
+    def test_pause_is_as_long_as_the_service_says(self, header: str, pauses: list[float]) -> None:
         assert self.made(refused(**{"Retry-After": header})) == 2
         assert pauses == [2]
 
-    def test_it_doubles_its_own_pause_where_nothing_is_said(self, pauses: list[float]) -> None:
+    def test_pause_doubles_where_nothing_is_said(self, pauses: list[float]) -> None:
         assert self.made(refused(), refused()) == 3
         # and up to a tenth of the first more, by chance
         assert pauses == [pytest.approx(0.2625, abs=0.0125), pytest.approx(0.5125, abs=0.0125)]
 
-    def test_it_gives_up(self, pauses: list[float]) -> None:
+    def test_retries_give_up(self, pauses: list[float]) -> None:
         assert self.made(refused(**{"Retry-After": "600"})) == 1
         assert self.made(ValueError("what stays")) == 1
         assert self.made(*[refused(**{"Retry-After": "0"})] * 5) == 3

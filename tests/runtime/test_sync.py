@@ -1,7 +1,5 @@
 """One loop for all synchronous calls: several at once, Ctrl-C, forks; what isn't needed goes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import gc
@@ -56,7 +54,7 @@ class BoundToItsLoop(BaseRetriever):
         return [NodeWithScore(node=TextNode(id_="d0", text=""))]
 
 
-def test_all_threads_share_the_loop() -> None:
+def test_threads_share_the_loop() -> None:
     retriever = BoundToItsLoop()
     failed: list[Mapping[str, str]] = []
 
@@ -71,7 +69,7 @@ def test_all_threads_share_the_loop() -> None:
     assert failed == [{}] * 3
 
 
-def test_a_synchronous_call_inside_an_asynchronous_retriever() -> None:
+def test_synchronous_call_inside_an_asynchronous_retriever() -> None:
     async def ask(query: str) -> list[str]:
         similarity = BM25Similarity(corpus=["a", "b"]).compute("a", retrieved_texts=["b"]).score
         assert run_sync(asyncio.sleep(0, similarity)) == similarity
@@ -80,7 +78,7 @@ def test_a_synchronous_call_inside_an_asynchronous_retriever() -> None:
     assert evaluate(ask, DATASET, ["recall"]).scores.failed == {}
 
 
-def test_the_context_of_the_caller_is_there() -> None:
+def test_context_of_the_caller_is_there() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
     variable.set("of the caller")
 
@@ -91,7 +89,7 @@ def test_the_context_of_the_caller_is_there() -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), OSError()])
-def test_what_a_coroutine_raises_comes_out_and_the_loop_goes_on(error: BaseException) -> None:
+def test_errors_of_a_coroutine_come_out_and_the_loop_goes_on(error: BaseException) -> None:
     async def fail() -> None:
         raise error
 
@@ -101,7 +99,7 @@ def test_what_a_coroutine_raises_comes_out_and_the_loop_goes_on(error: BaseExcep
     assert run_sync(asyncio.sleep(0, "well")) == "well"
 
 
-def test_an_error_has_a_short_traceback() -> None:
+def test_error_has_a_short_traceback() -> None:
     with pytest.raises(UnknownMetric, match="ndcg@10") as raised:
         evaluate(lambda query: ["d"], DATASET, ["ngcd@10"])
     lines = "".join(traceback.format_exception(raised.value)).splitlines()
@@ -127,7 +125,7 @@ print("well")
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_has_its_own_loop_and_the_parent_keeps_its() -> None:
+def test_forked_process_has_its_own_loop_and_the_parent_keeps_its() -> None:
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKING],
         capture_output=True,
@@ -207,7 +205,7 @@ def test_ctrl_c_answers_within_a_second(kind: str, where: str) -> None:
 @pytest.mark.parametrize(
     ("twin", "asynchronous"), [(evaluate, aevaluate), (evaluate_stages, aevaluate_stages)]
 )
-def test_a_twin_has_the_signature_and_the_words_of_the_other(twin: Any, asynchronous: Any) -> None:
+def test_twin_has_the_signature_and_the_words_of_the_other(twin: Any, asynchronous: Any) -> None:
     assert inspect.signature(twin) == inspect.signature(asynchronous)
     assert f"a{twin.__name__}" == asynchronous.__name__
     assert twin.__doc__ == asynchronous.__doc__
@@ -238,7 +236,7 @@ def test_ctrl_c_while_a_coroutine_is_handed_over_leaves_the_thread(
     released.set()
 
 
-def test_every_job_is_done_once_and_so_many_at_once() -> None:
+def test_jobs_are_done_once_and_so_many_at_once() -> None:
     done: list[int] = []
     under_way: set[int] = set()
     most = 0
@@ -256,7 +254,7 @@ def test_every_job_is_done_once_and_so_many_at_once() -> None:
     assert most == 3
 
 
-def test_a_job_that_fails_ends_the_others() -> None:
+def test_job_that_fails_ends_the_others() -> None:
     begun: list[int] = []
 
     async def do(job: int) -> None:
@@ -270,7 +268,7 @@ def test_a_job_that_fails_ends_the_others() -> None:
     assert begun == [0, 1]
 
 
-def test_a_caller_who_turned_collection_off_finds_it_off() -> None:
+def test_caller_who_turned_collection_off_finds_it_off() -> None:
     gc.disable()
     try:
         with collection_paused():

@@ -1,7 +1,5 @@
 """Asking LLMs: their replies, what they think aloud, and texts in a prompt that stay texts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -40,7 +38,7 @@ def test_reasoning() -> None:
 
 
 @given(st.text() | st.from_regex(r"</?passage(-[0-9a-f]+)?>"))
-def test_no_text_closes_its_tag(text: str) -> None:
+def test_texts_close_no_tag(text: str) -> None:
     first, *_ = quoted = quote("passage", text).splitlines()
     assert quoted[-1] == first.replace("<", "</")
     assert quoted[-1] not in text

@@ -1,7 +1,5 @@
 """Files appear whole or not at all: writers at the same time, links, a full disk, pipes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat
@@ -50,7 +48,7 @@ each_output = pytest.mark.parametrize(("name", "write"), OUTPUTS.values(), ids=O
 
 @posix
 @each_output
-def test_a_link_where_the_file_goes_is_replaced_and_not_followed(
+def test_link_where_the_file_goes_is_replaced_and_not_followed(
     name: str, write: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     precious = tmp_path / "precious"
@@ -63,7 +61,7 @@ def test_a_link_where_the_file_goes_is_replaced_and_not_followed(
 
 
 @each_output
-def test_nothing_else_is_left_in_the_folder(
+def test_folder_holds_nothing_else_afterwards(
     name: str, write: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     write(tmp_path / name)
@@ -99,7 +97,7 @@ FULL_DISK = """
 
 @pytest.mark.slow
 @posix
-def test_a_full_disk_leaves_the_older_file_and_an_error_that_names_it(tmp_path: Path) -> None:
+def test_full_disk_leaves_the_older_file_and_an_error_that_names_it(tmp_path: Path) -> None:
     # a limit on the size of files is a disk on which 64 bytes are left
     process = Forked(FULL_DISK, str(tmp_path), str(TESTS), str(TESTS / "runtime"))
     _, errors = process.communicate()
@@ -129,7 +127,7 @@ def test_readers_never_see_half_of_what_writers_at_the_same_time_write(tmp_path:
     assert [file.name for file in tmp_path.iterdir()] == ["scores.json"]
 
 
-def test_an_error_of_the_writer_leaves_the_older_file(tmp_path: Path) -> None:
+def test_error_of_the_writer_leaves_the_older_file(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     write_text(path, "older")
 
@@ -144,14 +142,14 @@ def test_an_error_of_the_writer_leaves_the_older_file(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["file.txt"]
 
 
-def test_a_folder_of_that_name_is_named_in_the_error(tmp_path: Path) -> None:
+def test_folder_of_that_name_is_named_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError, match="taken") as caught:
         write_text(tmp_path / "taken", "text")
     assert caught.value.filename == str(tmp_path / "taken")
 
 
-def test_the_error_of_another_file_keeps_its_name(tmp_path: Path) -> None:
+def test_error_of_another_file_keeps_its_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="input"), whole_file(tmp_path / "output"):
         (tmp_path / "input").read_bytes()
 
@@ -168,7 +166,7 @@ def test_permissions_are_those_of_the_older_file_or_of_any_new_one(tmp_path: Pat
 
 
 @posix
-def test_what_is_no_file_is_written_to_instead_of_replaced(tmp_path: Path) -> None:
+def test_path_that_is_no_file_is_written_to_instead_of_replaced(tmp_path: Path) -> None:
     write_text("/dev/null", "nothing")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
     pipe = tmp_path / "pipe"
@@ -182,7 +180,7 @@ def test_what_is_no_file_is_written_to_instead_of_replaced(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_device_is_named(tmp_path: Path) -> None:
+def test_full_device_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="/dev/full") as caught:
         write_text("/dev/full", "text")
     assert caught.value.errno == errno.ENOSPC
@@ -220,7 +218,7 @@ def test_journals_and_caches_follow_no_link(
 
 
 @posix
-def test_a_journal_follows_no_link_in_the_place_of_its_lock(tmp_path: Path) -> None:
+def test_journal_follows_no_link_in_the_place_of_its_lock(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     (tmp_path / ".run.lock").symlink_to(tmp_path / "precious")
     with pytest.raises(InvalidInput, match=r"\.run\.lock is a link"):

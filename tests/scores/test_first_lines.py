@@ -1,7 +1,5 @@
 """What the first sentences add to a mean: whether it is valid, what was lost, what is missing."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
@@ -80,7 +78,7 @@ def test_labels_of_which_most_are_under_other_ids() -> None:
     assert "valid" not in " ".join(sentences(again(5)))
 
 
-def test_several_systems_say_which_of_them_is_not_valid() -> None:
+def test_systems_of_which_one_is_not_valid() -> None:
     compared = compare({"old": again(8), "new": again(0)}, "old")
     first, verdict = compared.report().decision
     assert first.text.startswith("new: Not a valid score: 8 of 8 relevant passages")
@@ -88,7 +86,7 @@ def test_several_systems_say_which_of_them_is_not_valid() -> None:
     assert "worse" in verdict.text
 
 
-def test_what_was_lost_and_what_could_find_it() -> None:
+def test_losses_and_what_could_find_them() -> None:
     # of 4 questions, 2 hit within the first 2; one has its passage at 3, one never
     dataset = RetrievalDataset(
         {f"q{n}": str(n) for n in range(4)}, {f"q{n}": ["a"] for n in range(4)}
@@ -106,7 +104,7 @@ def test_what_was_lost_and_what_could_find_it() -> None:
     )
 
 
-def test_few_questions_are_too_few() -> None:
+def test_questions_too_few_are_said_to_be() -> None:
     # hits 3 of 6: Wilson's interval is 0.188 to 0.812, so 6 · (0.624 / 0.25)² = 37.5
     retrieved = {f"q{n}": ["a" if n < 3 else "b"] for n in range(6)}
     scores = score_rankings({query_id: ["a"] for query_id in retrieved}, retrieved, "mrr")
@@ -129,7 +127,7 @@ def test_scores_that_are_all_the_same(metric: str, sentence: str) -> None:
     assert sentences(scores)[-1] == sentence
 
 
-def test_a_difference_that_is_shown_has_the_digits_that_show_it() -> None:
+def test_difference_that_is_shown_has_the_digits_that_show_it() -> None:
     # b is 0.001 better on each of 40 questions, which carry two digits; none of them scores more
     # than 0.005, so that no other question is taken to change by more
     ids = [f"q{n}" for n in range(40)]
@@ -144,7 +142,7 @@ def test_a_difference_that_is_shown_has_the_digits_that_show_it() -> None:
     assert shown(a).startswith("0.00")
 
 
-def test_many_names_are_counted() -> None:
+def test_names_are_counted_where_there_are_many() -> None:
     ids = [f"q{n}" for n in range(40)]
     systems = {
         f"openai-large-k{k}": Scores(ids, {"mrr": [(n * k) % 7 / 7 for n in range(40)]})

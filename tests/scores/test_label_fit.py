@@ -1,7 +1,5 @@
 """Labels that don't fit what they judge are said in the first lines, whatever the door."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +41,7 @@ def first_lines(reported: Any) -> list[str]:
 
 
 class TestPassagesThatArentThere:
-    def test_an_index_lacks_them(self) -> None:
+    def test_index_lacks_them(self) -> None:
         # recall is 1 for three questions and can't be more than 0 for seven
         nodes = [TextNode(id_=f"n{n}", text=f"text {n}") for n in range(3)]
         index = VectorStoreIndex(nodes, embed_model=MockEmbedding(3))
@@ -59,7 +57,7 @@ class TestPassagesThatArentThere:
                 "question 'q3': recall can be 0.30 at most."
             )
 
-    def test_a_corpus_lacks_them(self) -> None:
+    def test_corpus_lacks_them(self) -> None:
         # the second question has one of its two labels
         dataset = RetrievalDataset(
             {"q1": "a?", "q2": "b?"}, {"q1": ["a"], "q2": ["b", "gone"]}, {"a": "A", "b": "B"}
@@ -74,11 +72,11 @@ class TestPassagesThatArentThere:
         assert scores.means["recall"] == 0.75
         assert scores.queries["q1"] == "a?"
 
-    def test_a_corpus_that_isnt_all_there_is_says_nothing(self) -> None:
+    def test_corpus_that_isnt_all_there_is_says_nothing(self) -> None:
         stock = Stock(ids={"a"})
         assert notes_of(Asked("q1", ["b", "c"], ["b"]), stock=stock) == []
 
-    def test_a_sweep_says_it_too(self) -> None:
+    def test_sweep_says_it_too(self) -> None:
         found = sweep(
             lambda k: lambda query: ["n1", "n0"][:k],
             {"k": [1, 2]},
@@ -98,7 +96,7 @@ class TestPassagesThatArentThere:
         ("Kiln 1", "kiln1", "spelling"),
     ],
 )
-def test_another_spelling(label: str, other: str, difference: str) -> None:
+def test_spelling_that_differs(label: str, other: str, difference: str) -> None:
     start = f"Ids that are equal but for {difference}: 1 of"
     for wanted, got in ((label, other), (other, label)):
         (note,) = notes_of(Asked("q1", [wanted], ["x", got]), Asked("q2", ["b"], ["b"]))
@@ -121,7 +119,7 @@ def test_another_spelling(label: str, other: str, difference: str) -> None:
         ("{}", "doc{}", "the prefix 'doc'"),
     ],
 )
-def test_a_common_prefix_or_suffix(label: str, other: str, affix: str) -> None:
+def test_common_prefix_or_suffix(label: str, other: str, affix: str) -> None:
     asked = [Asked(f"q{n}", [label.format(n)], ["x", other.format(n)]) for n in range(3)]
     (note,) = notes_of(*asked)
     assert note.startswith(f"Ids that are equal but for {affix}: 3 of 3 labels")
@@ -135,13 +133,13 @@ def test_numbers_inside_of_numbers_are_no_prefix() -> None:
     assert notes_of(*(Asked(f"q{n}", [f"{n}"], [f"1{n}", f"{n}2"]) for n in range(5))) == []
 
 
-def test_one_misspelled_question_in_thousands_is_found_where_many_are() -> None:
+def test_question_misspelled_among_thousands_is_found_where_many_are() -> None:
     asked = [Asked(f"q{n}", [f"D{n}" if n % 10 else f"d{n}"], [f"d{n}"]) for n in range(2000)]
     (note,) = notes_of(*asked)
     assert note.startswith("Ids that are equal but for case: 1,800 of 2,000 labels")
 
 
-def test_every_door_says_that_ids_are_spelled_otherwise(tmp_path: Path) -> None:
+def test_doors_all_say_that_ids_are_spelled_otherwise(tmp_path: Path) -> None:
     # one of three is a file name from macOS; without that recall is 1
     names = [f"\xdcbersicht {n}.pdf" if n % 3 == 0 else f"report {n}.pdf" for n in range(12)]
     dataset = RetrievalDataset(
@@ -164,7 +162,7 @@ def test_every_door_says_that_ids_are_spelled_otherwise(tmp_path: Path) -> None:
     assert Scores.from_json(scores.to_json()).label_notes == scores.label_notes
 
 
-def test_all_of_them_by_another_unicode_form_are_seen_apart() -> None:
+def test_ids_by_another_unicode_form_are_seen_apart() -> None:
     dataset = RetrievalDataset({"q": "?"}, {"q": ["caf\xe9"]})
     with pytest.warns(LabelWarning, match=r"'caf\\xe9', a retrieved id 'cafe\\u0301'"):
         evaluate(lambda _: ["cafe\u0301"], dataset, ["mrr"])
@@ -182,7 +180,7 @@ class TestIdsThatWereUsedAgain:
         return [NodeWithScore(node=TextNode(id_=item, text=NEW[item]), score=1)]
 
     @pytest.mark.parametrize(("shift", "score"), [(1, 0.0), (0, 1.0)])
-    def test_they_are_said(self, shift: int, score: float) -> None:
+    def test_differences_are_said(self, shift: int, score: float) -> None:
         def retrieve(query: str) -> list[NodeWithScore]:
             return self.retrieved(str((int(query) + shift) % 3))
 
@@ -192,7 +190,7 @@ class TestIdsThatWereUsedAgain:
             "Ids of other texts: 3 of 3 retrieved ids have another text in the dataset: "
         )
 
-    def test_a_part_of_the_text_or_more_of_it_is_the_same(self) -> None:
+    def test_part_of_the_text_or_more_of_it_is_the_same(self) -> None:
         stock = Stock(ids={"a"}, texts={"a": "The kiln fires at 1240 degrees."})
         for text in ("Kilns\n\nThe kiln fires at 1240 degrees.", "the  KILN fires", ""):
             assert notes_of(Asked("q", ["a"], ["a"], [text]), stock=stock) == []
@@ -255,7 +253,7 @@ class TestOtherQuestionsOrLabels:
             with pytest.raises(InvalidInput, match=message):
                 compare({"old": self.scores(TEN), "new": new}, "old")
 
-    def test_the_same_in_another_order_is_the_same(self) -> None:
+    def test_order_makes_no_difference(self) -> None:
         relabelled = RetrievalDataset(TEN.queries, {**TEN.relevance, "q4": {"x": 0, "n4": 1}})
         shuffled = RetrievalDataset(TEN.queries, {**TEN.relevance, "q4": {"n4": 1, "x": 0}})
         compare({"old": self.scores(relabelled), "new": self.scores(shuffled)}, "old")
@@ -309,13 +307,13 @@ class TestOrder:
         assert note == "all scores are equal in 1 of 1 rankings, and say nothing about the order"
 
 
-def test_a_cutoff_beyond_all_numbers_is_refused() -> None:
+def test_cutoff_beyond_all_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match="k must be"):
         score_rankings({"q": ["a"]}, {"q": ["a"]}, ["ndcg@99999999999999999999"])
     assert score_rankings({"q": ["a"]}, {"q": ["a"]}, ["ndcg@1000000000000"]).means
 
 
-def test_an_empty_id_is_no_id() -> None:
+def test_empty_id_is_no_id() -> None:
     with pytest.raises(InvalidInput, match="expected an id"):
         score_rankings({"q": ["a", ""]}, {"q": ["a"]}, ["mrr"])
     with pytest.raises(InvalidInput, match="a text that isn't empty"):
@@ -332,13 +330,13 @@ def test_accuracy_of_grades_that_do_not_count_is_explained() -> None:
     assert scores.label_notes[0].startswith("Below min_grade=1: 2 of 2 labels")
 
 
-def test_a_metric_that_needs_no_labels_is_counted_by_its_own_questions() -> None:
+def test_metric_that_needs_no_labels_is_counted_by_its_own_questions() -> None:
     unjudged: dict[str, Reason] = {"q1": "unjudged", "q2": "unjudged"}
     scores = Scores(["q1", "q2"], {"llm": [1.0, 2.0]}, excluded=unjudged)
     assert scores.due("llm") == {"q1", "q2"}
 
 
-def test_the_first_metric_decides_in_the_report_of_one_system() -> None:
+def test_first_metric_decides_in_the_report_of_one_system() -> None:
     scores = score_rankings({"q": ["a"]}, {"q": ["b", "a"]}, ["mrr", "ndcg@10"])
     assert scores.report().decision[0].text.startswith("mrr is 0.50")
 
@@ -400,12 +398,12 @@ def test_next_to_nothing_is_in_common(tmp_path: Path) -> None:
         ({f"q{n}": [f"d{n}"] for n in range(1000)}, {f"q{n}": [f"d{n}"] for n in range(5)}),
     ],
 )
-def test_nothing_is_said_where_ids_meet_or_a_side_has_none(expected: Any, retrieved: Any) -> None:
+def test_ids_that_meet_or_a_side_without_any_say_nothing(expected: Any, retrieved: Any) -> None:
     notes = score_rankings(expected, retrieved, "mrr").notes
     assert not [note for note in notes if ALIKE in note or BY_TEXT in note]
 
 
-def test_an_evaluation_says_it_once() -> None:
+def test_evaluation_says_it_once() -> None:
     dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
     notes = evaluate(lambda _: ["x"], dataset, ["mrr"]).scores.notes
     assert len([note for note in notes if "'d1'" in note]) == 1

@@ -1,7 +1,5 @@
 """What was asked in production, and conversations that stand beside stored labels."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable
@@ -66,7 +64,7 @@ def test_questions_that_nobody_asked_are_counted_and_not_scored(path: Path) -> N
     assert score_rankings(DATASET, Run(log), ["mrr"]).means["mrr"] == pytest.approx(8 / 30, abs=0)
 
 
-def test_two_weeks_are_compared_on_what_both_asked(path: Path) -> None:
+def test_weeks_are_compared_on_what_both_asked(path: Path) -> None:
     last, this = (
         score_rankings(DATASET, week(path, asked, misses), ["mrr"])
         for asked, misses in ((range(20), 5), (range(10, 30), 3))
@@ -79,7 +77,7 @@ def test_two_weeks_are_compared_on_what_both_asked(path: Path) -> None:
     assert difference.mean - difference.baseline_mean == pytest.approx(0.7 - 0.8)
 
 
-def test_on_the_command_line(path: Path, tmp_path: Path) -> None:
+def test_logs_on_the_command_line(path: Path, tmp_path: Path) -> None:
     week(path, range(10), misses=5)
     DATASET.save(tmp_path / "dataset.json")
     shown = run("score", str(path), "--dataset", str(tmp_path / "dataset.json"), "-m", "mrr")
@@ -131,7 +129,7 @@ def test_conversations_are_clusters(tmp_path: Path) -> None:
         assert (interval.low, interval.high) == pytest.approx(slow_interval(), rel=1e-12)
 
 
-def test_a_run_s_metadata_come_first() -> None:
+def test_run_s_metadata_come_first() -> None:
     run = Run(RUN, metadata={"q00": {"conversation": "own"}})
     scores = score_rankings(read_qrels(LABELS), run, "hit_rate")
     assert dict(scores.metadata) == {"q00": {"conversation": "own"}}

@@ -1,7 +1,5 @@
 """Where wanted passages are lost, over all questions, and the stories of the worst."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 
@@ -35,7 +33,7 @@ def results() -> EvaluationResults:
     return evaluate(Scripted(script), dataset, ["recall@2"], name="bm25")
 
 
-def test_each_kind_of_loss_is_counted(results: EvaluationResults) -> None:
+def test_kinds_of_loss_are_counted(results: EvaluationResults) -> None:
     # q1: a has rank 3, b never came, n7 has the text of io; q2: found; q3 failed
     (counted,) = losses([system_of(results)], "recall@2")
     expected = {"never retrieved": 1, "below the cutoff": 1, "under another id": 1}
@@ -46,7 +44,7 @@ def test_each_kind_of_loss_is_counted(results: EvaluationResults) -> None:
     )
 
 
-def test_nothing_is_counted_where_no_ranking_is_known() -> None:
+def test_rankings_that_nobody_knows_count_nothing() -> None:
     assert losses_sentence(losses([System.of(Scores(["q"], {"mrr": [0.5]}))], "mrr")) == ""
 
 
@@ -82,7 +80,7 @@ def of_moons() -> EvaluationResults:
     return evaluate(Scripted(script), DATASET, ["recall@5"], name="bm25")
 
 
-def test_they_are_pairs_and_more(of_moons: EvaluationResults) -> None:
+def test_losses_are_pairs_and_more(of_moons: EvaluationResults) -> None:
     worst = of_moons.worst("recall@5")
     # one of the two relevant passages of q1, the only one of q2
     assert worst == [("q1", 0.5), ("q2", 1.0)]
@@ -95,7 +93,7 @@ def test_they_are_pairs_and_more(of_moons: EvaluationResults) -> None:
         of_moons.worst("recall@5", -1)
 
 
-def test_they_print_question_wanted_and_got(of_moons: EvaluationResults) -> None:
+def test_losses_print_question_wanted_and_got(of_moons: EvaluationResults) -> None:
     worst = of_moons.worst("recall@5", 1)
     for printed in (repr(worst), str(worst)):
         text = " ".join(printed.split())
@@ -111,7 +109,7 @@ def test_they_print_question_wanted_and_got(of_moons: EvaluationResults) -> None
     assert "<b>geysers" not in html
 
 
-def test_without_a_metric_it_is_the_first() -> None:
+def test_metric_is_the_first_unless_named() -> None:
     scores = Scores(["q1"], {"mrr": [0.5], "ndcg@10": [0.25]})
     assert scores.worst() == [("q1", 0.5)]
     assert str(scores.worst()).startswith(" Lowest mrr")

@@ -1,7 +1,5 @@
 """A threshold on the retriever's scores: the same wherever rankings come from."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -53,7 +51,7 @@ def slowly(ranking: Ranking, min_score: float) -> list[str]:
 @pytest.mark.slow
 @given(st.lists(questions(), min_size=1, max_size=8), SCORES)
 @examples(80)
-def test_it_is_the_score_of_what_is_left(
+def test_score_is_that_of_what_is_left(
     batch: list[tuple[dict[str, int], Ranking]], min_score: float
 ) -> None:
     expected = {f"q{number}": grades for number, (grades, _) in enumerate(batch)}
@@ -65,7 +63,7 @@ def test_it_is_the_score_of_what_is_left(
     assert score_rankings(expected, cut, METRICS).per_query == wanted
 
 
-def test_a_copy_of_a_low_score_goes_alone() -> None:
+def test_copy_of_a_low_score_goes_alone() -> None:
     # as behind SimilarityPostprocessor, which leaves the copy of .9
     assert Ranking(["d2", "d2"], scores=[0.1, 0.9]).at_least(0.5).ids == ["d2"]
 
@@ -73,7 +71,7 @@ def test_a_copy_of_a_low_score_goes_alone() -> None:
 @pytest.mark.parametrize(
     "scores", [None, [0.5, None], [0.5, math.nan], ["0.5", 1], [10**400, 1], [[1.0], 1], [1j, 1]]
 )
-def test_what_is_no_number_is_no_score(scores: Any) -> None:
+def test_value_that_is_no_number_is_no_score(scores: Any) -> None:
     with pytest.raises(InvalidInput, match=r"'q1'.*a score of every retrieved passage, a number"):
         Run({"q1": Ranking(["a", "b"], scores=scores)}).at_least(0.1)
 
@@ -86,7 +84,7 @@ def test_distances_are_said() -> None:
     assert said not in Run({"q1": falling, "q2": rising}).at_least(0.2).notes
 
 
-def test_a_threshold_above_next_to_all_scores_is_said_with_the_highest(tmp_path: Path) -> None:
+def test_threshold_above_next_to_all_scores_is_said_with_the_highest(tmp_path: Path) -> None:
     labels = {f"q{n}": ["a"] for n in range(10)}
     run = Run({query_id: Ranking(["a", "b"], scores=[0.83, 0.4]) for query_id in labels})
     run = Run({**run, "q0": Ranking(["a"], scores=[0.9])})
@@ -113,7 +111,7 @@ def test_a_threshold_above_next_to_all_scores_is_said_with_the_highest(tmp_path:
     assert run.at_least(0.5).notes == ()
 
 
-def test_what_a_threshold_leaves_out_may_have_been_retrieved() -> None:
+def test_passages_below_the_threshold_may_have_been_retrieved() -> None:
     labels = {"q1": ["b"], "q2": ["a"]}
     scores = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.9}}
     dataset = RetrievalDataset({query_id: query_id for query_id in labels}, labels)
@@ -147,7 +145,7 @@ def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Pa
 
 
 @pytest.mark.parametrize("value", ["high", math.nan, True])
-def test_a_threshold_is_a_number(value: Any) -> None:
+def test_threshold_is_a_number(value: Any) -> None:
     with pytest.raises(InvalidInput, match="min_score: expected a number"):
         evaluate(lambda _: ["a"], {"queries": {"q": "?"}, "relevant_docs": {}}, min_score=value)
     with pytest.raises(InvalidInput, match="min_score: expected a number"):
@@ -170,7 +168,7 @@ def retrieve(query: str) -> list[NodeWithScore]:
 
 
 @pytest.mark.parametrize("min_score", [-0.1, 0.4, 0.5, 0.50001, 2.0])
-def test_an_evaluation_is_that_of_llama_index_s_postprocessor(min_score: float) -> None:
+def test_evaluation_is_that_of_llama_index_s_postprocessor(min_score: float) -> None:
     behind = SimilarityPostprocessor(similarity_cutoff=min_score)
     wanted = evaluate(retrieve, DATASET, METRICS, node_postprocessors=[behind])
     results = evaluate(retrieve, DATASET, METRICS, min_score=min_score)
@@ -182,7 +180,7 @@ def test_an_evaluation_is_that_of_llama_index_s_postprocessor(min_score: float) 
     assert f"of a score from {min_score:g} on" in results.about["retrieved"]
 
 
-def test_another_threshold_asks_nothing_again(tmp_path: Path) -> None:
+def test_threshold_that_changes_asks_nothing_again(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def noting(query: str) -> list[NodeWithScore]:
@@ -205,7 +203,7 @@ def test_ids_alone_have_no_scores() -> None:
         evaluate(lambda _: ["a"], DATASET, ["mrr"], min_score=0.5)
 
 
-def test_a_failed_question_needs_none() -> None:
+def test_failed_question_needs_none() -> None:
     def failing(query: str) -> list[NodeWithScore]:
         if query == "who?":
             raise ConnectionError
@@ -223,7 +221,7 @@ def test_scores_of_an_agent_s_calls_do_not_compare() -> None:
     assert combine_calls([]).at_least(0.5).ids == []
 
 
-def test_what_a_matcher_recognises_keeps_its_score() -> None:
+def test_passage_that_a_matcher_recognises_keeps_its_score() -> None:
     run = Run({query_id: read(query) for query_id, query in DATASET.queries.items()})
     matched = match_run(run, DATASET, "text")
     assert matched.run["q1"].scores == [0.9, 0.5]

@@ -1,7 +1,5 @@
 """Scores of questions that were asked several times: every figure as counted by hand."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from itertools import chain
@@ -38,7 +36,7 @@ def slow_rank(run: Run, query_id: str) -> int:
     return ids.index("a") + 1 if "a" in ids else 0
 
 
-def test_every_figure_is_that_of_a_slow_count() -> None:
+def test_figures_are_those_of_a_slow_count() -> None:
     asked = runs()
     names = ["mrr", "hit_rate@2"]
     scores = score_rankings(JUDGED, Run(repeats=asked, name="agent"), names)
@@ -55,7 +53,7 @@ def test_every_figure_is_that_of_a_slow_count() -> None:
         assert [*scores.per_query[query_id].values()] == pytest.approx(expected, abs=1e-14)
 
 
-def test_the_unit_of_intervals_and_tests_is_the_question() -> None:
+def test_unit_of_intervals_and_tests_is_the_question() -> None:
     one, other = (score_rankings(JUDGED, Run(repeats=runs(seed)), ["mrr"]) for seed in (0, 1))
     bare_one, bare_other = (Scores(scores.query_ids, scores.columns) for scores in (one, other))
     assert one.intervals() == bare_one.intervals()
@@ -75,7 +73,7 @@ def test_equal_runs_give_the_run_itself_to_the_last_bit() -> None:
     assert any("all 7 runs returned the same" in note for note in again.notes)
 
 
-def test_the_order_of_runs_changes_no_bit() -> None:
+def test_order_of_runs_changes_no_bit() -> None:
     asked = runs()
     there, back = (
         score_rankings(JUDGED, Run(repeats=each), ["mrr", "hit_rate@3"])
@@ -84,7 +82,7 @@ def test_the_order_of_runs_changes_no_bit() -> None:
     assert there.means == back.means
 
 
-def test_a_question_may_have_fewer_runs_than_others() -> None:
+def test_question_may_have_fewer_runs_than_others() -> None:
     # q2 was asked once: nothing is known of its second time, which isn't an empty ranking; q3 has
     # no ranking at all, which is an empty one each time
     run = Run(repeats=[Run({"q1": ["a"], "q2": ["a"]}), Run({"q1": ["x"]})])
@@ -106,7 +104,7 @@ def test_failures_of_some_runs_count_in_the_mean_and_are_told() -> None:
         assert_retrieval(scores, "failed <= 1")
 
 
-def test_a_question_without_an_answer_is_left_out_of_every_run() -> None:
+def test_question_without_an_answer_is_left_out_of_every_run() -> None:
     run = Run(repeats=[Run({"q1": ["a"], "q2": []})] * 2)
     scores = score_rankings({"q1": ["a"], "q2": {"a": 0}}, run, ["mrr"])
     assert dict(scores.excluded) == {"q2": "no_relevant"}
@@ -123,7 +121,7 @@ class TestScores:
         assert pickle.loads(pickle.dumps(scores)) == scores
         assert scores != scores.replace(repeats=scores.repeats[::-1])
 
-    def test_a_choice_of_questions_keeps_their_runs(self, scores: Scores) -> None:
+    def test_choice_of_questions_keeps_their_runs(self, scores: Scores) -> None:
         few = scores.select(["q1", "q29"])
         assert [run.query_ids for run in few.repeats] == [("q1", "q29")] * R
         assert few.by_query("mrr") == {
@@ -139,7 +137,7 @@ class TestReport:
         print_report(scores.report())
         return capsys.readouterr().out
 
-    def test_what_differs_comes_first(self, text: str) -> None:
+    def test_questions_that_differ_come_first(self, text: str) -> None:
         differing = sum(
             len({slow_rank(run, query_id) for run in runs()}) > 1 for query_id in JUDGED
         )
@@ -157,7 +155,7 @@ class TestReport:
             "isn't there doesn't count as 0"
         ) in scores.notes
 
-    def test_what_came_of_some_run_is_counted_as_such(self) -> None:
+    def test_outcomes_of_some_runs_are_counted_as_such(self) -> None:
         asked = [Run({"q1": ["a"], "q2": []}), Run({"q1": [], "q2": Ranking(error="busy")})]
         labels = {"q1": ["a"], "q2": ["b"]}
         several = " ".join(str(score_rankings(labels, Run(repeats=asked), "mrr")).split())
@@ -214,7 +212,7 @@ def test_questions_without_an_answer_are_apart_in_every_run() -> None:
     assert scores.counts.empty == 1  # in any run
 
 
-def test_a_threshold_is_applied_to_every_run() -> None:
+def test_threshold_is_applied_to_every_run() -> None:
     expected = {"q1": ["d1"], "q2": []}
     run = Run(
         repeats=[

@@ -1,7 +1,5 @@
 """A Run is what was retrieved; Scores are what metrics say, with the counts beside the means."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
@@ -38,7 +36,7 @@ from llama_index_rag_metrics.stories.story import query_answers
 
 
 class TestRun:
-    def test_is_a_mapping_in_the_order_given(self) -> None:
+    def test_scores_are_a_mapping_in_the_order_given(self) -> None:
         run = Run({"q2": ["b", "a"], "q1": Ranking(["c"], scores=[0.5])}, name="bm25")
         assert list(run) == ["q2", "q1"]
         assert len(run) == 2
@@ -46,7 +44,7 @@ class TestRun:
         assert run["q1"].scores == [0.5]
         assert "q3" not in run
 
-    def test_what_failed(self) -> None:
+    def test_queries_that_failed(self) -> None:
         run = Run({"q1": [], "q2": Ranking(error="timeout"), "q3": ["a"]})
         assert run.failed == {"q2": "timeout"}
 
@@ -89,7 +87,7 @@ class TestRun:
             Ranking(["a", "b"], **columns)
 
     @pytest.mark.parametrize("ranking", ["abc", 5, None])
-    def test_a_ranking_is_a_list_of_ids(self, ranking: Any) -> None:
+    def test_ranking_is_a_list_of_ids(self, ranking: Any) -> None:
         with pytest.raises(InvalidInput, match="ranking of question 'q': expected a list of ids"):
             Run({"q": ranking})
 
@@ -128,13 +126,13 @@ class TestScores:
             (lambda scores: operator.setitem(scores.column("mrr"), 0, 0.0), ValueError),
         ],
     )
-    def test_nothing_can_be_written_into(self, write: Any, error: type[Exception]) -> None:
+    def test_scores_cannot_be_written_into(self, write: Any, error: type[Exception]) -> None:
         with pytest.raises(error):
             write(SCORES)
         for twin in (copy.deepcopy(SCORES), pickle.loads(pickle.dumps(SCORES))):
             assert twin == SCORES
 
-    def test_what_it_was_made_of_may_change_without_it(self) -> None:
+    def test_scores_dont_change_with_what_they_were_made_of(self) -> None:
         column, row = np.array([1.0, 0.5]), {"lang": "en"}
         excluded: dict[str, Reason] = {"q3": "failed"}
         scores = Scores(["q1", "q2"], {"m": column}, excluded=excluded, metadata={"q1": row})
@@ -163,7 +161,7 @@ class TestScores:
         assert (counts.queries, counts.scored) == (3, 1)
         assert (counts.failed, counts.empty, counts.no_relevant, counts.unjudged) == (1, 1, 1, 1)
 
-    def test_a_metric_that_was_not_scored_is_not_called_unknown(self) -> None:
+    def test_metric_that_was_not_scored_is_not_called_unknown(self) -> None:
         words = "metric: expected a metric that was scored: mrr, similarity, got 'ndcg@5'"
         for lookup in (SCORES.__getitem__, SCORES.by_query, SCORES.n):
             with pytest.raises(InvalidInput, match=words):
@@ -220,7 +218,7 @@ class TestScores:
         assert frame["mrr"].tolist() == [1.0, 0.25, 0.5]
         assert math.isnan(frame.loc["q1", "similarity"])
 
-    def test_without_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_export_without_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
         with pytest.raises(MissingExtra, match=r"to_pandas.* pip install pandas"):
             SCORES.to_pandas()
@@ -240,7 +238,7 @@ class TestScores:
         scores = Scores([str(n) for n in range(len(column))], {"m": column})
         assert Scores.from_json(scores.to_json())["m"].tobytes() == scores["m"].tobytes()
 
-    def test_half_a_surrogate_pair_in_an_id_is_escaped(self, tmp_path: Path) -> None:
+    def test_surrogate_half_in_an_id_is_escaped(self, tmp_path: Path) -> None:
         scores = Scores(["q\ud800", "é"], {"m": [0.5, 1.0]})
         scores.to_json(tmp_path / "scores.json")
         assert "q\\ud800" in (tmp_path / "scores.json").read_text("ascii")
@@ -292,19 +290,19 @@ class TestScores:
             ({b"a": 2}, r"metadata\['q'\]\[b'a'\]"),
         ],
     )
-    def test_what_json_cannot_hold_is_named(self, row: dict[Any, Any], wording: str) -> None:
+    def test_value_that_json_cannot_hold_is_named(self, row: dict[Any, Any], wording: str) -> None:
         scores = Scores(["q"], {"m": [1.0]}, metadata={"q": row})
         with pytest.raises(InvalidInput, match=wording):
             scores.to_json()
         assert scores == pickle.loads(pickle.dumps(scores))
         assert scores != Scores(["q"], {"m": [1.0]})
 
-    def test_an_infinite_score_is_named(self) -> None:
+    def test_infinite_score_is_named(self) -> None:
         with pytest.raises(InvalidInput, match=r"scores\['m'\]\[1\]: .*got inf"):
             Scores(["q1", "q2"], {"m": [1.0, math.inf]}).to_json()
 
     @pytest.mark.parametrize("text", ["{", "{}", '{"format": "other"}'])
-    def test_other_json_is_refused(self, text: str) -> None:
+    def test_json_of_another_kind_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidInput, match="source: expected JSON"):
             Scores.from_json(text)
 
@@ -327,18 +325,18 @@ class TestScores:
         assert scores.replace(**part) != scores
         assert scores.replace(**part) == scores.replace(**part)
 
-    def test_a_column_has_one_score_a_query(self) -> None:
+    def test_column_has_one_score_a_query(self) -> None:
         with pytest.raises(InvalidInput, match=r"scores of m: expected 2 numbers, got \(1,\)"):
             Scores(["q1", "q2"], {"m": [1.0]})
 
-    def test_a_question_has_one_score(self) -> None:
+    def test_question_has_one_score(self) -> None:
         with pytest.raises(InvalidInput, match="query_ids: expected every question once, got 'q1'"):
             Scores(["q1", "q2", "q1"], {"m": [1.0, 0.0, 0.0]})
 
     def test_repr_shows_the_means(self) -> None:
         assert repr(SCORES) == "<Scores bm25: 3 questions; mrr: 0.5833, similarity: 0.7500>"
 
-    def test_a_metric_without_a_value_has_no_mean(self) -> None:
+    def test_metric_without_a_value_has_no_mean(self) -> None:
         scores = Scores(["q1", "q2"], {"m": [math.nan, math.nan], "mrr": [1.0, 0.5]})
         assert math.isnan(scores.means["m"])
         assert scores.n("m") == 0
@@ -347,7 +345,7 @@ class TestScores:
         assert Scores.from_json(scores.to_json()) == scores
         assert math.isnan(scores.intervals()["m"].mean)
 
-    def test_every_export_of_a_comparison_leaves_a_missing_mean_empty(self) -> None:
+    def test_exports_of_a_comparison_leave_a_missing_mean_empty(self) -> None:
         columns = {"m": [math.nan, math.nan], "mrr": [1.0, 0.5]}
         systems = {name: Scores(["q1", "q2"], columns, name=name) for name in ("a", "b")}
         compared = compare(systems, baseline="a")
@@ -355,7 +353,7 @@ class TestScores:
             assert "nan" not in text.lower()
         assert json.loads(compared.to_json())[0]["mean"] is None
 
-    def test_a_mean_is_exact_to_the_last_bit_over_many_queries(self) -> None:
+    def test_mean_is_exact_to_the_last_bit_over_many_queries(self) -> None:
         # a running sum of a million times 0.1 is off by 1e-6
         scores = Scores([str(n) for n in range(10**6)], {"m": np.full(10**6, 0.1)})
         assert scores.means["m"] == 0.1
@@ -369,7 +367,7 @@ class TestScores:
         assert (joined.counts.queries, joined.counts.unjudged) == (2, 1)
 
 
-def test_what_was_asked_for_by_an_alias_is_shown_by_it() -> None:
+def test_alias_that_was_asked_for_is_shown() -> None:
     # q1: hit at rank 1; q2: at rank 2
     scores = score_rankings({"q1": ["a"], "q2": ["a"]}, {"q1": ["a"], "q2": ["x", "a"]}, "map@10")
     assert scores.metric_names == ("map@10",)
@@ -378,7 +376,7 @@ def test_what_was_asked_for_by_an_alias_is_shown_by_it() -> None:
     assert comparison.decision == "b and a score the same on map@10, on all 2 questions."
 
 
-def test_one_passage_is_one() -> None:
+def test_passage_alone_is_one() -> None:
     (note,) = score_rankings({"q1": ["a"]}, {"q1": ["a"]}, "recall@5").notes
     assert note == "metrics at 5 got at most 1 passage: is similarity_top_k too small?"
 
@@ -434,7 +432,7 @@ def test_rankings_are_those_of_the_run_that_was_scored() -> None:
 _KEYS = {"q1": "hunter22-acme", "q2": "hunter22-blue"}
 
 
-def test_what_a_name_calls_a_secret_is_not_kept(tmp_path: Path) -> None:
+def test_value_that_its_name_calls_a_secret_is_not_kept(tmp_path: Path) -> None:
     metadata = {
         query_id: {"tenant": query_id, "api_key": key, "login": {"password": key, "user": "u"}}
         for query_id, key in _KEYS.items()

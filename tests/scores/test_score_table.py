@@ -1,7 +1,5 @@
 """Scoring tables: one row in, one row out, the numbers of score_rankings."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -31,7 +29,7 @@ MIXED = pa.table(
 
 @pytest.mark.slow
 @given(st.lists(queries().filter(lambda query: query.relevance.alternatives is None), min_size=1))
-def test_the_same_bits_as_score_rankings(batch: list[Query]) -> None:
+def test_bits_are_those_of_score_rankings(batch: list[Query]) -> None:
     """Every metric, and the table in slices of one query each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_MOST_IDS", 1)
@@ -44,7 +42,7 @@ def test_the_same_bits_as_score_rankings(batch: list[Query]) -> None:
         assert scored[metric].to_numpy().tobytes() == lists[metric].tobytes()
 
 
-def test_a_row_for_every_query() -> None:
+def test_row_for_every_query() -> None:
     """Of a, b (grades 2, 1), a at rank 2: recall 1/2, mrr 1/2."""
     rows = score_table(MIXED, ["recall", "mrr"]).to_pylist()
     assert rows == [
@@ -82,13 +80,13 @@ def test_failed_and_barren_queries_by_choice() -> None:
     assert scored["excluded"].to_pylist() == [None, None, "unjudged", None, None, "failed"]
 
 
-def test_nothing_relevant_as_an_error() -> None:
+def test_questions_with_nothing_relevant_as_an_error() -> None:
     with pytest.raises(InvalidInput, match="relevance of question 'barren'"):
         score_table(MIXED, "recall", no_relevant="error")
 
 
 @pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatch, pl.DataFrame])
-def test_the_same_kind_of_table_comes_back(kind: type) -> None:
+def test_table_comes_back_as_the_same_kind(kind: type) -> None:
     table = {
         pa.Table: MIXED,
         pa.RecordBatch: MIXED.to_batches()[0],
@@ -106,7 +104,7 @@ def list_of(column: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("rows", [0, 6])
-def test_the_schema_is_known_beforehand(rows: int) -> None:
+def test_schema_is_known_beforehand(rows: int) -> None:
     table = MIXED.slice(0, rows)
     schema = score_schema(table.schema, ["recall", "ndcg@10"])
     assert score_table(table, ["recall", "ndcg@10"]).schema == schema
@@ -114,7 +112,7 @@ def test_the_schema_is_known_beforehand(rows: int) -> None:
         assert score_table(batch, ["recall", "ndcg@10"]).schema == schema
 
 
-def test_a_sliced_batch() -> None:
+def test_sliced_batch() -> None:
     """Arrow's slices share the buffers of the whole."""
     part = MIXED.to_batches()[0].slice(1, 2)
     assert score_table(part, "recall")["query_id"].to_pylist() == ["missed", "unjudged"]
@@ -142,13 +140,13 @@ def test_columns_that_dont_matter() -> None:
             score_table(table, "recall", keep=[keep])
 
 
-def test_no_grades_of_no_judgements() -> None:
+def test_grades_of_no_judgements_are_none() -> None:
     """Arrow infers a list of nulls where every list is empty."""
     table = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[]], "grades": [[]]})
     assert score_table(table, "mrr")["excluded"].to_pylist() == ["no_relevant"]
 
 
-def test_what_cant_be_scored() -> None:
+def test_tables_that_cant_be_scored() -> None:
     groups = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[["a"]]], "grades": [[1.0]]})
     with pytest.raises(InvalidInput, match="Groups are binary"):
         score_table(groups, "mrr")

@@ -1,7 +1,5 @@
 """Scores of TREC files against trec_eval itself, as pytrec_eval carries it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """score_rankings: shapes, what the means leave out, and what an adversary passes in."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable
@@ -42,17 +40,17 @@ class TestShapes:
         assert listed == mapped
         assert listed.query_ids == ("0", "1")
 
-    def test_a_judged_query_without_a_ranking_is_an_empty_ranking(self) -> None:
+    def test_judged_query_without_a_ranking_is_an_empty_ranking(self) -> None:
         scores = score_rankings({"q1": ["a"], "q2": ["b"]}, {"q1": ["a"]}, "mrr")
         assert scores.by_query("mrr") == {"q1": 1.0, "q2": 0.0}
         assert scores.empty == ("q2",)
 
-    def test_a_ranking_without_relevance_is_unjudged(self) -> None:
+    def test_ranking_without_relevance_is_unjudged(self) -> None:
         scores = score_rankings({"q1": ["a"]}, {"q1": ["a"], "q2": ["b"]}, "mrr")
         assert scores.query_ids == ("q1",)
         assert scores.excluded == {"q2": "unjudged"}
 
-    def test_a_run_gives_its_name_and_its_failures(self) -> None:
+    def test_run_gives_its_name_and_its_failures(self) -> None:
         run = Run({"q1": ["a"], "q2": Ranking(error="timeout")}, name="bm25")
         scores = score_rankings({"q1": ["a"], "q2": ["b"]}, run, "mrr")
         assert scores.name == "bm25"
@@ -87,7 +85,7 @@ class TestShapes:
         }
         assert metric("recall").compute("", relevance(), ranking()).score == 0.5
 
-    def test_a_generator_of_other_ids_is_still_compared_by_type(self) -> None:
+    def test_generator_of_other_ids_is_still_compared_by_type(self) -> None:
         with pytest.raises(InvalidInput):
             score_rankings([(item for item in ["1"])], [(item for item in [1])], "mrr")  # type: ignore[list-item]
 
@@ -124,7 +122,7 @@ class TestWhatTheMeansLeaveOut:
     EXPECTED = {"good": ["a"], "nothing": {"a": 0, "b": -1}, "empty list": [], "unjudged": None}
     RETRIEVED = {"good": ["a"], "nothing": ["a"], "empty list": ["a"], "unjudged": ["a"]}
 
-    def test_by_default(self) -> None:
+    def test_queries_with_nothing_relevant_by_default(self) -> None:
         scores = score_rankings(self.EXPECTED, self.RETRIEVED, "mrr")
         assert scores.query_ids == ("good",)
         assert scores.excluded == {
@@ -135,13 +133,13 @@ class TestWhatTheMeansLeaveOut:
         assert (scores.counts.no_relevant, scores.counts.unjudged) == (2, 1)
         assert scores.means["mrr"] == 1
 
-    def test_nothing_relevant_as_zero(self) -> None:
+    def test_queries_with_nothing_relevant_as_zero(self) -> None:
         scores = score_rankings(self.EXPECTED, self.RETRIEVED, "mrr", no_relevant="zero")
         assert scores.by_query("mrr") == {"good": 1, "nothing": 0, "empty list": 0}
         assert scores.no_relevant == ("nothing", "empty list")
         assert (scores.counts.no_relevant, scores.counts.scored) == (2, 3)
 
-    def test_nothing_relevant_as_an_error(self) -> None:
+    def test_queries_with_nothing_relevant_as_an_error(self) -> None:
         with pytest.raises(InvalidInput, match="relevance of question 'nothing'"):
             score_rankings(self.EXPECTED, self.RETRIEVED, "mrr", no_relevant="error")
 
@@ -149,7 +147,7 @@ class TestWhatTheMeansLeaveOut:
         scores = score_rankings([None, ["a"]], [["a"], ["a"]], "mrr", no_relevant="error")
         assert scores.counts.unjudged == 1
 
-    def test_a_failed_query_counts_as_zero_unless_told(self) -> None:
+    def test_failed_query_counts_as_zero_unless_told(self) -> None:
         run = Run({"q1": ["a"], "q2": Ranking(error="timeout")})
         expected = {"q1": ["a"], "q2": ["b"]}
         assert score_rankings(expected, run, "mrr").means["mrr"] == 0.5
@@ -158,7 +156,7 @@ class TestWhatTheMeansLeaveOut:
         assert without.excluded == {"q2": "failed"}
         assert without.counts.failed == 1
 
-    def test_a_query_with_grades_below_min_grade_scores_zero_and_is_told_of(self) -> None:
+    def test_query_with_grades_below_min_grade_scores_zero_and_is_told_of(self) -> None:
         names = ["precision(min_grade=2)@1", "precision@1"]
         scores = score_rankings([{"a": 1}, {"b": 2}], [["a"], ["b"]], names)
         assert scores["precision(min_grade=2)@1"].tolist() == [0, 1]
@@ -168,7 +166,7 @@ class TestWhatTheMeansLeaveOut:
             "min_grade don't count as relevant",
         )
 
-    def test_a_query_with_nothing_relevant_is_not_told_of_as_below_min_grade(self) -> None:
+    def test_query_with_nothing_relevant_is_not_told_of_as_below_min_grade(self) -> None:
         scores = score_rankings([{"a": 0}, {"a": 1}], [["a"], ["a"]], "mrr", no_relevant="zero")
         assert scores["mrr"].tolist() == [0, 1]
         assert scores.notes == ()
@@ -179,26 +177,26 @@ class TestWhatTheMeansLeaveOut:
         assert result.metadata == {"note": "no grade reaches min_grade=2, so the question scores 0"}
         assert Precision(min_grade=2).compute("", {"b": 2}, ["a"]).metadata == {}
 
-    def test_all_metrics_share_one_denominator(self) -> None:
+    def test_metrics_share_one_denominator(self) -> None:
         scores = score_rankings(self.EXPECTED, self.RETRIEVED, plain_metrics())
         assert {scores.n(name) for name in scores} == {1}
 
 
 class TestBatchesOfNothing:
     @each_metric
-    def test_no_queries(self, metric: RankingMetric) -> None:
+    def test_queries_of_none(self, metric: RankingMetric) -> None:
         scores = score_rankings([], [], metric)
         assert scores[metric.metric_name].tolist() == []
         assert scores.counts.queries == 0
 
     @each_metric
-    def test_nothing_judged(self, metric: RankingMetric) -> None:
+    def test_labels_of_none(self, metric: RankingMetric) -> None:
         scores = score_rankings([None, None], [["a"], []], metric)
         assert (scores.counts.unjudged, scores.counts.scored) == (2, 0)
         assert math.isnan(scores.means[metric.metric_name])
 
     @each_metric
-    def test_nothing_retrieved(self, metric: RankingMetric) -> None:
+    def test_rankings_of_none(self, metric: RankingMetric) -> None:
         scores = score_rankings([["a"], {"b": 2}], [[], []], metric)
         # accuracy: all but one of a million items are rightly left alone
         expected = 1 - 1e-6 if isinstance(metric, Accuracy) else 0.0
@@ -207,7 +205,7 @@ class TestBatchesOfNothing:
         assert scores.counts.empty == 2
 
     @each_metric
-    def test_no_hits(self, metric: RankingMetric) -> None:
+    def test_hits_of_none(self, metric: RankingMetric) -> None:
         # accuracy: three of a million items are on the wrong side, one at 5 as well
         expected = pytest.approx(1 - 3e-6) if isinstance(metric, Accuracy) else 0.0
         scores = score_rankings([["a"]], [["x", "y"]], metric)
@@ -302,7 +300,7 @@ class TestIds:
             (["a"], [NodeWithScore(node=TextNode(id_="a"))], "node.node_id"),
         ],
     )
-    def test_what_is_no_list_of_ids(
+    def test_value_that_is_no_list_of_ids(
         self, call: Callable[[Any, Any], Any], expected: Any, retrieved: Any, words: str
     ) -> None:
         with pytest.raises(InvalidInput, match=words):
@@ -366,7 +364,7 @@ class TestGrades:
             with pytest.raises(InvalidInput, match=r"grade: expected at most 64, got 65\.0"):
                 score_rankings([{"a": 65}], [retrieved], name)
 
-    def test_the_largest_grades_stay_finite(self) -> None:
+    def test_largest_grades_stay_finite(self) -> None:
         grades = {f"d{n}": 1e300 for n in range(1000)}
         scores = score_rankings([grades], [list(grades)], ["dcg", "ndcg", "ndcg@10"])
         assert scores.means["dcg"] < np.inf
@@ -389,7 +387,7 @@ class TestGrades:
         assert Judged().compute("", None, ["a"]).score == 0
         assert Judged().compute("", [], ["a"]).score == 0
 
-    def test_a_corpus_holds_at_least_what_was_seen(self) -> None:
+    def test_corpus_holds_at_least_what_was_seen(self) -> None:
         # a and b are judged, x is retrieved: three, whatever the cutoff
         for k in (None, 1):
             with pytest.raises(InvalidInput, match="corpus_size: expected at least 3"):
@@ -397,7 +395,7 @@ class TestGrades:
         assert Accuracy(corpus_size=3).compute("", {"a": 1, "b": 0}, ["a", "x"]).score == 2 / 3
 
 
-def test_a_huge_ranking() -> None:
+def test_huge_ranking() -> None:
     # hits at 1 and at a million, of R = 2, and at 500,000 among more than the few looked up by one
     ids = [str(n) for n in range(10**6)]
     scores = score_rankings([[ids[0], ids[-1]]], [ids], ["mrr", "ap", "granular_mrr", "recall"])
@@ -412,14 +410,14 @@ def test_a_huge_ranking() -> None:
 
 
 @pytest.mark.parametrize("n_hits", range(8))
-def test_few_and_many_hits_are_found_alike(n_hits: int) -> None:
+def test_hits_few_or_many_are_found_alike(n_hits: int) -> None:
     ranking = [f"d{position}" for position in range(10)]
     for hits in itertools.combinations(range(10), n_hits):
         judged = judge([[ranking[position] for position in reversed(hits)]], [ranking])
         assert judged.item_rank.tolist() == [position + 1 for position in hits]
 
 
-def test_one_query_repeated_scores_the_same_each_time() -> None:
+def test_query_that_is_repeated_scores_the_same_each_time() -> None:
     scores = score_rankings(
         [Relevance({"a": 3, "b": 1})] * 1000, [["b", "x", "a"]] * 1000, plain_metrics()
     )

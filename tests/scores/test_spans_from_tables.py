@@ -1,7 +1,5 @@
 """Spans from columns and files give what they give from lists, to the last bit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +67,7 @@ def frame_of(batch: list[tuple[Relevance, Ranking]]) -> pl.DataFrame:
     budget=st.integers(1, 30),
 )
 @examples(150)
-def test_as_sets_and_as_lists(
+def test_spans_as_sets_and_as_lists(
     name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, budget: int
 ) -> None:
     names = [name + (f"@{k}" if k else ""), f"{name}(min_grade=2)", f"{name}@{budget}tokens"]
@@ -85,7 +83,7 @@ def test_as_sets_and_as_lists(
 @pytest.mark.slow
 @given(batch=st.lists(questions(), min_size=1, max_size=6))
 @examples(60)
-def test_a_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> None:
+def test_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> None:
     frame = frame_of(batch)
     names = [*SPAN_NAMES, *(f"{name}@2" for name in SPAN_NAMES)]
     together = score_table(frame, names, no_relevant="zero")
@@ -129,7 +127,7 @@ AFTER = r"span of .*\(document id, start, end\), with the end (after|not before)
         ("expected_spans", [[{"source": "m"}]], AFTER),
     ],
 )
-def test_what_can_not_be_a_place(column: str, value: Any, message: str) -> None:
+def test_value_that_can_not_be_a_place(column: str, value: Any, message: str) -> None:
     rows = {"retrieved_ids": [["a"]], "expected_ids": [["p"]]}
     places = {name: [[{"source": "m", "start": 0, "end": 9}]] for name in COLUMNS}
     with pytest.raises(InvalidInput, match=message):
@@ -140,7 +138,7 @@ COLUMNS = ("expected_spans", "retrieved_spans")
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_column_that_is_missing_is_named(column: str) -> None:
+def test_column_that_is_missing_is_named(column: str) -> None:
     rows = {"retrieved_ids": [["a"]], "expected_ids": [["p"]]}
     places = {name: [[{"source": "m", "start": 0, "end": 9}]] for name in COLUMNS}
     with pytest.raises(InvalidInput, match=f"a column {column}"):
@@ -203,7 +201,7 @@ def test_labels_by_place_alone_in_files(tmp_path: Path, ending: str) -> None:
     assert dict(scores.means) == {"span_recall": 0.5, "recall": 0.0}
 
 
-def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:
+def test_place_that_is_none_is_found(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     line = '{"query_id": "q", "retrieved_ids": ["a"], "retrieved_spans": [{"source": "m"}]}'
     path.write_text(line + "\n", encoding="utf-8")
@@ -211,7 +209,7 @@ def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:
         read_run(path)
 
 
-def test_more_text_than_a_number_holds_is_refused() -> None:
+def test_text_longer_than_a_number_holds_is_refused() -> None:
     far = 2**40
     wanted = [Relevance(spans=[(f"d{n}", far - 2, far)]) for n in range(3)]
     rankings = [Ranking(["a"], spans=[Span(f"d{n}", far - 1, far)]) for n in range(3)]
@@ -233,7 +231,7 @@ def test_groups_beside_places_are_refused() -> None:
         score_table(table, metric("span_recall"))
 
 
-def test_a_table_without_any_judgement() -> None:
+def test_table_without_any_judgement() -> None:
     place = {"source": "x", "start": 0, "end": 3}
     columns = {"retrieved_ids": [["a"]], "expected_ids": [None], "expected_spans": [None]}
     scored = score_table(pl.DataFrame({**columns, "retrieved_spans": [[place]]}), ["span_recall"])

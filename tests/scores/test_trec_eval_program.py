@@ -1,7 +1,5 @@
 """Scores against the programs of trec_eval: every value that they print of a metric of ours."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path
@@ -91,7 +89,7 @@ def test_odd_files(program: tuple[int, Path], tmp_path: Path) -> None:
         assert assert_equal(chosen.split(), tmp_path, output(binary, chosen, tmp_path).splitlines())
 
 
-def test_the_last_digit_of_set_f(program: tuple[int, Path], tmp_path: Path) -> None:
+def test_last_digit_of_set_f(program: tuple[int, Path], tmp_path: Path) -> None:
     # P 1/9, R 1/4, x = 0.25: 1.25 · 1/36 / (1/36 + 1/4) = 0.125 to the last bit; P = R = 1/80 has
     # 0.0125; their mean, 0.06875, is printed 0.0688, and one bit less 0.0687
     _, binary = program

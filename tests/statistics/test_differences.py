@@ -1,7 +1,5 @@
 """Intervals of paired differences: Student's t with two pseudo-queries, always there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -46,7 +44,7 @@ def with_pseudo_queries(values: np.ndarray, widest: float) -> np.ndarray:
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 @pytest.mark.parametrize("values", [SPARSE, DENSE, HITS], ids=["sparse", "dense", "hits"])
-def test_it_is_scipys_t_interval_with_two_more_queries(
+def test_interval_is_scipys_of_t_with_two_more_queries(
     values: np.ndarray, confidence: float
 ) -> None:
     sample = with_pseudo_queries(values, 1.0)
@@ -55,7 +53,7 @@ def test_it_is_scipys_t_interval_with_two_more_queries(
     assert ours == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
-def test_of_hit_rates_it_is_agresti_and_mins() -> None:
+def test_interval_of_hit_rates_is_agresti_and_mins() -> None:
     # 3 gains and 1 loss of 50: one of each is added, so 4 and 2 of 52
     difference, n = 2 / 52, 52
     error = math.sqrt((6 / n - difference**2) / (n - 1))
@@ -100,7 +98,7 @@ def test_five_changed_questions_never_decide_as_no_permutation_of_theirs_could(n
         assert pseudo_queries(Units.of(six), 1.0).bounds(0.975)[0] > 0
 
 
-def test_without_a_limit_the_widest_difference_seen_is_taken() -> None:
+def test_interval_without_a_limit_takes_the_widest_difference_seen() -> None:
     assert bounds_of(DENSE, math.inf) == bounds_of(DENSE, float(np.abs(DENSE).max()))
 
 
@@ -159,18 +157,18 @@ class TestIntervals:
     """Both ends are those of the pseudo-queries, whatever a test finds."""
 
     @pytest.mark.parametrize("values", [SPARSE, DENSE, HITS], ids=["sparse", "dense", "hits"])
-    def test_both_ends_are_those_of_the_pseudo_queries(self, values: np.ndarray) -> None:
+    def test_ends_are_both_those_of_the_pseudo_queries(self, values: np.ndarray) -> None:
         (interval,) = difference_intervals(Units.of(values[:, None]), widest=1.0)
         assert (interval.low, interval.high) == bounds_of(values, confidence=0.975)
 
-    def test_each_column_may_have_a_confidence_of_its_own(self) -> None:
+    def test_columns_may_each_have_a_confidence_of_their_own(self) -> None:
         both = Units.of(np.stack([DENSE, DENSE], axis=1))
         intervals = difference_intervals(both, widest=1.0, confidence=np.array([0.9, 0.99]))
         expected = [bounds_of(DENSE, confidence=tail) for tail in (0.95, 0.995)]
         found = np.array([ends(interval) for interval in intervals])
         assert found == pytest.approx(np.array(expected))
 
-    def test_no_end_lies_beyond_what_is_possible(self) -> None:
+    def test_ends_lie_within_what_is_possible(self) -> None:
         units = Units.of(np.stack([SPARSE, SPARSE], axis=1))
         low, high = bounds_of(SPARSE, confidence=0.975)
         possible = np.array([[low / 2, high / 2], [-1, 1]])
@@ -179,13 +177,13 @@ class TestIntervals:
         assert ends(whole) == pytest.approx((low, high))
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
-    def test_no_end_lies_beyond_the_widest_difference(self, sign: float) -> None:
+    def test_ends_lie_within_the_widest_difference(self, sign: float) -> None:
         # moved by people's labels, single differences may be larger than any true one
         column = sign * np.linspace(1.1, 1.3, 30)
         (interval,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
         assert max(sign * end for end in ends(interval)) == 1.0
 
-    def test_one_query_has_none(self) -> None:
+    def test_interval_of_one_query_isnt_there(self) -> None:
         (interval,) = difference_intervals(Units.of(np.array([[0.4]])), widest=1.0)
         assert (interval.low, interval.high) == (None, None)
         assert interval.note == "only 1 question: too few for an interval"
@@ -197,7 +195,7 @@ class TestIntervals:
 
 
 @pytest.mark.parametrize("changed", [0.05, 0.2, 1.0])
-def test_it_covers_however_few_queries_changed(changed: float) -> None:
+def test_interval_covers_however_few_queries_changed(changed: float) -> None:
     # 4,000 data sets of 50 queries; 3 standard errors below 95 % are 94 %
     columns = (RNG.random((50, 4000)) < changed) * RNG.choice([1, -1, 0.5, -0.5], (50, 4000))
     low, high = pseudo_queries(Units.of(columns), 1.0).bounds(0.975)
@@ -206,7 +204,7 @@ def test_it_covers_however_few_queries_changed(changed: float) -> None:
 
 @pytest.mark.parametrize("confidence", [0.01, 0.5, 0.8])
 @pytest.mark.parametrize("change", [0.1, -0.1])
-def test_an_interval_holds_its_estimate(confidence: float, change: float) -> None:
+def test_interval_holds_its_estimate(confidence: float, change: float) -> None:
     # 100 equal changes: their centre is 100 / 102 of the mean, and at 50 % it reaches 0.0013
     (interval,) = difference_intervals(
         Units.of(np.full((100, 1), change)), widest=0.6, confidence=confidence
@@ -218,7 +216,7 @@ def test_an_interval_holds_its_estimate(confidence: float, change: float) -> Non
     assert upper >= change - 1e-12
 
 
-def test_how_far_scores_can_be_apart() -> None:
+def test_scores_and_how_far_apart_they_can_be() -> None:
     assert widest_apart(0.5, 0.55, 1.0, worst=0.0) == pytest.approx(0.55)
     assert widest_apart(0.0, 0.1, 1.0, worst=1.0) == 1.0  # where less is better
     assert widest_apart(0.5, 0.55, math.inf) == pytest.approx(0.05)
@@ -228,7 +226,7 @@ def test_how_far_scores_can_be_apart() -> None:
     assert widest_apart(0.0, 0.0, math.inf) == 1.0
 
 
-def test_few_changes_near_the_best_score_are_no_certainty() -> None:
+def test_changes_of_few_near_the_best_score_are_no_certainty() -> None:
     # 1 question in 50 loses all and nobody saw one; R = 1 by the worst score, and 0.2 by those seen
     changes = np.tile([0.01, 0.0, -0.01, 0.0, 0.0], 5)
     by_seen, by_worst = (bounds_of(changes, widest, 0.975)[0] for widest in (0.2, 1.0))

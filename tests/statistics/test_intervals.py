@@ -1,7 +1,5 @@
 """Intervals: equal to scipy called by hand, given wherever there are two queries."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -32,7 +30,7 @@ MANY_ZEROS = np.where(RNG.random(300) < 0.6, 0.0, RNG.choice([1.0, 0.5, 1 / 3], 
 
 @pytest.mark.parametrize(("hits", "n"), [(3, 6), (45, 50), (196, 200), (700, 1000)])
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
-def test_a_column_of_zeros_and_ones_has_wilsons_interval(
+def test_column_of_zeros_and_ones_has_wilsons_interval(
     hits: int, n: int, confidence: float
 ) -> None:
     ours = mean_interval([1.0] * hits + [0.0] * (n - hits), confidence=confidence)
@@ -62,7 +60,7 @@ def wilson_of(share: float, n: float, z: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_other_scores_have_wilsons_interval_of_the_effective_number(confidence: float) -> None:
+def test_scores_between_have_wilsons_interval_of_the_effective_number(confidence: float) -> None:
     n, mean = len(MANY_ZEROS), MANY_ZEROS.mean()
     most = mean * (1 - mean)
     squares, roots = n * MANY_ZEROS.var(), []
@@ -80,9 +78,7 @@ def test_other_scores_have_wilsons_interval_of_the_effective_number(confidence: 
     n=st.integers(2, 200), score=st.floats(0, 0.999), others=st.lists(st.floats(0, 1), max_size=3)
 )
 @examples(200)
-def test_a_perfect_column_has_the_highest_low_end(
-    n: int, score: float, others: list[float]
-) -> None:
+def test_perfect_column_has_the_highest_low_end(n: int, score: float, others: list[float]) -> None:
     """49 of 1 and one of 0.9 had .987, and 50 of 1 .929, without half an imagined question."""
     perfect, lowered = mean_interval([1.0] * (n + 4)), [score, *others]
     ours = mean_interval([*lowered, *[1.0] * (n + 4 - len(lowered))])
@@ -104,7 +100,7 @@ def test_lowering_a_score_raises_no_low_end_by_much(data: st.DataObject) -> None
     assert ends(after)[0] <= ends(before)[0] + width(before) / 10
 
 
-def test_many_small_misses_hide_no_whole_one() -> None:
+def test_misses_small_and_many_hide_no_whole_one() -> None:
     """90 % of the questions score 1, 8 % 0.9, 2 % 0: 64 % of intervals held the mean at n = 50."""
     rng, covered = np.random.default_rng(3), 0
     for _ in range(1_000):
@@ -122,7 +118,7 @@ def test_limits_are_those_of_the_metric() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.3])
-def test_a_constant_column_has_an_interval(value: float) -> None:
+def test_constant_column_has_an_interval(value: float) -> None:
     few, many = mean_interval([value] * 50), mean_interval([value] * 500)
     for interval in (few, many):
         low, high = ends(interval)
@@ -157,13 +153,13 @@ def test_ones_without_a_limit_are_counts_and_hits_where_no_limit_is_known() -> N
 
 @pytest.mark.parametrize("clusters", [None, [query // 2 for query in range(40)]])
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 1.0), (-2.0, 3.0)])
-def test_no_interval_leaves_the_limits(low: float, high: float, clusters: list[int] | None) -> None:
+def test_intervals_keep_the_limits(low: float, high: float, clusters: list[int] | None) -> None:
     for value in (low, low + 0.01, high - 0.01, high):
         lower, higher = ends(mean_interval([value] * 40, limits=(low, high), clusters=clusters))
         assert low <= lower <= value <= higher <= high
 
 
-def test_one_query_has_no_interval() -> None:
+def test_interval_of_one_query_isnt_there() -> None:
     interval = mean_interval([0.5])
     assert (interval.low, interval.high) == (None, None)
     assert interval.note == "only 1 question: too few for an interval"
@@ -224,7 +220,7 @@ class TestClusters:
         error = math.sqrt(np.square(pulls).sum() * 60 / 59)
         assert units.standard_errors[0] == pytest.approx(error, rel=1e-12)
 
-    def test_a_large_cluster_says_no_more_than_a_small_one(self) -> None:
+    def test_large_cluster_says_no_more_than_a_small_one(self) -> None:
         # one cluster of 10 and ten of 1 say as much as 20² / (10² + 10 · 1²) of one size, not as 11
         values, clusters = [1.0, 0.0] * 10, [0] * 10 + [*range(1, 11)]
         n, share, most = 400 / 110, 1 / 2, 1 / 4
@@ -257,7 +253,7 @@ class TestClusters:
 
 
 @pytest.mark.parametrize("confidence", [1.0, 0, "0.9", True])
-def test_a_confidence_that_means_nothing(confidence: Any) -> None:
+def test_confidence_that_means_nothing(confidence: Any) -> None:
     with pytest.raises(InvalidInput, match="confidence"):
         check_confidence(confidence)
 
@@ -291,5 +287,5 @@ def test_intervals_cover(draw: Any, mean: float) -> None:
     assert 0.925 <= np.mean(covered) <= 0.975
 
 
-def test_the_mean_of_numbers_whose_sum_overflows() -> None:
+def test_mean_of_numbers_whose_sum_overflows() -> None:
     assert exact_mean(np.array([1e308, 1e308])) == 1e308

@@ -1,7 +1,5 @@
 """Levels of intervals that hold together: by scipy called by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -30,7 +28,7 @@ class TestJointLevels:
         chosen = [np.array(family) for family in families or [[*range(columns.shape[1])]]]
         return joint_levels(Units.of(columns), chosen)
 
-    def test_by_its_definition(self) -> None:
+    def test_level_by_its_definition(self) -> None:
         signs = flips(len(self.COLUMNS))
         statistics = [stats.ttest_1samp(sign[:, None] * self.COLUMNS, 0) for sign in signs]
         # the p of the largest t of the columns, by which one in twenty flips is as extreme
@@ -48,7 +46,7 @@ class TestJointLevels:
     def test_columns_that_never_changed(self) -> None:
         assert self.levels(np.zeros((30, 3))) == [0.05]
 
-    def test_the_level_lies_between_all_and_one(self) -> None:
+    def test_level_lies_between_all_and_one(self) -> None:
         units = Units.of(self.COLUMNS)
         families = [np.array([0, 1, 2]), np.array([2])]
         levels = joint_levels(units, families)
@@ -56,7 +54,7 @@ class TestJointLevels:
         assert 0.05 / 3 < levels[0] < 0.05 / 2 + 0.003
         assert levels[1] == 0.05
 
-    def test_a_large_cluster_does_not_make_columns_look_alike(self) -> None:
+    def test_large_cluster_does_not_make_columns_look_alike(self) -> None:
         # one of 40 questions decides each sum, so that flips of sums are hardly more than one flip
         clusters = np.append(np.zeros(40, np.int64), np.arange(1, 21))
         columns = np.random.default_rng(3).normal(0, 0.2, (21, 3))[clusters] + 0.1

@@ -1,7 +1,5 @@
 """How many questions show what, by the formula of the interval that decides."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -35,7 +33,7 @@ def distance(changes: Changes, aim: Aim, n: int) -> float:
     return found
 
 
-def test_without_a_change_the_rest_is_what_two_pseudo_queries_cost() -> None:
+def test_pseudo_queries_alone_cost_what_is_left_without_a_change() -> None:
     # nothing varies: pseudo-queries at ±1 alone, t(0.95; N + 1) √(2 / (N + 2) / (N + 1)) <= 0.02,
     # which is 1.6576 × 0.012067 = 0.020002 at N = 115 and 1.6575 × 0.011964 = 0.019831 at 116
     never = Changes(deviation=0.0, share=0.0)
@@ -45,7 +43,7 @@ def test_without_a_change_the_rest_is_what_two_pseudo_queries_cost() -> None:
     assert pseudo_bounds([0.0] * 115, 0.95)[0] < -0.02
 
 
-def test_with_many_questions_it_is_the_formula_of_textbooks() -> None:
+def test_formula_of_textbooks_holds_with_many_questions() -> None:
     # all change, so that pseudo-queries cost nothing: ((z + z') sd / δ)²
     z, power = 1.959964, 0.841621
     all_of_them = Changes(deviation=0.25, share=1.0, widest=0.25)
@@ -57,14 +55,14 @@ def test_with_many_questions_it_is_the_formula_of_textbooks() -> None:
 
 @pytest.mark.parametrize("aim", AIMS)
 @pytest.mark.parametrize("effect", [0.02, 0.1, 0.3])
-def test_a_distance_and_its_number_of_questions_belong_together(aim: Aim, effect: float) -> None:
+def test_distance_and_its_number_of_questions_belong_together(aim: Aim, effect: float) -> None:
     changes = Changes(deviation=0.3, share=0.2)
     n = changes.questions(aim, effect)
     assert n is not None
     assert distance(changes, aim, n) <= effect < distance(changes, aim, n - 1)
 
 
-def test_what_was_seen_has_a_quarter_of_a_change_beside_it() -> None:
+def test_quarter_of_a_change_stands_beside_what_was_seen() -> None:
     # 8 of 40 lose 0.5: k = 8, M² = (2 + 1) / 9, so that 1/12 is added; Σ(d - m)² = 2 - 40 × 0.01
     changes = seen([-0.5] * 8 + [0.0] * 32)
     assert pseudo_change([-0.5] * 8 + [0.0] * 32) ** 2 == pytest.approx(1 / 3)
@@ -91,7 +89,7 @@ def test_clusters_are_units() -> None:
     )
 
 
-def test_where_few_change_a_large_gain_takes_more_of_them() -> None:
+def test_gain_that_is_large_takes_more_questions_where_few_change() -> None:
     # a gain of 0.3 can't come from one question in a hundred: all that change gain, and more do
     rare = Changes(deviation=0.0, share=0.01)
     n = rare.questions(to_be_better(), 0.3)
@@ -103,7 +101,7 @@ def test_where_few_change_a_large_gain_takes_more_of_them() -> None:
 
 
 @pytest.mark.parametrize("aim", AIMS)
-def test_no_number_shows_nothing(aim: Aim) -> None:
+def test_number_that_shows_nothing(aim: Aim) -> None:
     changes = Changes(deviation=0.3, share=0.2)
     assert changes.questions(aim, 0.0) is None
     assert changes.questions(aim, 1e-6) is None
@@ -113,13 +111,13 @@ def test_no_number_shows_nothing(aim: Aim) -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
-def test_the_smallest_difference_of_a_column_by_hand(alpha: float) -> None:
+def test_smallest_difference_of_a_column_by_hand(alpha: float) -> None:
     column = np.random.default_rng(12).normal(0.02, 0.1, 80)
     (smallest,) = detectable_differences(Units.of(column[:, None]), np.ones(1), alpha=alpha)
     assert smallest == pytest.approx(smallest_shown(column, alpha=alpha), rel=1e-9)
 
 
-def test_with_too_few_changes_no_difference_is_named() -> None:
+def test_changes_too_few_name_no_difference() -> None:
     column = np.zeros((80, 2))
     column[:9, 0] = column[:10, 1] = 0.5
     nine, ten = detectable_differences(Units.of(column), np.ones(2))
@@ -142,7 +140,7 @@ def test_clusters_of_different_sizes_need_more_by_the_definition() -> None:
     assert reach == pytest.approx(centre, rel=1e-9)
 
 
-def test_one_large_cluster_among_few_shows_no_difference() -> None:
+def test_cluster_that_is_large_among_few_shows_no_difference() -> None:
     column = np.random.default_rng(5).normal(0, 0.2, (31, 1))
     # of one size 31² / (20² + 11 · 1²) = 2.3 clusters would say as much; of 12 equal ones all do
     uneven, even = np.append(np.zeros(20, np.int64), np.arange(1, 12)), np.arange(31) * 12 // 31
@@ -151,7 +149,7 @@ def test_one_large_cluster_among_few_shows_no_difference() -> None:
 
 
 @pytest.mark.parametrize("changed", [0.2, 1.0])
-def test_what_is_said_to_be_detectable_is_found_in_four_of_five_cases(changed: float) -> None:
+def test_difference_called_detectable_is_found_in_four_of_five_cases(changed: float) -> None:
     rng = np.random.default_rng(8)
     values = (rng.random(5000) < changed) * rng.choice([1, -1, 0.5, -0.5], 5000)
     values -= values.mean()
@@ -165,7 +163,7 @@ def test_what_is_said_to_be_detectable_is_found_in_four_of_five_cases(changed: f
     assert 0.75 <= np.mean(power) <= 0.85
 
 
-def test_no_distance_beyond_what_scores_can_be_apart_is_shown() -> None:
+def test_distance_beyond_what_scores_can_be_apart_is_not_shown() -> None:
     # the fewest that show a gain of 1, which is all that there can be; one fewer show none
     changes = Changes(deviation=0.9, share=1.0)
     n = changes.questions(to_be_better(), 1.0)

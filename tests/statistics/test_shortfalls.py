@@ -1,7 +1,5 @@
 """How far systems may lie below the best one, and which configurations are the best."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -24,7 +22,7 @@ def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resampling, "RESAMPLES", 300)
 
 
-def test_two_systems_by_the_definition() -> None:
+def test_shortfalls_of_two_systems_by_the_definition() -> None:
     # one rival needs no correction: a one-sided bound by t with pseudo-queries, 0 for the better
     rng = np.random.default_rng(3)
     scores = np.clip(rng.normal([0.6, 0.5], 0.2, (80, 2)), 0, 1)
@@ -35,7 +33,7 @@ def test_two_systems_by_the_definition() -> None:
     np.testing.assert_allclose(shortfalls(scores).at_most, [0, expected], rtol=1e-9)
 
 
-def test_all_bounds_hold_together() -> None:
+def test_bounds_hold_all_together() -> None:
     """In 95 % of cases: of 200, more than 20 have a chance of 0.1 % not to."""
     rng = np.random.default_rng(8)
     truth = np.array([0.5, 0.5, 0.48, 0.4, 0.3])
@@ -63,7 +61,7 @@ def test_alike_questions_of_a_cluster_count_once() -> None:
 
 @given(SCORES)
 @examples(60)
-def test_no_bound_is_below_what_was_seen(rows: list[tuple[float, ...]]) -> None:
+def test_bounds_are_not_below_what_was_seen(rows: list[tuple[float, ...]]) -> None:
     scores = np.array(rows)
     at_most = shortfalls(scores, span=1).at_most
     seen = scores.mean(axis=0).max() - scores.mean(axis=0)
@@ -75,7 +73,7 @@ def test_no_bound_is_below_what_was_seen(rows: list[tuple[float, ...]]) -> None:
     np.testing.assert_allclose(moved, at_most[order], atol=1e-9)
 
 
-def test_the_number_of_questions_is_for_what_isnt_shown() -> None:
+def test_number_of_questions_is_for_what_isnt_shown() -> None:
     lead = 0.02 + 0.2 * (-1.0) ** np.arange(50)
     scores = np.stack([0.5 + lead, np.full(50, 0.5)], axis=1)
     wide, narrow = shortfalls(scores, 0.01), shortfalls(scores, 0.005)
@@ -99,13 +97,13 @@ def test_too_little_to_tell(shape: tuple[int, int], expected: float) -> None:
 
 class TestBestOfSeveral:
     @pytest.mark.parametrize("shift", [0.0, 0.05, 0.07, 0.1])
-    def test_of_two_it_is_the_interval_of_their_difference(self, shift: float) -> None:
+    def test_shortfall_of_two_is_the_interval_of_their_difference(self, shift: float) -> None:
         lead = np.linspace(-0.3, 0.3, 50) + shift
         scores = np.stack([lead, np.zeros(50)], axis=1)
         low, _ = pseudo_bounds(lead, 0.975, widest=np.ptp(scores))
         assert beats_all(scores, 0, span=1.0) == (low > 0) == (shift >= 0.07)
 
-    def test_every_other_one_must_be_beaten(self) -> None:
+    def test_rivals_must_all_be_beaten(self) -> None:
         lead = np.linspace(0.0, 0.3, 50)
         assert beats_all(np.stack([lead, lead - 0.2, lead - 0.3], axis=1), 0, span=1.0)
         other = lead[::-1]  # as good on average
@@ -133,7 +131,7 @@ class TestBestOfSeveral:
         assert named <= 71
 
     @pytest.mark.parametrize("sizes", [np.full(40, 5), np.array([20] * 4 + [10] * 6 + [2] * 30)])
-    def test_two_equal_ones_asked_in_clusters_have_none_either(self, sizes: Any) -> None:
+    def test_systems_equal_and_asked_in_clusters_have_no_winner_either(self, sizes: Any) -> None:
         rng = np.random.default_rng(4)
         clusters = np.repeat(np.arange(len(sizes)), sizes)
         named = 0
@@ -146,7 +144,7 @@ class TestBestOfSeveral:
         assert named <= 35
 
 
-def test_no_winner_among_thirty_that_are_equally_good() -> None:
+def test_winner_is_missing_among_thirty_that_are_equally_good() -> None:
     """At most 5 % of sweeps: 3 of 40 have a chance of 32 % at that rate, 7 or more one of 0.3 %."""
     rng = np.random.default_rng(4)
     named = 0
@@ -157,7 +155,7 @@ def test_no_winner_among_thirty_that_are_equally_good() -> None:
     assert named < 7
 
 
-def test_a_clear_winner_is_named() -> None:
+def test_clear_winner_is_named() -> None:
     rng = np.random.default_rng(6)
     scores = rng.normal(0, 0.1, (100, 20))
     scores[:, 7] += 0.2

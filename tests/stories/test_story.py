@@ -1,7 +1,5 @@
 """A question's story tells what its metric scored: inputs on which it didn't, and a property."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -62,7 +60,7 @@ def lines(story: QueryAnswers) -> list[str]:
 # ---- what counts
 
 
-def test_a_label_below_the_grade_isnt_missed() -> None:
+def test_label_below_the_grade_isnt_missed() -> None:
     # recall counts grades from 1: a doesn't count, so that recall is 1
     labels = Relevance({"a": 0.5, "b": 1})
     assert told(["b"], labels, "recall@5") == ["b [1]: rank 1"]
@@ -71,13 +69,13 @@ def test_a_label_below_the_grade_isnt_missed() -> None:
     assert told(["b"], graded, "recall(min_grade=2)@5") == ["b [2]: rank 1"]
 
 
-def test_where_no_label_counts_the_story_says_so() -> None:
+def test_story_says_where_no_label_counts() -> None:
     story = query_answers("q", [system(["a"], Relevance({"a": 0.5}), "recall@5")], "recall@5")
     assert story.wanted == []
     assert story.remarks == ["No label reaches the grade 1 that recall@5 asks for."]
 
 
-def test_an_item_that_counts_for_the_metric_is_a_hit() -> None:
+def test_item_that_counts_for_the_metric_is_a_hit() -> None:
     labels = Relevance({"a": 1, "b": 2, "c": 0.5})
     for metric, hits in {
         "recall@5": [True, True, False],
@@ -98,7 +96,7 @@ def test_groups_are_met_once_where_the_metric_has_groups() -> None:
     assert told(["a1", "b"], labels, "recall@5")[0] == "a2 [1]: never retrieved"
 
 
-def test_a_member_of_too_low_a_grade_meets_no_group() -> None:
+def test_member_of_too_low_a_grade_meets_no_group() -> None:
     labels = Relevance({"a1": 1, "a2": 3}, groups=[["a1", "a2"]])
     ranking = ["a1", *(f"x{n}" for n in range(8)), "a2"]
     metric = "group_recall(min_grade=2)@5"
@@ -108,7 +106,7 @@ def test_a_member_of_too_low_a_grade_meets_no_group() -> None:
     ]
 
 
-def test_a_facet_without_passages_is_named() -> None:
+def test_facet_without_passages_is_named() -> None:
     # facet_recall is 2/3
     labels = Relevance(facets={"x": ["a"], "y": [], "z": ["a"]})
     one = system(["a", "b"], labels, "facet_recall@5")
@@ -120,7 +118,7 @@ def test_a_facet_without_passages_is_named() -> None:
 
 
 @pytest.mark.parametrize("metrics", [["recall@5", "span_recall"], ["span_recall", "recall@5"]])
-def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> None:
+def test_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> None:
     labels = Relevance(spans=[("doc", 100, 200), ("doc", 500, 600)])
     # c1 overlaps the first; no id is that of a label
     spans = [Span("doc", 50, 220), Span("doc", 800, 900)]
@@ -136,7 +134,7 @@ def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> 
             assert [passage.where for passage in story.wanted] == places
 
 
-def test_a_chunk_that_covers_two_places_has_one_rank() -> None:
+def test_chunk_that_covers_two_places_has_one_rank() -> None:
     labels = Relevance(spans=[("doc", 0, 10), ("doc", 20, 30), ("doc", 40, 50)])
     spans = [Span("doc", 0, 30), Span("doc", 40, 50)]
     places = told(Ranking(["c1", "c2"], spans=spans), labels, "span_recall@2")
@@ -147,7 +145,7 @@ def test_a_chunk_that_covers_two_places_has_one_rank() -> None:
     ]
 
 
-def test_an_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
+def test_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
     labels = Relevance(["c1"], spans={"c1": ("doc", 0, 10)})
     ranking = Ranking(["c1"], spans=[Span("doc", 500, 600)])
     (line,) = told(ranking, labels, "span_recall@5")
@@ -160,7 +158,7 @@ def test_an_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
 # ---- ranks
 
 
-def test_a_copy_has_no_rank() -> None:
+def test_copy_has_no_rank() -> None:
     one = system(["x", "a", "x", "y", "b"], Relevance(["b"]), "recall@4")
     story = query_answers("q", [one], "recall@4")
     # recall@4 is 1: x, a, y, b
@@ -174,7 +172,7 @@ def test_a_copy_has_no_rank() -> None:
     ]
 
 
-def test_a_chunk_that_stands_for_two_has_two_ranks() -> None:
+def test_chunk_that_stands_for_two_has_two_ranks() -> None:
     texts = {"d1": IO, "d2": GEYSERS, "d3": TITAN}
     dataset = RetrievalDataset({"q": "which moons?"}, {"q": list(texts)}, texts)
     ranking = Ranking(["n1", "n2", "n3"], texts=[f"{IO} {GEYSERS}", IO, TITAN])
@@ -193,7 +191,7 @@ CALLS = [
 ]
 
 
-def test_what_only_a_call_had_says_so() -> None:
+def test_story_says_what_only_a_call_had() -> None:
     ranking = Ranking(["c"], texts=[TITAN], calls=CALLS)
     one = system(ranking, Relevance(["a", "c"]), "recall@5", name="agent")
     story = query_answers("q", [one], "recall@5")
@@ -212,7 +210,7 @@ def test_what_only_a_call_had_says_so() -> None:
 # ---- several systems, and what is stored
 
 
-def test_a_place_says_whose_it_is_where_another_failed() -> None:
+def test_place_says_whose_it_is_where_another_failed() -> None:
     labels = Relevance(["a"])
     failed = system(Ranking(error="TimeoutError: late"), labels, "recall@5", name="x")
     found = system(["z", "c", "a"], labels, "recall@5", name="y")

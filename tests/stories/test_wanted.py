@@ -1,7 +1,5 @@
 """What was wanted and what came: one answer, from a real evaluation through every output."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from typing import Any
 
@@ -89,7 +87,7 @@ each = pytest.mark.parametrize(
 
 
 @pytest.mark.parametrize("build", [by_id, by_group, by_text, by_span])
-def test_the_gate_shows_it_of_results_and_of_stored_scores(build: Any) -> None:
+def test_gate_shows_it_of_results_and_of_stored_scores(build: Any) -> None:
     results = build()
     stored = Scores.from_json(results.scores.to_json())
     metric = results.scores.metric_names[-1]
@@ -114,7 +112,7 @@ class Words(HTMLParser):
 
 
 @each
-def test_every_output_of_text_says_what_was_wanted_and_what_came(
+def test_outputs_of_text_all_say_what_was_wanted_and_what_came(
     build: Any,
     metric: str,
     got: str,

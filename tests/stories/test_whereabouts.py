@@ -1,7 +1,5 @@
 """Where a wanted passage was lost, what it says, and how ids are told apart."""
 
-from __future__ import annotations
-
 import io
 from uuid import UUID
 
@@ -54,7 +52,7 @@ def where(run: Run, metric: str, relevance: Relevance | None = None) -> dict[str
     return {passage.name.replace(" [1]", ""): passage.where for passage in story.wanted}
 
 
-def test_a_rank_counts_copies_once() -> None:
+def test_rank_counts_copies_once() -> None:
     # x, a, y, b: the second x and the second a are copies, so b has rank 4
     run = Run({"q": ["x", "a", "x", "a", "y", "b"]})
     assert where(run, "recall@3") == {
@@ -65,7 +63,7 @@ def test_a_rank_counts_copies_once() -> None:
     assert where(run, "mrr") == {"a": "rank 2", "b": "rank 4", "c": "never retrieved"}
 
 
-def test_a_budget_is_spent_by_whole_items_in_order() -> None:
+def test_budget_is_spent_by_whole_items_in_order() -> None:
     # 900 + 900 fit into 2,000; b would make it 2,700; a copy costs nothing
     ranking = Ranking(["x", "a", "a", "b"], tokens=[900, 900, 900, 900])
     assert where(Run({"q": ranking}), "recall@2000tokens") == {
@@ -79,7 +77,7 @@ RANKED = st.lists(st.tuples(st.sampled_from("abcdxyz"), st.integers(1, 9)), min_
 
 
 @given(RANKED, st.sampled_from(["recall@1", "recall@4", "recall@10tokens", "recall@30tokens"]))
-def test_what_wasnt_lost_is_what_the_metric_counts(
+def test_passages_that_werent_lost_are_what_the_metric_counts(
     ranked: list[tuple[str, int]], name: str
 ) -> None:
     """Recall is the share of the wanted items that weren't lost, whatever repeats or costs."""
@@ -105,7 +103,7 @@ def test_so_it_is_where_texts_are_recognised(texts: list[str]) -> None:
     assert scores["recall@2"] == pytest.approx([len(kept) / 3])
 
 
-def test_what_failed_says_nothing_of_ranks() -> None:
+def test_failures_say_nothing_of_ranks() -> None:
     assert set(where(Run({"q": Ranking(error="refused")}), "mrr").values()) == {""}
 
 
@@ -129,7 +127,7 @@ def test_searches_say_how_much_is_relevant() -> None:
     assert "relevant a [1]: rank 1 by search 1 agent – search 1: “moons” → 1 passage" in text
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_passages_left_out_are_counted() -> None:
     wanted = [Wanted([name], name) for name in "abcdefg"]
     text = to_text(Report("", listings=[Listing("", [QueryAnswers("q", "x?", wanted)])]))
     assert text.split()[-6:] == ["d", "e", "and", "2", "more", "relevant"]
@@ -148,7 +146,7 @@ def test_hits_are_green_in_a_terminal() -> None:
     assert "\x1b[32m1. a" not in page.getvalue()
 
 
-def test_any_alternative_meets_a_need() -> None:
+def test_alternatives_each_meet_a_need() -> None:
     groups = Relevance(groups=[["a", "b"], ["c"]])
     run = Run({"q": ["x", "b", "a"]})
     met = {"c": "never retrieved", "a or b": "rank 2"}
@@ -158,7 +156,7 @@ def test_any_alternative_meets_a_need() -> None:
     assert where(run, "recall@5", groups) == by_item
 
 
-def test_a_metric_of_spans_finds_what_overlaps() -> None:
+def test_metric_of_spans_finds_what_overlaps() -> None:
     wanted = Relevance(spans=[("book", 0, 100), ("book", 300, 400)])
     ranking = Ranking(["n1", "n2"], spans=[Span("other", 0, 100), Span("book", 90, 200)])
     by_place = where(Run({"q": ranking}), "span_recall@5", wanted)
@@ -204,7 +202,7 @@ def test_texts_come_from_the_corpus_or_any_system_that_retrieved_it() -> None:
     assert texts_of(one, other) == {"a": "In the corpus.", "b": "text of b", "c": ""}
 
 
-def test_a_text_that_came_under_another_id_is_pointed_out() -> None:
+def test_text_that_came_under_another_id_is_pointed_out() -> None:
     """As after a new ingestion, where only some ids stayed the same."""
     text = "Io has volcanoes, and lakes of sulphur on its surface."
     again = node("n7")
@@ -218,7 +216,7 @@ def test_a_text_that_came_under_another_id_is_pointed_out() -> None:
     assert "another id" not in repr(other.worst("recall@5"))
 
 
-def test_half_of_a_text_is_the_same_and_a_title_is_not() -> None:
+def test_text_is_the_same_by_half_and_not_by_a_title() -> None:
     text = "Io has volcanoes, and lakes of sulphur on its surface. " * 4
     for share, place in ((0.6, "rank 1, under another id (n7)"), (0.4, "never retrieved")):
         part = node("n7")
@@ -237,7 +235,7 @@ def test_pickled_results_keep_the_texts_of_relevant_passages_alone() -> None:
     assert texts_of(pickle.loads(data))["a"] == "In the corpus."
 
 
-def test_the_text_of_a_place_is_cut_out_of_its_document() -> None:
+def test_text_of_a_place_is_cut_out_of_its_document() -> None:
     chunk = TextNode(text="one two", start_char_idx=0, end_char_idx=7)
     chunk.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
     wanted = Relevance(spans=[("book", 4, 13)])
@@ -262,12 +260,12 @@ def test_the_text_of_a_place_is_cut_out_of_its_document() -> None:
         (None, ""),
     ],
 )
-def test_an_excerpt_is_the_title_or_120_characters(text: str | None, shown: str) -> None:
+def test_excerpt_is_the_title_or_120_characters(text: str | None, shown: str) -> None:
     assert excerpt(text) == shown
 
 
 @given(st.text(max_size=500), st.integers(10, 120))
-def test_an_excerpt_is_never_longer_than_asked(text: str, most: int) -> None:
+def test_excerpt_is_never_longer_than_asked(text: str, most: int) -> None:
     assert len(excerpt(text, most)) <= most
 
 

@@ -5,8 +5,6 @@ by hand. Rows about the comparison of runs and about files of scores belong to o
 aren't one judged ranking.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A real Chromium, and axe-core in it; what is absent skips the test, except in CI."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

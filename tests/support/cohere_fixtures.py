@@ -1,7 +1,5 @@
 """Fixtures of the Cohere metric's tests: its server, and an environment without a key."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

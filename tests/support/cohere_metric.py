@@ -1,7 +1,5 @@
 """What the Cohere metric is asked in its tests, and with which key."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from llama_index.core.schema import NodeWithScore, TextNode

@@ -3,8 +3,6 @@
 HTTP/1.1 with keep-alive: a client that is carried over to another event loop shows.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """The command line in this process, and what it says when it refuses."""
 
-from __future__ import annotations
-
 import re
 
 from typer.testing import CliRunner, Result

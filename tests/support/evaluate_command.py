@@ -1,7 +1,5 @@
 """The command `evaluate`: a folder to call it in, factories of retrievers, and what it prints."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """One or more of every result that can be shown, the hard cases among them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

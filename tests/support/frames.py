@@ -1,7 +1,5 @@
 """Queries as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import polars as pl

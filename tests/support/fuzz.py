@@ -6,8 +6,6 @@ Seeded, and bounded in time; `test_fuzz.py` runs it short. What it finds is prin
 the input, and ends it with exit code 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

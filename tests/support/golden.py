@@ -1,7 +1,5 @@
 """Golden texts: what is shown, as it was read and found right; UPDATE_GOLDEN=1 writes them anew."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Child processes for tests that send signals."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """An LLM that writes questions by a script, and nodes to ask about."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Retrievers and models for the workers of a cluster: what they do, they note in a file."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -33,7 +31,7 @@ def notes(path: Path) -> list[list[str]]:
 class Noting(BaseRetriever):
     """Retrieves documents by the digits of the query `n`, and notes what it is asked."""
 
-    def __init__(self, factory: Factory) -> None:
+    def __init__(self, factory: "Factory") -> None:
         super().__init__()
         self.factory = factory
 

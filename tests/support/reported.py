@@ -1,7 +1,5 @@
 """Results for the tests of reports: two systems, hostile names and texts, every kind of query."""
 
-from __future__ import annotations
-
 from llama_index_rag_metrics import (
     Comparison,
     EvaluationResults,

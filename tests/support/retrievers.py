@@ -1,7 +1,5 @@
 """Retrievers for tests: real subclasses of LlamaIndex's BaseRetriever, each with one trait."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A passage to be judged, a judgement of it, and files of such lines."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What runs hold, as plain dicts."""
 
-from __future__ import annotations
-
 from llama_index_rag_metrics import Run
 
 

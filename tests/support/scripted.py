@@ -1,7 +1,5 @@
 """Language models that follow a script: what an agent does is known before it runs."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random questions about places in documents, and span metrics as sets of characters."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Relevance, Span

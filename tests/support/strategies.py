@@ -1,7 +1,5 @@
 """Random judgements, rankings and metrics for hypothesis."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

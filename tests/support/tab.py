@@ -1,7 +1,5 @@
 """A report in a real Chromium: opened from disk, and whatever it said or asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Spans by hand, and files that real exporters write."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A toy of a new output format, in one file: reports as reStructuredText."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from llama_index_rag_metrics.report.escape import terminal as plain

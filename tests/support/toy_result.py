@@ -1,7 +1,5 @@
 """A toy of a new result type, in one file: how often two runs agree on what comes first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from llama_index_rag_metrics import Run

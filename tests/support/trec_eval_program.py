@@ -5,8 +5,6 @@
 writes tests/golden/trec_eval/*.txt anew: the first line of each is the command that made the rest.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Scores that a test writes down, and the verdict of one rule on them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """Odd arguments and odd data: refused or made harmless, and in no more than linear time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import suppress

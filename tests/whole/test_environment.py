@@ -1,7 +1,5 @@
 """Whether the tests run where CI believes that they do."""
 
-from __future__ import annotations
-
 import os
 from importlib.metadata import requires, version
 
@@ -13,14 +11,14 @@ from support.paths import SHARED
 CORE = version("llama-index-core")
 
 
-def test_the_core_that_was_asked_for() -> None:
+def test_core_that_was_asked_for() -> None:
     wanted = os.environ.get("RAG_METRICS_CORE")
     if wanted is None:
         pytest.skip("no particular llama-index-core was asked for (RAG_METRICS_CORE)")
     assert SpecifierSet(wanted).contains(CORE), f"asked for {wanted}, got {CORE}"
 
 
-def test_the_core_is_a_supported_one() -> None:
+def test_core_is_a_supported_one() -> None:
     needs = [Requirement(requirement) for requirement in requires("llama-index-rag-metrics") or []]
     core = next(need for need in needs if need.name == "llama-index-core")
     assert core.specifier.contains(CORE), f"{CORE} is outside {core.specifier}"

@@ -1,7 +1,5 @@
 """A few seconds of odd input; `python tests/support/fuzz.py --seconds 600` goes on for longer."""
 
-from __future__ import annotations
-
 import pytest
 from support.fuzz import TARGETS, fuzz
 

@@ -1,7 +1,5 @@
 """Whatever way an error comes in, what is kept of it holds no key, and isn't long."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,7 +92,7 @@ def of_a_recorded_retrieval(folder: Path) -> Run:
         of_a_recorded_retrieval,
     ],
 )
-def test_an_error_of_a_run(door: Callable[[Path], Run], tmp_path: Path) -> None:
+def test_error_of_a_run(door: Callable[[Path], Run], tmp_path: Path) -> None:
     run = door(tmp_path)
     scores = score_rankings(RELEVANT, run, ["mrr"])
     write_run(run, tmp_path / "written.jsonl")
@@ -107,7 +105,7 @@ def test_an_error_of_a_run(door: Callable[[Path], Run], tmp_path: Path) -> None:
     assert KEY not in "".join([*written, *shown, *map(repr, run.values())])
 
 
-def test_an_error_of_a_capture() -> None:
+def test_error_of_a_capture() -> None:
     with capture() as session:
         record_retrieval("what", [], error=SAID)
     kept = session.retrievals[0].error
@@ -117,7 +115,7 @@ def test_an_error_of_a_capture() -> None:
     assert len(kept) < 1_050
 
 
-def test_what_was_described_before_stays() -> None:
+def test_error_that_was_described_before_stays() -> None:
     error = Ranking(error=SAID).error
     assert error is not None
     assert error.endswith(f"… (cut: {len(SAID):,} characters)")
@@ -136,13 +134,13 @@ def test_errors_of_a_table(tmp_path: Path) -> None:
     assert scores.failed["q1"].startswith("401: Incorrect API key provided: ***")
 
 
-def test_an_error_of_a_metric() -> None:
+def test_error_of_a_metric() -> None:
     scores = evaluate(lambda query: ["a"], DATASET, [Refused(), "recall"]).scores
     assert any("no value: ConnectionError: 401" in note for note in scores.notes)
     assert KEY not in scores.to_json()
 
 
-def test_an_error_of_a_configuration(tmp_path: Path) -> None:
+def test_error_of_a_configuration(tmp_path: Path) -> None:
     def build(k: int) -> Any:
         if k > 1:
             raise ConnectionError(SAID)
@@ -153,7 +151,7 @@ def test_an_error_of_a_configuration(tmp_path: Path) -> None:
     assert "***" in str([configuration.error for configuration in found.failed])
 
 
-def test_an_attribute_that_an_error_quotes(tmp_path: Path) -> None:
+def test_attribute_that_an_error_quotes(tmp_path: Path) -> None:
     bad = retrieval("s", "Who?", ["a"])
     odd = {"mlflow.spanType": "RETRIEVER", "mlflow.spanOutputs": f"not json {KEY}"}
     bad["attributes"] = [
@@ -167,7 +165,7 @@ def test_an_attribute_that_an_error_quotes(tmp_path: Path) -> None:
     assert KEY not in ended.output
 
 
-def test_a_value_that_an_error_quotes_is_masked_before_it_is_cut() -> None:
+def test_value_that_an_error_quotes_is_masked_before_it_is_cut() -> None:
     for length in range(80, 125):
         assert KEY[:12] not in str(InvalidInput("model", "x" * length + f" {KEY}", "a name"))
 
@@ -207,7 +205,7 @@ def test_nobody_else_keeps_the_words_of_an_error() -> None:
     assert found == []
 
 
-def test_a_failure_that_ends_the_run_shows_a_cause_without_a_key() -> None:
+def test_failure_that_ends_the_run_shows_a_cause_without_a_key() -> None:
     def fail_with(words: str) -> Callable[[str], Any]:
         def retrieve(query: str) -> Any:
             raise ConnectionError(words)

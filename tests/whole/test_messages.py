@@ -1,7 +1,5 @@
 """What a newcomer gets wrong, and what the error tells them to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -45,13 +43,13 @@ def retrieve(query: str) -> list[str]:
         (lambda: setattr(NDCG(k=5), "k", 0), "Instance is frozen"),
     ],
 )
-def test_the_error_says_what_to_do(call: Callable[[], Any], wording: str) -> None:
+def test_error_says_what_to_do(call: Callable[[], Any], wording: str) -> None:
     with pytest.raises(ValueError) as caught:
         call()
     assert wording in str(caught.value)
 
 
-def test_an_unknown_parameter_names_the_nearest() -> None:
+def test_unknown_parameter_names_the_nearest() -> None:
     with pytest.raises(UnknownMetric, match=r"ndcg\(mod\)'. Did you mean 'mode'"):
         NDCG(mod="linear")  # type: ignore[call-arg]
 
@@ -66,7 +64,7 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_models")
-def test_a_missing_model_names_its_argument_and_the_settings() -> None:
+def test_missing_model_names_its_argument_and_the_settings() -> None:
     with pytest.raises(InvalidInput, match=r"llm_relevancy needs an LLM.*llm=.*Settings\.llm"):
         evaluate(retrieve, DATASET, [LLMRelevancy()])
     with pytest.raises(InvalidInput, match=r"generate_question.*needs an LLM.*llm=.*Settings\.llm"):
@@ -75,7 +73,7 @@ def test_a_missing_model_names_its_argument_and_the_settings() -> None:
         evaluate(retrieve, DATASET, [EmbeddingSimilarity()])
 
 
-def test_the_stock_evaluator_knows_any_usual_cutoff() -> None:
+def test_stock_evaluator_knows_any_usual_cutoff() -> None:
     names = ["precision@5", "ap", "ap@10", "recall@100"]
     assert [metric().metric_name for metric in resolve_metrics(names)] == names
 
@@ -90,7 +88,7 @@ def test_further_names_can_be_registered_one_by_one() -> None:
         register("ngcd@7")
 
 
-def test_a_bare_ndcg_over_short_rankings_says_how_many_and_the_other_mean() -> None:
+def test_bare_ndcg_over_short_rankings_says_how_many_and_the_other_mean() -> None:
     expected = {"q1": ["a", "b", "c"], "q2": ["a"], "q3": ["a", "b"], "q4": ["a"]}
     retrieved = {"q1": ["a"], "q2": ["a"], "q3": [], "q4": ["x", "a"]}
     scores = score_rankings(expected, retrieved, ["ndcg", "mrr"])

@@ -1,7 +1,5 @@
 """The Cohere metric against a real server on loopback: answers, and keys kept secret."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging
@@ -55,7 +53,7 @@ class TestOneQuery:
         assert server.requests[0]["model"] == "rerank-v4.0-fast"
 
     @pytest.mark.parametrize("texts", [[], ["", "  "]])
-    def test_nothing_to_send_is_0_without_a_call_or_a_key(
+    def test_request_of_nothing_is_0_without_a_call_or_a_key(
         self, server: CohereServer, texts: list[str]
     ) -> None:
         result = of(server, api_key=None).compute(QUERY, retrieved_texts=texts)
@@ -63,7 +61,7 @@ class TestOneQuery:
         assert "empty" not in result.metadata
         assert server.requests == []
 
-    def test_more_than_a_thousand_documents_are_split(self, server: CohereServer) -> None:
+    def test_documents_beyond_a_thousand_are_split(self, server: CohereServer) -> None:
         words = QUERY.split()
         texts = [f"{' '.join(words[: number % 6])} {number}" for number in range(2_300)]
         result = of(server).compute(QUERY, retrieved_texts=texts)
@@ -98,7 +96,9 @@ class TestOneQuery:
 
 
 class TestKeys:
-    def test_no_key_is_an_error_before_anything_is_sent(self, server: CohereServer) -> None:
+    def test_key_that_is_missing_is_an_error_before_anything_is_sent(
+        self, server: CohereServer
+    ) -> None:
         scorer = of(server, api_key=None)
         message = "needs an API key: set CO_API_KEY or COHERE_API_KEY, or pass api_key"
         with pytest.raises(MissingKey, match=message):
@@ -108,7 +108,7 @@ class TestKeys:
             evaluate(retriever, RetrievalDataset({"q": QUERY}), [scorer])
         assert retriever.asked == server.requests == []  # type: ignore[comparison-overlap]
 
-    def test_the_argument_wins_then_co_api_key(
+    def test_argument_wins_then_co_api_key(
         self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("COHERE_API_KEY", "cohere-api-key")
@@ -119,7 +119,7 @@ class TestKeys:
         assert server.keys == ["Bearer cohere-api-key", "Bearer co-api-key", f"Bearer {KEY}"]
 
     @pytest.mark.parametrize("place", ["argument", "environment"])
-    def test_a_key_of_a_file_with_its_line_break(
+    def test_key_of_a_file_with_its_line_break(
         self, server: CohereServer, monkeypatch: pytest.MonkeyPatch, place: str
     ) -> None:
         monkeypatch.setenv("CO_API_KEY", f"{KEY}\n" if place == "environment" else "")
@@ -130,16 +130,16 @@ class TestKeys:
     @pytest.mark.parametrize(
         "key", ["hunter2\n\nhunter2", "hunter2\t2", "h\u00fcnter2", b"hunter2", 5]
     )
-    def test_what_is_no_key_is_refused_without_showing_it(self, key: Any) -> None:
+    def test_key_that_is_none_is_refused_without_showing_it(self, key: Any) -> None:
         with pytest.raises(InvalidInput, match="api_key: expected a text of ASCII") as caught:
             CohereRerankRelevancy(api_key=key)
         assert "nter2" not in str(caught.value)
 
-    def test_a_text_that_is_no_unicode_is_reported(self, server: CohereServer) -> None:
+    def test_text_that_is_no_unicode_is_reported(self, server: CohereServer) -> None:
         with pytest.raises(ScorerFailed, match=r"UnicodeEncodeError: .*surrogates"):
             of(server).compute(QUERY, retrieved_texts=["half \ud800"])
 
-    def test_by_name_with_all_from_the_environment(
+    def test_name_takes_all_from_the_environment(
         self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("CO_API_KEY", KEY)
@@ -148,7 +148,7 @@ class TestKeys:
         assert scorer.metric_name == "cohere_rerank_relevancy(agg=mean, model=rerank-v4.0-pro)@2"
         assert scorer.compute(QUERY, retrieved_texts=TEXTS).score == pytest.approx(0.9)
 
-    def test_the_key_is_nowhere(
+    def test_key_is_nowhere(
         self, server: CohereServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.DEBUG)
@@ -190,7 +190,7 @@ class TestKeys:
             assert KEY.encode() not in raw
         assert "***" in str(caught.value)
 
-    def test_a_pickle_reads_the_key_of_its_own_environment(
+    def test_pickle_reads_the_key_of_its_own_environment(
         self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         scorer = of(server, agg="mean")

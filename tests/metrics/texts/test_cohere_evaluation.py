@@ -1,7 +1,5 @@
 """The Cohere metric in evaluators: many questions at once, limiters, event loops, core's names."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading
@@ -60,7 +58,7 @@ class TestEvaluator:
         assert server.connections <= 8
 
     @pytest.mark.usefixtures("quick_retries")
-    def test_every_request_asks_the_limiter(
+    def test_requests_all_ask_the_limiter(
         self, server: CohereServer, dataset: RetrievalDataset, retriever: Scripted
     ) -> None:
         limiter = Limiter()
@@ -85,7 +83,7 @@ class TestEvaluator:
         assert len(server.requests) == 1
         assert results.scores.n("cohere_rerank_relevancy") == 8
 
-    def test_with_labels_beside_other_metrics_and_variants(self, server: CohereServer) -> None:
+    def test_labels_other_metrics_and_variants_stand_beside_it(self, server: CohereServer) -> None:
         dataset = RetrievalDataset({"q1": QUERY}, {"q1": ["d1"]})
         node = NodeWithScore(node=TextNode(id_="d1", text=TEXTS[0]), score=1.0)
         metrics = [of(server), "mrr", of(server, k=1, agg="mean")]
@@ -139,7 +137,7 @@ class TestStockEvaluator:
         result = asyncio.run(evaluator.aevaluate(QUERY, expected_ids=["x"]))
         assert result.metric_vals_dict == {"cohere_rerank_relevancy@3": 1.0}
 
-    def test_the_bare_name_stays_core_own_until_it_is_replaced(self) -> None:
+    def test_bare_name_stays_core_own_until_it_is_replaced(self) -> None:
         assert METRIC_REGISTRY["cohere_rerank_relevancy"].__module__.startswith("llama_index.core")
         register(replace=True)
         made: Any = METRIC_REGISTRY["cohere_rerank_relevancy"]()

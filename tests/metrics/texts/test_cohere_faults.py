@@ -1,7 +1,5 @@
 """The Cohere metric against a real server on loopback: faults, and answers of an enemy."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable
@@ -72,14 +70,14 @@ def _first(good: dict[str, Any], **changed: Any) -> dict[str, Any]:
 @pytest.mark.usefixtures("quick_retries")
 class TestFaults:
     @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
-    def test_what_passes_is_tried_again(self, server: CohereServer, fault: Fault) -> None:
+    def test_faults_that_pass_are_tried_again(self, server: CohereServer, fault: Fault) -> None:
         server.faults = [fault, fault]
         result = of(server).compute(QUERY, retrieved_texts=TEXTS)
         assert result.metadata["scores"] == pytest.approx(SCORES)
         assert len(server.requests) == 3
 
     @pytest.mark.parametrize("name", LASTING)
-    def test_what_stays_fails_its_query_and_no_other(
+    def test_faults_that_stay_fail_their_query_and_no_other(
         self, server: CohereServer, tmp_path: Path, name: str
     ) -> None:
         fault, message = LASTING[name]
@@ -116,7 +114,7 @@ class TestFaults:
         assert again.n(scorer.metric_name) == 6
         assert [body["query"] for body in server.requests[before:]] == [queries["q2"]]
 
-    def test_what_earlier_batches_gave_is_kept(self, server: CohereServer) -> None:
+    def test_scores_of_earlier_batches_are_kept(self, server: CohereServer) -> None:
         texts = [f"text {number}" for number in range(1_500)]
         scorer = of(server)
         server.faults = [Fault(), Fault(400)]
@@ -125,7 +123,7 @@ class TestFaults:
         scorer.compute(QUERY, retrieved_texts=texts)
         assert [len(body["documents"]) for body in server.requests] == [1000, 500, 500]
 
-    def test_what_was_billed_before_a_query_failed_is_summed(self, server: CohereServer) -> None:
+    def test_units_billed_before_a_query_failed_are_summed(self, server: CohereServer) -> None:
         texts = [f"text {number}" for number in range(1_500)]
         server.faults = [Fault(), Fault(400), Fault()]
         retriever = Scripted({"q1?": texts, "q2?": ["a text"]})
@@ -152,7 +150,7 @@ ECHOES = {
 
 class TestEnemies:
     @pytest.mark.parametrize("change", ECHOES.values(), ids=ECHOES)
-    def test_a_key_that_is_echoed_is_masked(
+    def test_key_that_is_echoed_is_masked(
         self, server: CohereServer, change: Callable[[dict[str, Any]], Any]
     ) -> None:
         server.fault_of[QUERY] = Fault(change=change)
@@ -172,19 +170,19 @@ class TestEnemies:
         for text in shown:
             assert KEY[:8] not in text  # nor the part of it that a cut would leave
 
-    def test_a_long_message_is_masked_before_it_is_cut(self, server: CohereServer) -> None:
+    def test_long_message_is_masked_before_it_is_cut(self, server: CohereServer) -> None:
         server.faults = [Fault(400, json.dumps({"message": "x" * 280 + KEY}))]
         with pytest.raises(ScorerFailed) as caught:
             of(server).compute(QUERY, retrieved_texts=TEXTS)
         assert KEY[:8] not in str(caught.value)
 
     @pytest.mark.parametrize("body", ["null", "[]", '"text"', "{}", "3"])
-    def test_a_body_that_is_no_answer(self, server: CohereServer, body: str) -> None:
+    def test_body_that_is_no_answer(self, server: CohereServer, body: str) -> None:
         server.faults = [Fault(200, body)]
         with pytest.raises(ScorerFailed):
             of(server).compute(QUERY, retrieved_texts=TEXTS)
 
-    def test_a_redirect_is_not_followed(self, server: CohereServer) -> None:
+    def test_redirect_is_not_followed(self, server: CohereServer) -> None:
         with cohere_server() as other:
             server.faults = [Fault(307, "", {"location": f"{other.base_url}/v2/rerank"})]
             with pytest.raises(ScorerFailed, match="status 307"):
@@ -195,7 +193,7 @@ class TestEnemies:
     @pytest.mark.parametrize(
         "base_url", ["http://me:hunter2pass@127.0.0.1:9", "http://[::1", "cohere.com", "ftp://x"]
     )
-    def test_an_address_that_cant_be_asked(self, base_url: str) -> None:
+    def test_address_that_cant_be_asked(self, base_url: str) -> None:
         scorer = CohereRerankRelevancy(api_key=KEY, base_url=base_url)
         with pytest.raises(InvalidInput, match="base_url: expected an address such as") as caught:
             scorer.compute(QUERY, retrieved_texts=TEXTS)

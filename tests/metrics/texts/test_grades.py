@@ -1,7 +1,5 @@
 """Grades as LLMs write them: one that is clear counts, whatever its form; none is guessed."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -119,12 +117,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "grade"), UNDERSTOOD)
-def test_a_clear_grade(text: str, grade: int) -> None:
+def test_clear_grade(text: str, grade: int) -> None:
     assert read_grade(text) == grade
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_no_grade_is_guessed(text: str) -> None:
+def test_grades_are_never_guessed(text: str) -> None:
     with pytest.raises(ValueError, match=r"grade|whole number|differs"):
         read_grade(text)
 

@@ -1,7 +1,5 @@
 """The LLM judge: strict answers, one repair, recorded failures, grades as relevance, agreement."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable
@@ -64,7 +62,7 @@ TEXTS = ["a b c d", "a", "x"]
 
 
 @pytest.mark.parametrize(("agg", "score"), [("mean", 4 / 3), ("max", 3), ("median", 1)])
-def test_each_text_is_graded_alone(agg: Any, score: float) -> None:
+def test_texts_are_graded_one_by_one(agg: Any, score: float) -> None:
     llm = judge()
     result = LLMRelevancy(llm=llm, agg=agg).compute("a b c", retrieved_texts=[*TEXTS, "a", " "][:3])
     # 3, 1 and 0 words in common
@@ -94,14 +92,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
-def test_a_bad_answer_is_asked_for_once_more(answer: str) -> None:
+def test_bad_answer_is_asked_for_once_more(answer: str) -> None:
     llm = judge(lambda query, passage, again: '{"grade": 2}' if again else answer)
     result = LLMRelevancy(llm=llm).compute("a", retrieved_texts=["b"])
     assert result.score == 2
     assert len(llm.asked) == 2
 
 
-def test_two_bad_answers_fail_the_query_and_keep_the_rest(tmp_path: Path) -> None:
+def test_answers_bad_twice_fail_the_query_and_keep_the_rest(tmp_path: Path) -> None:
     def answer(query: str, passage: str, again: bool) -> str:
         return "no idea" if passage == "text of bad" else words_in_common(query, passage)
 
@@ -138,7 +136,7 @@ class TestGradesAsRelevance:
     )
     QUERIES = {"q1": "a b c", "q2": "a b", "q3": "c"}
 
-    def test_all_metrics_run_without_labels(self) -> None:
+    def test_metrics_all_run_without_labels(self) -> None:
         relevance = LLMRelevancy(llm=judge()).grade(self.QUERIES, self.RUN)
         # of the two chunks of d1 the better one counts
         assert relevance["q1"] == Relevance({"d1": 3, "d2": 2})
@@ -164,13 +162,13 @@ class TestGradesAsRelevance:
         scale = "Graded by judge, not by people: llm_relevancy is from 0 to 3. llm_relevancy is 1"
         assert scale in shown
 
-    def test_what_can_not_be_graded_is_left_out_with_a_warning(self) -> None:
+    def test_texts_that_can_not_be_graded_are_left_out_with_a_warning(self) -> None:
         llm = judge(lambda query, passage, again: "?" if passage == "x" else '{"grade": 1}')
         with pytest.warns(LabelWarning, match="1 of 3 questions couldn't be graded; 'q2'"):
             relevance = LLMRelevancy(llm=llm).grade(self.QUERIES, self.RUN)
         assert relevance.keys() == {"q1", "q3"}
 
-    def test_the_warning_tells_no_secret(self) -> None:
+    def test_warning_tells_no_secret(self) -> None:
         def refuse(query: str, passage: str, again: bool) -> str:
             raise ConnectionError("Incorrect API key provided: sk-abcdefghij0123456789.")
 

@@ -1,7 +1,5 @@
 """Rerankers as metrics: LlamaIndex's own LLMRerank and Cohere's package, and scripted ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -68,7 +66,7 @@ class ScriptedLLM(CustomLLM):
     ("agg", "texts", "score"),
     [("max", TEXTS, 3), ("mean", TEXTS, 2), ("median", TEXTS[:2], 1.5)],
 )
-def test_all_texts_are_scored_whatever_top_n_says(
+def test_texts_are_all_scored_whatever_top_n_says(
     agg: Any, texts: Sequence[str], score: float
 ) -> None:
     result = RerankRelevancy(reranker=reranker(), agg=agg).compute("?", retrieved_texts=texts)
@@ -76,7 +74,7 @@ def test_all_texts_are_scored_whatever_top_n_says(
     assert result.metadata == {"agg": agg, "scores": [1.0, 2.0, 3.0][: len(texts)]}
 
 
-def test_nothing_and_blanks_are_0_without_a_call() -> None:
+def test_blanks_and_nothing_are_0_without_a_call() -> None:
     used = reranker()
     scorer = RerankRelevancy(reranker=used, agg="mean")
     assert scorer.compute("?", retrieved_texts=[]).score == 0
@@ -86,7 +84,7 @@ def test_nothing_and_blanks_are_0_without_a_call() -> None:
     assert used.calls == [TEXTS]
 
 
-def test_what_the_reranker_leaves_out_scores_0() -> None:
+def test_texts_that_the_reranker_leaves_out_score_0() -> None:
     class Cutting(Reranker):
         def _postprocess_nodes(
             self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -100,12 +98,12 @@ def test_what_the_reranker_leaves_out_scores_0() -> None:
 @pytest.mark.parametrize(
     ("score", "message"), [(None, "score None"), (math.nan, "score nan"), (math.inf, "score inf")]
 )
-def test_a_reranker_that_gives_no_score(score: float | None, message: str) -> None:
+def test_reranker_that_gives_no_score(score: float | None, message: str) -> None:
     with pytest.raises(match=message):
         RerankRelevancy(reranker=reranker(lambda _: score)).compute("?", retrieved_texts=TEXTS)
 
 
-def test_the_same_list_is_asked_once_and_another_order_is_another_list() -> None:
+def test_list_is_asked_once_and_another_order_is_another_list() -> None:
     used = reranker()
     scorer = RerankRelevancy(reranker=used)
     scorer.compute("?", retrieved_texts=TEXTS)
@@ -123,7 +121,7 @@ def test_names_tell_rerankers_apart() -> None:
     assert means == {"rerank_relevancy(label=a)": 3, "rerank_relevancy(label=b)": 3}
 
 
-def test_by_name_it_says_what_it_needs() -> None:
+def test_name_says_what_it_needs() -> None:
     message = r"rerank_relevancy needs reranker. Write RerankRelevancy\(reranker=...\)."
     with pytest.raises(InvalidInput, match=message):
         metric("rerank_relevancy")

@@ -1,7 +1,5 @@
 """Embeddings and BM25 as metrics, against numbers worked out by hand."""
 
-from __future__ import annotations
-
 import math
 import threading
 from typing import Any
@@ -80,7 +78,7 @@ class TestEmbeddings:
             ("euclidean", [1 / 6, 1 / (1 + math.sqrt(50)), 1 / 5, 1 / 6]),
         ],
     )
-    def test_by_hand(self, mode: Any, scores: list[float]) -> None:
+    def test_overlap_by_hand(self, mode: Any, scores: list[float]) -> None:
         scorer = EmbeddingSimilarity(embed_model=scripted(), mode=mode)
         result = scorer.compute("query", retrieved_texts=self.TEXTS)
         assert result.metadata["scores"] == pytest.approx(scores)
@@ -114,7 +112,7 @@ class TestEmbeddings:
         monkeypatch.setattr(Settings, "_embed_model", scripted())
         assert scorer.compute("query", retrieved_texts=["same", "near"]).score == 50
 
-    def test_nothing_retrieved_has_no_value(self) -> None:
+    def test_ranking_of_nothing_has_no_value(self) -> None:
         scorer = EmbeddingSimilarity(embed_model=scripted())
         empty = scorer.compute("query", retrieved_texts=[])
         assert (empty.score, empty.metadata["empty"]) == (0, True)
@@ -134,7 +132,7 @@ class TestEmbeddings:
         with pytest.raises(match="embedding"):
             scorer.compute("query", retrieved_texts=["broken"])
 
-    def test_the_model_is_not_part_of_name_and_dump(self) -> None:
+    def test_model_is_not_part_of_name_and_dump(self) -> None:
         scorer = EmbeddingSimilarity(embed_model=scripted(), label="ours")
         assert scorer.metric_name == "embedding_similarity(label=ours)"
         assert "embed_model" not in scorer.model_dump()
@@ -163,7 +161,7 @@ IDF_OF_1 = math.log(1 + 3.5 / 1.5)
 
 
 class TestBM25:
-    def test_by_hand(self) -> None:
+    def test_overlap_by_hand(self) -> None:
         scorer = BM25Similarity(corpus=CORPUS, agg="max")
         # one "cat" in 3 words: 2.5 / (1 + 1.5 (.25 + .75 · 3/3.5)); "sat" the same
         three = 2.5 / (1 + 1.5 * (0.25 + 0.75 * 3 / 3.5))
@@ -187,7 +185,7 @@ class TestBM25:
             "bm25_similarity(k1=1.2, b=0.5)@3"
         )
 
-    def test_as_bm25s_scores_the_texts_of_the_corpus(self) -> None:
+    def test_scores_are_bm25s_of_the_texts_of_the_corpus(self) -> None:
         bm25s = pytest.importorskip("bm25s", reason="the peer")
         index = bm25s.BM25(method="atire", idf_method="lucene", k1=1.2, b=0.6, dtype="float64")
         index.index([list(words(text)) for text in CORPUS], show_progress=False)
@@ -203,7 +201,7 @@ class TestBM25:
         alone = scorer.compute("cat", retrieved_texts=[chunk]).score
         assert scorer.compute("cat", retrieved_texts=[chunk, "x"]).score == pytest.approx(alone / 2)
 
-    def test_the_corpus_of_the_dataset(self) -> None:
+    def test_corpus_of_the_dataset(self) -> None:
         dataset = RetrievalDataset(
             {"q1": "cat sat", "q2": "nothing?"},
             corpus={str(n): text for n, text in enumerate(CORPUS)},
@@ -219,7 +217,7 @@ class TestBM25:
         # N = df = 1, average length 2, as long as the text
         assert results.scores["bm25_similarity"] == pytest.approx([math.log(1 + 0.5 / 1.5)])
 
-    def test_without_a_corpus_nothing_is_asked(self) -> None:
+    def test_corpus_that_is_missing_asks_nothing(self) -> None:
         retriever = Scripted({"cat": nodes("cat")})
         message = r"Pass BM25Similarity\(corpus=...\), or evaluate a dataset that has a corpus"
         with pytest.raises(InvalidInput, match=message):
@@ -237,7 +235,7 @@ class TestBM25:
             ({"a": "a cat", "b": 3}, r"corpus\['b'\]: expected a text, got 3\."),
         ],
     )
-    def test_what_is_no_text_in_the_corpus_is_named(self, corpus: Any, message: str) -> None:
+    def test_corpus_with_what_is_no_text_names_it(self, corpus: Any, message: str) -> None:
         with pytest.raises(InvalidInput, match=message):
             BM25Similarity(corpus=corpus)
 
