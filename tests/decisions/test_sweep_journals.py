@@ -235,15 +235,16 @@ def test_configurations_that_are_left_decide_nothing() -> None:
 
     found = sweep(build, {"model": [1, 3, 9]}, DATASET, workers=1, **OPTIONS)
     assert [configuration.name for configuration in found.failed] == ["model=9"]
-    assert found["model=9"].error == "every question failed: ConnectionError: down"
+    reason = "Nothing was measured on 20 questions: 20 failed (ConnectionError: down)."
+    assert found["model=9"].failure("recall@5") == reason
     assert found["model=9"].results is not None
     assert found.winner is None
     assert found.decision == (
-        f"No decision: 1 configuration failed and may be better ({found['model=9'].error}). "
-        "Of the others: model=3 is the best of 2 on recall@5."
+        "No decision: 1 configuration failed and may be better. Of the others: model=3 is the best "
+        "of 2 on recall@5."
     )
     assert [configuration.name for configuration in found.ranked] == ["model=3", "model=1"]
-    assert "every question failed: ConnectionError" in " ".join(found.to_markdown().split())
+    assert "failed: Nothing was measured on 20" in " ".join(found.to_markdown().split())
 
 
 def test_interval_has_the_confidence_of_the_sweep() -> None:

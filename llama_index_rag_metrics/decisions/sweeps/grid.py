@@ -16,6 +16,7 @@ from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import mask, names_secret, register_secret
 from llama_index_rag_metrics.scores.scores import listed_means
+from llama_index_rag_metrics.stories.first_line import nothing_measured
 
 Grid: TypeAlias = "Mapping[str, Iterable[Any] | Mapping[str, Any]]"
 """Parameter to its values, of which every combination is meant, or to {name: value}."""
@@ -34,7 +35,7 @@ class Configuration(Sentence):
         params: what `build` gets, by parameter.
         shown: the same as reports have it: a value that has a name is that name.
         results: of its evaluation; None where there was none.
-        error: why it can't be compared with the others; "" where it can.
+        error: what ended its build or its evaluation; "" where nothing did.
         tokens: the mean tokens of a question, as deep as the metric reads; None if not counted.
     """
 
@@ -64,6 +65,13 @@ class Configuration(Sentence):
         if self.results is None:
             return None
         return system_of(self.results).mean(metric)
+
+    def failure(self, metric: str) -> str:
+        """Why it can't be compared on a metric; "" where it can."""
+        if self.results is None or self.error or self.mean(metric) is not None:
+            return self.error
+        system = system_of(self.results)
+        return system.invalid(metric) or nothing_measured(system.scores)
 
     @property
     def p95(self) -> float | None:

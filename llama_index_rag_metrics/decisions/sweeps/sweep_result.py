@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
-from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.figure import Figure, Mark, Series
-from llama_index_rag_metrics.report.numbers import (
-    NO_VALUE,
-    count,
-    counted,
-    given,
-    mean_of,
-    percent,
-    questions,
-    rounded_up,
-    score,
-    seconds,
-    two_digits_up,
-)
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -38,28 +24,39 @@ from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, beats_all, shortfalls
 from llama_index_rag_metrics.stories import results_report
-from llama_index_rag_metrics.stories.first_line import nothing_measured
-from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.first_line import with_failures
 
 from .grid import Configuration
 
-_SAVINGS = {"tokens": 0.05, "p95": 0.5}
-"""The least share of a cost that counts as saved: a p95 differs much from run to run."""
 
+class _Cost(NamedTuple):
+    """What a configuration costs, and the least share of it that counts as saved."""
+
+    heading: str
+    form: m.Form
+    saving: float
+
+
+_COSTS = {
+    "tokens": _Cost("tokens a question", "count", 0.05),
+    "p95": _Cost("p95", "seconds", 0.5),  # differs much from run to run
+}
 _DIGITS = 3
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
-_SOME_FAILED = (
-    "No decision: {failed} failed and may be better ({errors}). Of the others: {decision}"
-)
+_SOME_FAILED = "No decision: {failed} failed and may be better. Of the others: {decision}"
 _DECISIONS = {
     "single": "Only {best} was evaluated: there is nothing to compare it with.",
     "nothing in common": (
         "Nothing can be compared: no question has a value for all {n} configurations."
     ),
     "winner": "{best} is the best of {n} on {metric}.",
-    "winner, another is cheaper": (
-        "{best} is the best of {n} on {metric}; {recommended} costs less and is at most {bound} "
-        "worse."
+    "cheaper than the winner": (
+        "Take {recommended}: it costs less than {best}, the best of {n} on {metric}, and is at "
+        "most {bound} worse."
+    ),
+    "cheaper than the best mean": (
+        "Take {recommended}: it costs less than {best}, the best mean, and is at most {bound} "
+        "worse than the best of {n} on {metric} ({confidence} confidence, {questions})."
     ),
     "take": (
         "Take {recommended}: it is at most {bound} worse than the best of {n} on {metric} "
@@ -68,14 +65,19 @@ _DECISIONS = {
     "the same": (
         "All {n} configurations score the same on {metric}, on all {questions}: keep {best}."
     ),
+    "tied": (
+        "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
+        "{questions}."
+    ),
+    "tied, not ahead": (
+        "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
+        "{questions}. These can't tell whether another one is better."
+    ),
     "too few": (
         "Not enough questions to choose one of {n} configurations that {aim} on {metric}: {until}"
         "keep {best}."
     ),
 }
-_TIED = "{names} score the same on {metric}, on all {questions}."
-_COSTS = "{recommended} has {facts}."
-_COSTS_OF_TWO = "{recommended} has {facts}; {best}, the best mean, has {facts_of_best}."
 _HOW = (
     "At most worse by: how far the true mean on {metric} may lie below the best configuration's; "
     "all bounds hold at once with {confidence} confidence."
@@ -129,7 +131,7 @@ class Sweep(Reportable):
     @cached_property
     def failed(self) -> list[Configuration]:
         """The configurations without results, or without a mean."""
-        return [point for point in self if point.error or point.mean(self.primary) is None]
+        return [configuration for configuration in self if configuration.failure(self.primary)]
 
     @cached_property
     def results(self) -> dict[str, EvaluationResults]:
@@ -153,12 +155,12 @@ class Sweep(Reportable):
         It has the fewest tokens, then the lowest p95, then the best mean; fewer by less than 5 %,
         or a p95 lower by less than half, isn't cheaper.
         """
-        candidates = [*filter(self.within.__contains__, self.ranked)]
+        candidates = [point for point in self.ranked if point in self.within]
         for cost in self._costs:
-            amounts = {point: getattr(point, cost) for point in candidates}
-            lowest = min(amounts.values(), default=0.0)
-            share = 1 - _SAVINGS[cost]
-            candidates = [point for point in candidates if amounts[point] * share <= lowest]
+            amount = attrgetter(cost)
+            lowest = min(map(amount, candidates), default=0.0)
+            share = 1 - _COSTS[cost].saving
+            candidates = [point for point in candidates if amount(point) * share <= lowest]
         return next(iter(candidates), None)
 
     def at_most_worse(self, configuration: Configuration) -> float:
@@ -180,23 +182,24 @@ class Sweep(Reportable):
         The means are those over the questions that all of them have a value for.
         """
 
-        def rank_key(configuration: Configuration) -> list[float]:
-            costs = map(partial(getattr, configuration), self._costs)
-            return [-self._sign * self._common_mean(configuration), *costs]
+        def rank_key(configuration: Configuration) -> tuple[float, ...]:
+            mean = exact_mean(self._scores_of(configuration))
+            return -mean, *(getattr(configuration, cost) for cost in self._costs)
 
         return sorted(self._finished, key=rank_key)
 
     @property
     def decision(self) -> str:
         """The result in one or two sentences."""
-        failed = counted(len(self.failed), "configuration", "configurations")
-        errors = dict.fromkeys(point.error or "no question has a value" for point in self.failed)
-        fields = {"failed": failed, "errors": join_first([*errors], 3)}
-        if not self._finished:
-            return self._unmeasured or _NOTHING.format(**fields)
-        if not self.failed or len(self._finished) == 1:
-            return self._decision_of_finished
-        return _SOME_FAILED.format(decision=self._decision_of_finished, **fields)
+        failed = numbers.counted(len(self.failed), "configuration", "configurations")
+        if self._finished:
+            is_sure = not self.failed or len(self._finished) == 1
+            decision = self._decision_of_finished
+            return decision if is_sure else _SOME_FAILED.format(failed=failed, decision=decision)
+        reasons = list(dict.fromkeys(point.failure(self.primary) for point in self))
+        if any(point.error for point in self):
+            return _NOTHING.format(failed=failed, errors=join_first(reasons, 3))
+        return " ".join(reasons)
 
     def report(self, *, full: bool = False) -> m.Report:
         """The decision, and every configuration with its quality and cost."""
@@ -207,11 +210,15 @@ class Sweep(Reportable):
         for system in systems:
             about = [pair for pair in about if pair in system.about.items()]
         sizes = [
-            counted(len(self.configurations), "configuration", "configurations"),
-            questions(len(self._scores)),
-            counted(len(self.metric_names), "metric", "metrics"),
+            numbers.counted(len(self.configurations), "configuration", "configurations"),
+            numbers.questions(len(self._scores)),
+            numbers.counted(len(self.metric_names), "metric", "metrics"),
         ]
-        statements, remarks = self._statements(systems), results_report.remarks(systems)
+        statements, remarks = self._statements(), results_report.remarks(systems)
+        columns: dict[str, list[Any]] = {}
+        for point in self:
+            for name, value in self._record(point).items():
+                columns.setdefault(name, []).append(value)
         return m.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
             lead=", ".join(sizes),
@@ -222,7 +229,7 @@ class Sweep(Reportable):
             notes=[*self._notes(), *results_report.unsaid(remarks, statements)],
             glossary=results_report.glossary(self.metric_names),
             figures={"tradeoff": self._tradeoff},
-            records=self._records(),
+            records=m.Records(columns),
         )
 
     @cached_property
@@ -230,28 +237,9 @@ class Sweep(Reportable):
         return [configuration for configuration in self if configuration not in self.failed]
 
     @property
-    def _unmeasured(self) -> str:
-        """Why no metric has a value though every configuration answered; "" if that isn't so."""
-        runs = [point.results for point in self if point.results and not point.error]
-        reasons = {nothing_measured(run.scores) for run in runs}
-        is_all = len(runs) == len(self.configurations) and not self._finished
-        return " ".join(reasons) * (is_all and len(reasons) == 1)
-
-    @cached_property
-    def _ties(self) -> list[str]:
-        """The configurations that score like the best mean on every question, it included."""
-        highest = self._scores[:, self._finished.index(self.ranked[0])]
-        is_tied = (self._scores == highest[:, np.newaxis]).all(axis=0)
-        return [point.name for point in self.ranked if is_tied[self._finished.index(point)]]
-
-    @property
     def _costs(self) -> list[str]:
         """The costs that are known of every evaluated configuration."""
-        return [cost for cost in _SAVINGS if None not in {getattr(p, cost) for p in self._finished}]
-
-    @property
-    def _sign(self) -> float:
-        return -1.0 if lower_is_better(self.primary) else 1.0
+        return [cost for cost in _COSTS if None not in map(attrgetter(cost), self._finished)]
 
     @cached_property
     def _paired(self) -> Paired:
@@ -270,105 +258,92 @@ class Sweep(Reportable):
         """(queries, evaluated configurations) scores where all have one; more is better."""
         return self._common[0]
 
+    def _scores_of(self, configuration: Configuration) -> FloatArray:
+        """(queries,) the same of one configuration."""
+        column: FloatArray = self._scores[:, self._finished.index(configuration)]
+        return column
+
     @cached_property
+    def _tied(self) -> list[Configuration]:
+        """The best mean and those that score the same on every question, cheapest first."""
+        scores = self._scores_of(self.ranked[0])
+        return [point for point in self.ranked if np.array_equal(self._scores_of(point), scores)]
+
+    @cached_property
+    def _is_ahead(self) -> bool:
+        """Whether the best mean is shown to beat all others that score otherwise."""
+        rivals = [point for point in self.ranked if point not in self._tied]
+        columns = [self._scores_of(point) for point in (self.ranked[0], *rivals)]
+        is_comparable = len(columns) > 1 < len(self._scores)
+        return is_comparable and beats_all(np.stack(columns, axis=1), 0, **self._common[1])
+
+    @property
     def _leader(self) -> Configuration | None:
         """The configuration that is shown to beat all others that were evaluated."""
-        if len(self._finished) < 2 or len(self._scores) < 2:
-            return None
-        leader = int(self._scores.mean(axis=0).argmax())
-        if beats_all(self._scores, leader, **self._common[1]):
-            return self._finished[leader]
-        return None
+        return self.ranked[0] if self._is_ahead and len(self._tied) == 1 else None
 
     @cached_property
     def _shortfalls(self) -> Shortfalls:
         return shortfalls(self._scores, self.tolerance, **self._common[1])
 
-    def _common_mean(self, configuration: Configuration) -> float:
-        """The mean over the questions that all have a value for; NaN without any."""
-        return self._sign * exact_mean(self._scores[:, self._finished.index(configuration)])
-
-    def _bound_in_words(self, configuration: Configuration) -> str:
-        bound = self.at_most_worse(configuration)
-        return rounded_up(bound, _DIGITS) if math.isfinite(bound) else NO_VALUE
+    @property
+    def _outcome(self) -> str:
+        best, recommended = self.ranked[0], self.recommended
+        if len(self._finished) == 1:
+            return "single"
+        if not len(self._scores):
+            return "nothing in common"
+        if self._leader is not None:
+            return "winner" if recommended in (None, best) else "cheaper than the winner"
+        if recommended is not None:
+            is_cheaper = recommended is not best and best in self.within
+            return "cheaper than the best mean" if is_cheaper else "take"
+        if len(self._tied) == len(self._finished):
+            return "the same"
+        if len(self._tied) == 1:
+            return "too few"
+        return "tied" if self._is_ahead else "tied, not ahead"
 
     @property
     def _decision_of_finished(self) -> str:
-        leader = self._leader or self.ranked[0]
-        recommended = self.recommended or leader
-        outcome, until, aim = "too few", "", "is the best"
-        if len(self._finished) == 1:
-            outcome = "single"
-        elif not len(self._scores):
-            outcome = "nothing in common"
-        elif self._leader is not None:
-            outcome = "winner" if recommended is leader else "winner, another is cheaper"
-        elif self.recommended is not None:
-            outcome = "take"
-        elif len(self._ties) == len(self._finished):
-            outcome = "the same"
-        elif self._shortfalls.queries is not None:
-            until = f"until you have about {two_digits_up(self._shortfalls.queries)}, "
+        best, until, aim = self.ranked[0], "", "is the best"
+        recommended = self.recommended or best
+        if self._shortfalls.queries is not None:
+            until = f"until you have about {numbers.two_digits_up(self._shortfalls.queries)}, "
         if self.tolerance:
-            aim = f"is within {given(self.tolerance)} of the best"
-        return _DECISIONS[outcome].format(
-            best=leader.name,
+            aim = f"is within {numbers.given(self.tolerance)} of the best"
+        return _DECISIONS[self._outcome].format(
+            best=best.name,
             recommended=recommended.name,
             n=len(self._finished),
             metric=self.primary,
-            bound=self._bound_in_words(recommended),
-            confidence=percent(self.confidence),
-            questions=questions(len(self._scores)),
+            bound=numbers.shown(self._bound(recommended)),
+            confidence=numbers.percent(self.confidence),
+            questions=numbers.questions(len(self._scores)),
+            ties=results_report.listed([point.name for point in self._tied[1:]]),
             aim=aim,
             until=until,
         )
 
-    def _statements(self, systems: Sequence[System]) -> list[m.Statement]:
+    def _statements(self) -> list[m.Statement]:
+        """The decision, and what is wrong."""
         tone: m.Tone = "open"
         if self.failed:
             tone = "alarm"
         elif self.recommended is not None and len(self._finished) > 1:
             tone = "best"
-        statements = [m.Statement(self.decision, tone)]
-        if len(self._finished) > 1 and len(self._scores):
-            if 1 < len(self._ties) < len(self._finished):
-                names, n = results_report.listed(self._ties), questions(len(self._scores))
-                sentence = _TIED.format(names=names, metric=self.primary, questions=n)
-                statements.append(m.Statement(sentence))
-            statements.append(m.Statement(self._costs_in_words()))
-        # who graded, or that labels don't fit, where it holds for all configurations
-        for note in systems[0].scores.label_notes if systems else ():
-            if all(note in system.scores.label_notes for system in systems):
-                statements.append(m.Statement(f"{note}.", "alarm"))
-        return statements
-
-    def _costs_in_words(self) -> str:
-        """The mean and the costs of what to take, beside those of the best mean."""
-        leader = self.ranked[0]
-        recommended = self.recommended or leader
-        fields = {"recommended": recommended.name, "facts": self._facts(recommended)}
-        if recommended is leader:
-            return _COSTS.format(**fields)
-        fields |= {"best": leader.name, "facts_of_best": self._facts(leader)}
-        return _COSTS_OF_TWO.format(**fields)
-
-    def _facts(self, configuration: Configuration) -> str:
-        facts = [f"{self.primary} {score(self._common_mean(configuration), digits=_DIGITS)}"]
-        if "tokens" in self._costs:
-            facts.append(f"{count(configuration.tokens or 0)} tokens a question")
-        if "p95" in self._costs:
-            facts.append(f"p95 {seconds(configuration.p95 or 0)}")
-        return ", ".join(facts)
+        systems = [system_of(results, name) for name, results in self.results.items()]
+        return with_failures([m.Statement(self.decision, tone)], systems, self.primary)
 
     def _notes(self) -> Iterator[str]:
-        for point in () if self._unmeasured else self.failed:
-            yield f"{point.name} failed: {point.error or 'no question has a value'}"
-        if not self._finished:
-            return
-        is_scored = np.isfinite(self._paired.columns[self.primary]).any(axis=1)
-        n_left_out = int(is_scored.sum()) - len(self._scores)
-        if n_left_out:
-            yield _LEFT_OUT.format(questions=questions(n_left_out))
+        for point in self.failed:
+            if self._finished or point.error:
+                yield f"{point.name} failed: {point.failure(self.primary)}"
+        if self._finished:
+            is_scored = np.isfinite(self._paired.columns[self.primary]).any(axis=1)
+            n_left_out = int(is_scored.sum()) - len(self._scores)
+            if n_left_out:
+                yield _LEFT_OUT.format(questions=numbers.questions(n_left_out))
 
     def _table(self) -> m.Table:
         """The configurations, best mean first."""
@@ -377,7 +352,7 @@ class Sweep(Reportable):
             cells = self._cells(configuration)
             rows.append(m.Row(str(rank), list(cells.values())))
             head = list(cells)
-        text = _HOW.format(metric=self.primary, confidence=percent(self.confidence))
+        text = _HOW.format(metric=self.primary, confidence=numbers.percent(self.confidence))
         return m.Table(f"Configurations on {self.primary}", head, rows, "rank", text=text)
 
     def _cells(self, configuration: Configuration) -> dict[str, m.Cell]:
@@ -386,34 +361,39 @@ class Sweep(Reportable):
         cells = {name: m.Cell(str(value), tone=tone) for name, value in configuration.shown.items()}
         for metric in self.metric_names:
             mean = m.Cell.of(configuration.mean(metric), "score")
-            cells[metric] = mean_of(mean, len(self._scores), _DIGITS)
+            cells[metric] = numbers.mean_of(mean, len(self._scores), _DIGITS)
         scores = self.results[configuration.name].scores
         interval = scores.intervals(confidence=self.confidence)[self.primary]
         cells[self.primary] = cells[self.primary]._replace(low=interval.low, high=interval.high)
-        at_most = self.at_most_worse(configuration)
-        bound = float(rounded_up(at_most, _DIGITS)) if math.isfinite(at_most) else None
-        cells["at most worse by"] = m.Cell.of(bound, "score")._replace(digits=_DIGITS)
-        if "tokens" in self._costs:
-            cells["tokens a question"] = m.Cell.of(configuration.tokens, "count")
-        if "p95" in self._costs:
-            cells["p95"] = m.Cell.of(configuration.p95, "seconds")
+        cells["at most worse by"] = self._bound(configuration)
+        for cost in self._costs:
+            heading, form, _ = _COSTS[cost]
+            cells[heading] = m.Cell.of(getattr(configuration, cost), form)
         return cells
 
-    def _records(self) -> m.Records:
-        columns: dict[str, list[Any]] = defaultdict(list)
-        for configuration in self:
-            bound = None
-            if configuration in self._finished:
-                bound = self.at_most_worse(configuration)
-            row = {"configuration": configuration.name, **configuration.shown}
-            row |= {metric: configuration.mean(metric) for metric in self.metric_names}
-            row |= {"tokens": configuration.tokens, "p95": configuration.p95}
-            row["at_most_worse"] = None if bound == math.inf else bound
-            row["recommended"] = configuration is self.recommended
-            row["error"] = configuration.error or None
-            for name, value in row.items():
-                columns[name].append(value)
-        return m.Records(columns)
+    def _bound(self, configuration: Configuration) -> m.Cell:
+        """How much worse than the best one a configuration is, at most, rounded up."""
+        bound = self.at_most_worse(configuration)
+        if bound == math.inf:
+            return m.Cell.of(None, "score")
+        return m.Cell(float(numbers.rounded_up(bound, _DIGITS)), "score", digits=_DIGITS)
+
+    def _record(self, configuration: Configuration) -> dict[str, Any]:
+        """The numbers of a configuration, unrounded, for programs."""
+        bound = math.inf
+        if configuration in self._finished:
+            bound = self.at_most_worse(configuration)
+        means = {metric: configuration.mean(metric) for metric in self.metric_names}
+        return {
+            "configuration": configuration.name,
+            **configuration.shown,
+            **means,
+            "tokens": configuration.tokens,
+            "p95": configuration.p95,
+            "at_most_worse": None if bound == math.inf else bound,
+            "recommended": configuration is self.recommended,
+            "error": configuration.failure(self.primary) or None,
+        }
 
     def _tradeoff(self) -> Figure | None:
         """Every configuration by its tokens and its quality; the recommended one has its name."""
@@ -422,7 +402,7 @@ class Sweep(Reportable):
         for point in self._finished:
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:
-                title = f"{point}; tokens {count(point.tokens)}"
+                title = f"{point}; tokens {numbers.count(point.tokens)}"
                 label = point.name if point is named else ""
                 marks.append(Mark(point.tokens, mean, title, label=label))
         if not marks:

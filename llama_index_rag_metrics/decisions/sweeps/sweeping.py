@@ -133,8 +133,7 @@ async def asweep(
                 source = await _built(build, params)
             results = await aevaluate(source, questions, resolved, **arguments)
             tokens = _mean_tokens(results.run, resolved[0])
-            error = _reason_given_up(results.run)
-            finished.append(replace(configuration, results=results, tokens=tokens, error=error))
+            finished.append(replace(configuration, results=results, tokens=tokens))
         except (JournalMismatch, FileFormatError):
             raise
         except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
@@ -152,8 +151,6 @@ def file_name(name: str) -> str:
 
 
 async def _built(build: Build, params: dict[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(build):
-        return await build(**params)
     built = await in_thread(partial(build, **params))
     return await built if inspect.isawaitable(built) else built
 
@@ -174,12 +171,6 @@ def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any
     if "depth" in header:
         source.depth = depth
     return source
-
-
-def _reason_given_up(run: Run) -> str:
-    """Why a run can't be compared, if every query failed; else ""."""
-    errors = [ranking.error or "" for ranking in run.every_ranking]
-    return f"every question failed: {errors[0]}" if errors and all(errors) else ""
 
 
 def _mean_tokens(run: Run, metric: BaseRetrievalMetric) -> float | None:
