@@ -42,7 +42,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_version() -> None:
     result = run("--version")
-
     assert (result.exit_code, result.stdout) == (0, f"rag-metrics {__version__}\n")
 
 
@@ -58,7 +57,6 @@ def script(*arguments: str) -> tuple[str, set[str]]:
 )
 def test_help_is_shown_without_what_takes_long_to_import(arguments: list[str]) -> None:
     printed, loaded = script(*arguments)
-
     is_version = arguments == ["--version"]
     assert (printed == f"rag-metrics {__version__}\n") == is_version
     assert ("Show this message and exit." in printed) != is_version
@@ -131,7 +129,6 @@ def test_options_have_the_defaults_of_evaluate() -> None:
     parameters = inspect.signature(run_evaluate).parameters
     of_evaluate = {field.name: field.default for field in fields(Plan) if field.name != "dataset"}
     in_both = parameters.keys() & of_evaluate.keys()
-
     assert len(in_both) == 7
     for name in in_both:
         assert parameters[name].default == of_evaluate[name]
@@ -139,7 +136,6 @@ def test_options_have_the_defaults_of_evaluate() -> None:
 
 def test_bare_call_lists_the_commands() -> None:
     result = run()
-
     for command in ("demo", "evaluate", "score", "metrics"):
         assert f" {command} " in result.output
 
@@ -160,7 +156,6 @@ def test_missing_extra_is_one_sentence(
             monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, module, None)
     result = run(*arguments)
-
     assert result.exit_code == 2
     assert re.search(r"python -m pip install .*\[demo\]'$", result.stderr)
     assert len(result.stderr.splitlines()) == 1
@@ -169,7 +164,6 @@ def test_missing_extra_is_one_sentence(
 def test_metrics_lists_the_whole_table() -> None:
     result = run("metrics")
     words = result.stdout.split()
-
     assert result.exit_code == 0
     assert set(METRICS) <= set(words)
     assert "corpus_size=…" in words
@@ -189,7 +183,6 @@ def test_metrics_lists_the_whole_table() -> None:
 )
 def test_metrics_tells_all_about_one(name: str, parts: list[str]) -> None:
     result = run("metrics", name)
-
     assert result.exit_code == 0, result.output
     for part in parts:
         assert part in result.stdout

@@ -34,7 +34,6 @@ def test_evaluate_built_in_retrievers_side_by_side(folder: Path) -> None:
     result = evaluate(
         "-r", "bm25", "-r", "lsa", "-m", "mrr", "-m", "nDCG@10", "--slice", "language"
     )
-
     assert result.exit_code == 0, result.output
     assert "beir  3 questions · 3 passages" in result.stdout
     assert "On mrr" in result.stdout
@@ -53,7 +52,6 @@ def test_evaluate_built_in_retrievers_side_by_side(folder: Path) -> None:
 )
 def test_factories(folder: Path, factory: str, mrr: str) -> None:
     result = evaluate("-r", f"my_factories:{factory}", "-m", "mrr")
-
     assert result.exit_code == 0, result.output
     assert row(result, "mrr") == [mrr]
     assert factory in result.stdout
@@ -62,7 +60,6 @@ def test_factories(folder: Path, factory: str, mrr: str) -> None:
 def test_top_k_reaches_the_factory(folder: Path) -> None:
     shallow = evaluate("-r", "my_factories:of_nodes", "-m", "recall", "--top-k", "1")
     deep = evaluate("-r", "my_factories:of_nodes", "-m", "recall@50")
-
     assert row(shallow, "recall") == ["0.33"]
     assert row(deep, "recall@50") == ["1.00"]
 
@@ -73,7 +70,6 @@ def test_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
     result = evaluate(
         "-r", "my_factories:of_nothing", "-r", "my_broken:of_nothing", "--json", str(json_path)
     )
-
     assert result.exit_code == 0, result.output
     assert list(json.loads(json_path.read_text())) == [
         "my_factories:of_nothing",
@@ -83,7 +79,6 @@ def test_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
 
 def test_progress_is_on_standard_error(folder: Path) -> None:
     result = run("evaluate", "-d", "beir", "-r", "bm25", "-m", "mrr")
-
     assert "3/3" in result.stderr
     assert "3/3" not in result.stdout
 
@@ -92,7 +87,6 @@ def test_json_has_every_score_unrounded(folder: Path) -> None:
     result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr", "--json", "scores.json")
     saved = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     scores = Scores.from_json(json.dumps(saved["of_dataset"]))
-
     assert result.exit_code == 0
     assert scores.by_query("mrr") == {"q1": 1.0, "q2": 1 / 2, "q3": 1 / 3}
     assert scores.queries["q3"] == "番茄種在哪裡？"
@@ -100,7 +94,6 @@ def test_json_has_every_score_unrounded(folder: Path) -> None:
 
 def test_failed_queries_exit_with_1_and_are_listed(folder: Path) -> None:
     result = evaluate("-r", "my_factories:flaky", "-m", "mrr")
-
     assert result.exit_code == 1, result.output
     assert row(result, "failed") == ["1"]
     assert "Failed: 1" in result.stdout
@@ -110,7 +103,6 @@ def test_failed_queries_exit_with_1_and_are_listed(folder: Path) -> None:
 def test_labels_that_match_nothing_are_a_note_and_no_warning(folder: Path) -> None:
     (folder / "my_broken.py").write_text("def strangers():\n    return lambda query: ['other']\n")
     result = evaluate("-r", "my_broken:strangers", "-m", "mrr")
-
     assert "0 of 3 labels match node_id" in " ".join(result.stdout.split())
     assert result.stderr == ""
 
@@ -130,7 +122,6 @@ def test_failure_of_all_exits_with_1(folder: Path, judgements: str, reason: str)
 def test_metric_without_values_exits_with_1(folder: Path) -> None:
     # a grade of 3 is above the highest grade that this metric is told of
     result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr,err(max_grade=0.5)")
-
     assert result.exit_code == 1, result.output
     assert "of_dataset: err(max_grade=0.5) has no value for 3 questions" in result.stderr
 
@@ -138,7 +129,6 @@ def test_metric_without_values_exits_with_1(folder: Path) -> None:
 def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) -> None:
     both = ("-r", "my_factories:of_dataset", "-r", "my_factories:Backwards")
     result = evaluate(*both, "-m", "mrr", "-o", "out.jsonl", "--html", "report.html")
-
     assert result.exit_code == 0, result.output
     printed = " ".join(result.stdout.split())
     decision = " better than of_dataset on mrr"
@@ -246,7 +236,6 @@ def test_questions_are_asked_several_times(moody_folder: Path) -> None:
     again = evaluate(*command, "--repeats", "4")
     assert again.exit_code == 0, again.output
     assert Path("asked.txt").read_text(encoding="utf-8") == asked
-
     by_rule = ("gate", "scores.json", "--rule")
     assert run(*by_rule, "hit_rate@3 >= 0.5").exit_code == 0
     assert run(*by_rule, "hit_rate@3 >= 0.6").exit_code == 1
@@ -273,7 +262,6 @@ def test_journal_is_gone_on_from(folder: Path) -> None:
     lines = (folder / "kept" / "flaky.jsonl").read_text(encoding="utf-8").splitlines()
     again = evaluate("-r", "my_factories:flaky", "-m", "recall", "--journal", "kept")
     other = evaluate("-r", "my_factories:flaky", "--top-k", "3", "--journal", "kept")
-
     assert first.exit_code == again.exit_code == 1
     assert len(lines) == 3  # what it is of, and two finished queries
     assert row(again, "recall") == ["0.33"]
@@ -287,7 +275,6 @@ def test_depth_of_another_journal_is_refused_and_named(folder: Path) -> None:
     results = evaluate(
         "-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept", "--top-k", "10"
     )
-
     expected = "run is 'my_factories:of_nodes, top 20', but the journal has"
     assert deeper.exit_code == 2
     assert f"{expected} 'my_factories:of_nodes, top 10'" in deeper.stderr
@@ -300,7 +287,6 @@ def test_file_that_is_no_journal_is_refused(folder: Path, begin: str) -> None:
     (folder / "kept").mkdir()
     (folder / "kept" / "of_nodes.jsonl").write_bytes(begin.encode("latin-1"))
     result = evaluate("-r", "my_factories:of_nodes", "-m", "mrr", "--journal", "kept")
-
     assert result.exit_code == (2 if begin.endswith("\n") else 0), result.output
 
 
@@ -320,7 +306,6 @@ def test_ctrl_c_says_what_was_kept(folder: Path, journal: bool) -> None:
     assert "asked for potatoes\n" in process.stdout
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-
     assert process.returncode == 130
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("rag-metrics: interrupted")

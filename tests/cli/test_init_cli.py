@@ -20,10 +20,6 @@ WORSE = {  # what a user may break: the file, what stands there, and what makes 
 }
 
 
-NEEDS = {  # what comes with newer cores only
-    "documents": "llama_index.readers.file"
-}
-
 PROGRAM = """
 import os, runpy, sys
 import pytest
@@ -48,8 +44,8 @@ def python(folder: Path, *arguments: str, code: int = 0) -> str:
 @pytest.mark.parametrize("kind", list(WORSE))
 def test_folder_runs_at_once_and_its_gate_stops_a_loss(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("llama_index.retrievers.bm25")
-    if kind in NEEDS and CORE < (0, 13):
-        pytest.importorskip(NEEDS[kind])
+    if kind == "documents" and CORE < (0, 13):
+        pytest.importorskip("llama_index.readers.file")  # which comes with newer cores
     folder = tmp_path / "an evaluation's"
     made = run("init", kind, str(folder))
     assert made.exit_code == 0, made.output

@@ -53,21 +53,18 @@ class TestCheck:
 
     def test_labels_that_are_wrong(self) -> None:
         result = run("check", "dataset.json", "renamed.jsonl")
-
         assert result.exit_code == 1
         assert "the text of 'd1' is now under 'n1'" in result.stdout
 
     def test_warnings_count_when_asked(self) -> None:
         result = run("check", "twice.json")
         strict = run("check", "twice.json", "--strict")
-
         assert (result.exit_code, strict.exit_code) == (0, 1)
         assert "the same question as 'q1', with the same labels" in result.stdout
 
     def test_listing_that_programs_read(self, folder: Path) -> None:
         files = ("--json", "found.json", "--html", "found.html")
         assert run("check", "dataset.json", "renamed.jsonl", *files).exit_code == 1
-
         findings = json.loads((folder / "found.json").read_text())
         assert [(finding["kind"], finding["id"], finding["new_ids"]) for finding in findings] == [
             ("moved", "d1", ["n1"]),
@@ -81,7 +78,6 @@ class TestMove:
         result = run(
             "move", "dataset.json", "renamed.jsonl", "-o", "new.json", "--json", "moves.json"
         )
-
         assert result.exit_code == 0, result.output
         moved = RetrievalDataset.load("new.json")
         assert moved.relevance == {"q1": ["n1"], "q2": ["n2"]}
@@ -94,7 +90,6 @@ class TestMove:
     def test_lost_labels(self) -> None:
         write_corpus("half.jsonl", {"n1": TEXTS["d1"]})
         result = run("move", "dataset.json", "half.jsonl", "-o", "new.json")
-
         assert result.exit_code == 0
         assert "'d2' is gone" in result.stdout
         assert result.stdout.splitlines()[-1] == "new.json has 1 label."
@@ -122,7 +117,6 @@ class TestFactories:
             "def nodes(dataset):\n"
             "    return [TextNode(id_=one, text=text) for one, text in dataset.corpus.items()]\n"
         )
-
         assert run("check", "dataset.json", f"{module}:nodes").exit_code == 0
         assert run("check", "dataset.json", f"{module}:texts").exit_code == 0
 
@@ -137,7 +131,6 @@ class TestPool:
         result = run(
             "pool", "a.run", "b.run", "-o", "pool.jsonl", "-d", "dataset.json",
         )  # fmt: skip
-
         assert result.exit_code == 0, result.output
         assert "Label 1 passage, which to_jsonl() writes." in result.stdout
         lines = (folder / "pool.jsonl").read_text().splitlines()
@@ -146,11 +139,9 @@ class TestPool:
 
     def test_pool_that_is_judged_enough(self, folder: Path) -> None:
         (folder / "qrels").write_text("q1 0 d1 1\nq1 0 d2 0\n")
-
         result = run(
             "pool", "a.run", "b.run", "-o", "pool.jsonl", "--qrels", "qrels",
         )  # fmt: skip
-
         assert result.exit_code == 0, result.output
         assert "is labelled" in result.stdout
         assert (folder / "pool.jsonl").read_text() == ""

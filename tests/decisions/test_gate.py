@@ -169,7 +169,7 @@ class TestRule:
             ("recall(min_grade=2)@5 >= 0.5", Rule("recall(min_grade=2)@5", ">=", 0.5)),
         ],
     )
-    def test_verdict_is_read_and_written(self, text: str, rule: Rule) -> None:
+    def test_rule_is_read_and_written(self, text: str, rule: Rule) -> None:
         assert Rule.parse(text) == rule
         assert Rule.parse(str(rule)) == rule
 

@@ -68,7 +68,6 @@ def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sessi
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     pytester.makeini("[pytest]\nrag_baseline = baselines/main.json")
     pytester.makepyfile(test_retrieval=TESTS)
-
     return Session(pytester, monkeypatch)
 
 

@@ -136,7 +136,6 @@ def test_losses_have_the_stage_of_a_count_by_hand(metric: str, matcher: Any) -> 
     )
     expected = script.count(metric)
     assert lost_of(stages) == expected
-
     # the sum is what is missing: recall's complement, 6 relevant passages a question
     recall = stages["rerank"].scores.means[metric]
     assert len(expected) == round((1 - recall) * 6 * len(QUESTIONS))

@@ -75,7 +75,6 @@ def test_queries_are_asked_once_and_stages_all_scored() -> None:
         ["mrr", "recall@3"],
         workers=1,
     )
-
     assert sorted(asked.asked) == ["one", "three", "two"]
     assert judge.asked == 3
     assert list(stages) == ["retriever", "SimilarityPostprocessor", "LLMRerank"]
@@ -111,7 +110,6 @@ def test_stages_are_data() -> None:
         ["mrr"],
         workers=1,
     )
-
     (loss,) = stages.losses
     assert str(loss) == "c [1] “text of c”: dropped by cutoff (was 3)"
     assert loss == LostPassage("cutoff", "q1", "c", 1.0, "text of c", rank=3)
@@ -134,7 +132,6 @@ def test_last_stage_is_what_evaluate_finds() -> None:
     whole = evaluate(retriever(), DATASET, ["mrr", "ndcg@3"], node_postprocessors=[*chain.values()])
     stages = evaluate_stages(retriever(), chain, DATASET, ["mrr", "ndcg@3"])
     alone = evaluate(retriever(), DATASET, ["mrr", "ndcg@3"])
-
     assert stages["reverse"].scores.per_query == whole.scores.per_query
     assert stages["retriever"].scores.per_query == alone.scores.per_query
     assert [result.metric_vals_dict for result in stages["retriever"]] == [
@@ -178,7 +175,6 @@ class Broken(BaseNodePostprocessor):
 def test_stage_that_fails_is_counted_there_and_after() -> None:
     chain = {"broken": Broken(), "after": Postprocessor(function=lambda nodes: nodes[::-1])}
     stages = evaluate_stages(retriever(), chain, DATASET, ["mrr"])
-
     assert stages["retriever"].scores.failed == {}
     for name in chain:
         assert stages[name].scores.failed == {"q2": "ValueError: no"}
@@ -201,7 +197,6 @@ def test_matchers_and_metrics_of_texts_see_every_stage() -> None:
     metrics = ["recall@3", EmbeddingSimilarity(embed_model=MockEmbedding(embed_dim=4))]
     reverse = Postprocessor(function=lambda nodes: nodes[2:])
     stages = evaluate_stages(retriever(), {"rest": reverse}, DATASET, metrics, matcher="text")  # type: ignore[arg-type]
-
     assert stages["retriever"].scores.means["recall@3"] == 1.0
     assert stages["rest"].scores.by_query("recall@3") == {"q1": 0.5, "q2": 0.0, "q3": 0.0}
     assert set(stages["retriever"].scores.by_query("embedding_similarity")) == {"q1", "q2", "q3"}
@@ -246,7 +241,6 @@ def test_printed_report_says_what_each_stage_kept_and_lost(monkeypatch: pytest.M
         workers=1,
     )
     text = to_text(stages.report(), width=100)
-
     assert str(stages) == text
     assert columns_of(text)["recall@3"] == ["1.00", "0.83", "0.83"]
     # of the four relevant passages, cutoff drops c of q1

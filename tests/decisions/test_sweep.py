@@ -325,7 +325,6 @@ def test_sweep_is_reported_everywhere(tmp_path: Path) -> None:
 
 def test_head_says_what_all_configurations_share() -> None:
     swept = sweep(Builder(), GRID, DATASET, ["recall@3"], confidence=0.9, tokenizer=split)
-
     report = swept.report()
     about = dict(report.about)
     assert about["tokens by"] == "split"
@@ -497,7 +496,7 @@ def retrieved(query: str, boost: float) -> list[NodeWithScore]:
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_bounds_are_what_evaluate_says(tmp_path: Path, is_kept: bool) -> None:
+def test_thresholds_are_what_evaluate_says(tmp_path: Path, is_kept: bool) -> None:
     journal = tmp_path / "journals" if is_kept else None
     found = sweep(CountingBuilder(), THRESHOLDS, HALF_ANSWERED, METRICS, journal=journal)
     assert len(found.configurations) == 6

@@ -50,7 +50,6 @@ def test_collection_has_what_its_readme_says(collection: RetrievalDataset) -> No
         grade for relevance in collection.relevance.values() for grade in relevance.grades.values()
     ]
     rows = collection.metadata.values()
-
     assert (len(collection.corpus), len(collection.queries), len(grades)) == (108, 63, 284)
     assert Counter(grades) == {0: 132, 1: 54, 2: 45, 3: 53}
     assert Counter(row["language"] for row in rows) == {"en": 49, "zh": 8, "ko": 6}
@@ -72,7 +71,6 @@ def test_judgements_speak_of_the_collection(collection: RetrievalDataset) -> Non
     unanswerable = [
         query_id for query_id, relevance in collection.relevance.items() if not relevance
     ]
-
     assert judged <= collection.corpus.keys()
     assert collection.relevance.keys() == collection.queries.keys() == collection.metadata.keys()
     assert all(len(relevance.grades) >= 3 for relevance in collection.relevance.values())
@@ -104,7 +102,6 @@ def test_retrievers_find_the_passage_in_each_language(
     retriever: BaseRetriever, query: str, expected: str
 ) -> None:
     retrieved = retriever.retrieve(query)
-
     assert retrieved[0].node.node_id == expected
     assert len({node.node_id for node in retrieved}) == len(retrieved) > 3
     assert all(node.score > 0 for node in retrieved)  # type: ignore[operator]
@@ -119,7 +116,6 @@ def test_retrievers_differ(collection: RetrievalDataset) -> None:
         tuple(tuple(node.node_id for node in each.retrieve(query)) for each in (first, second))
         for query in collection.queries.values()
     ]
-
     assert all(by_first and by_second for by_first, by_second in rankings)
     assert sum(by_first[:3] != by_second[:3] for by_first, by_second in rankings) > 40
 
@@ -132,7 +128,6 @@ def test_query_that_matches_nothing_has_no_result(retriever: BaseRetriever) -> N
 def test_small_corpora(build: Callable[..., BaseRetriever]) -> None:
     texts = {"a": "the kiln is red", "b": "用濕海綿擦拭陶土", "c": "!!", "d": ""}
     nodes = [TextNode(id_=name, text=text) for name, text in texts.items()]
-
     assert [node.node_id for node in build(nodes, 10).retrieve("red kiln")] == ["a"]
     assert [node.node_id for node in build(nodes, 10).retrieve("陶土")] == ["b"]
     assert [node.node_id for node in build(nodes[:1], 5).retrieve("kiln")] == ["a"]
@@ -143,7 +138,6 @@ def test_small_corpora(build: Callable[..., BaseRetriever]) -> None:
 def test_embedding_is_the_same_each_time(collection: RetrievalDataset) -> None:
     nodes = collection.to_nodes()
     first, second = (lsa(nodes, 10).retrieve("Who may change knife set PK-260?") for _ in "ab")
-
     assert [(node.node_id, node.score) for node in first] == [
         (node.node_id, node.score) for node in second
     ]
@@ -153,7 +147,6 @@ def test_embedding_is_the_same_each_time(collection: RetrievalDataset) -> None:
 def test_command(tmp_path: Path) -> None:
     path = tmp_path / "scores.json"
     result = CliRunner().invoke(app, ["demo", "--json", str(path)])
-
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert "rag-metrics init index" in lines[-2]
@@ -164,7 +157,6 @@ def test_command(tmp_path: Path) -> None:
     assert [row[1:4] for row in counts if row[:1] in NAMES][:2] == [["63", "58", "5"]] * 2
     assert {"keyword", "zh", "q36", "relevant"} <= set(result.stdout.split())
     assert sum(line.startswith(" q") and "questions" not in line for line in lines) == 3
-
     saved = {
         name: Scores.from_json(json.dumps(scores))
         for name, scores in json.loads(path.read_text()).items()
@@ -191,7 +183,6 @@ def test_python_m_runs_the_demo_too() -> None:
         check=False,
         timeout=120,
     )
-
     assert done.returncode == 0, done.stderr
     assert "Saltbeck Works" in done.stdout
     assert "63/63" in done.stderr

@@ -14,9 +14,10 @@ from llama_index.core.query_engine import RetrieverQueryEngine, SubQuestionQuery
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.retrievers.bm25 import BM25Retriever
+from support.retrievers import Postprocessor, WithoutPrompts
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate, record_retrieval
@@ -25,6 +26,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
 NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
 LLM = MockLLM()
+REVERSED = Postprocessor(function=lambda nodes: nodes[::-1])
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fields.* attribute:DeprecationWarning")
 """What workflows ask of models, thousands of times."""
@@ -32,15 +34,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fields.* attribute:Deprecation
 agents = pytest.importorskip(
     "llama_index.core.agent.workflow", reason="this core has no such agents"
 )
-
-
-class Reversed(BaseNodePostprocessor):
-    """Turns a ranking around."""
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        return nodes[::-1]
 
 
 def bm25() -> BM25Retriever:
@@ -70,7 +63,7 @@ TOOLS = [
     RetrieverTool.from_defaults(SPARSE, name="sparse", description="words"),
     RetrieverTool.from_defaults(DENSE, name="dense", description="meaning"),
     RetrieverTool.from_defaults(FUSION, name="fusion", description="both"),
-    QueryEngineTool.from_defaults(engine(SPARSE, Reversed()), name="engine", description="answers"),
+    QueryEngineTool.from_defaults(engine(SPARSE, REVERSED), name="engine", description="answers"),
     FunctionTool.from_defaults(async_fn=look_up, name="own", description="own"),
 ]
 TOOL_NAMES = [str(tool.metadata.name) for tool in TOOLS]
@@ -153,7 +146,7 @@ def test_function_that_returns_what_an_agent_says_is_a_session() -> None:
         check_calls(results, number)
 
 
-class Both(BaseQuestionGenerator):
+class Both(WithoutPrompts, BaseQuestionGenerator):
     """Two sub-questions of every question."""
 
     def generate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
@@ -163,15 +156,9 @@ class Both(BaseQuestionGenerator):
     async def agenerate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
         return self.generate(tools, query)
 
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
-
 
 def test_sub_questions_are_calls_after_reranking() -> None:
-    tool = QueryEngineTool.from_defaults(engine(SPARSE, Reversed()), name="engine", description="")
+    tool = QueryEngineTool.from_defaults(engine(SPARSE, REVERSED), name="engine", description="")
     asking = SubQuestionQueryEngine.from_defaults(
         [tool], llm=LLM, question_gen=Both(), verbose=False, use_async=True
     )
@@ -247,7 +234,7 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
 
 def test_options_that_do_not_go_together() -> None:
     with pytest.raises(InvalidInput, match="Give them to the tools"):
-        evaluate(function_agent(scripts(1)), dataset(1), node_postprocessors=[Reversed()])
+        evaluate(function_agent(scripts(1)), dataset(1), node_postprocessors=[REVERSED])
 
 
 def test_calls_are_matched_by_text() -> None:

@@ -1,6 +1,5 @@
 """Capturing retrievals: what is recorded, whose it is, and what is left behind."""
 
-# annotations stay what they are: core 0.12.0 reads those of workflow steps
 import asyncio
 from typing import Any
 
@@ -10,16 +9,17 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import RetrieverTool
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.retrievers.bm25 import BM25Retriever
+from support.retrievers import Postprocessor
 
 from llama_index_rag_metrics import capture, record_retrieval
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon"]
+REVERSED = Postprocessor(function=lambda nodes: nodes[::-1])
 NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
 
 
@@ -34,15 +34,6 @@ def vectors(top_k: int = 2) -> BaseRetriever:
 
 def ids(nodes: list[NodeWithScore]) -> list[str]:
     return [hit.node.node_id for hit in nodes]
-
-
-class Reversed(BaseNodePostprocessor):
-    """Turns a ranking around."""
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        return nodes[::-1]
 
 
 class Broken(BaseRetriever):
@@ -83,10 +74,10 @@ def test_members_of_a_fusion_are_part_of_its_call(use_async: bool) -> None:
 
 
 def test_postprocessors_of_a_tool_and_of_an_engine_are_part_of_the_call() -> None:
-    tool = RetrieverTool.from_defaults(bm25(), description="", node_postprocessors=[Reversed()])
+    tool = RetrieverTool.from_defaults(bm25(), description="", node_postprocessors=[REVERSED])
     index = VectorStoreIndex(NODES, embed_model=MockEmbedding(embed_dim=4))
     cut = SimilarityPostprocessor(similarity_cutoff=1.1)  # cosines are 1 at most
-    engine = index.as_query_engine(llm=MockLLM(), node_postprocessors=[Reversed(), cut])
+    engine = index.as_query_engine(llm=MockLLM(), node_postprocessors=[REVERSED, cut])
     with capture() as session:
         tool.call("saturn")
         asyncio.run(tool.acall("saturn"))
@@ -238,20 +229,16 @@ class Reusing(BaseRetriever):
         return [self.node]
 
 
+def emptied(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+    nodes.clear()  # the very list that it is given
+    return nodes
+
+
 def test_retriever_that_reuses_its_nodes_is_recorded_call_by_call() -> None:
-    tool = RetrieverTool.from_defaults(Reusing(), description="", node_postprocessors=[Emptying()])
+    emptying = [Postprocessor(function=emptied)]
+    tool = RetrieverTool.from_defaults(Reusing(), description="", node_postprocessors=emptying)
     with capture() as session:
         for word in WORDS:
             Reusing().retrieve(word)
         tool.call("sun")
     assert [list(call.ids) for call in session.calls] == [*([word] for word in WORDS), []]
-
-
-class Emptying(BaseNodePostprocessor):
-    """Drops all nodes from the very list that it is given."""
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        nodes.clear()
-        return nodes

@@ -15,15 +15,7 @@ from llama_index.core.node_parser import (
 )
 from llama_index.core.schema import BaseNode, Document, MetadataMode, NodeWithScore, TextNode
 
-from llama_index_rag_metrics import (
-    Ranking,
-    RetrievalDataset,
-    RetrieverEvaluator,
-    Run,
-    compare,
-    evaluate,
-    metric,
-)
+from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, compare, evaluate, metric
 from llama_index_rag_metrics.rankings.matching.matched import carry_costs
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
@@ -76,13 +68,6 @@ def test_tokens_are_not_counted_where_nobody_asks() -> None:
     results = evaluate(retrieve, DATASET, ["recall@2"])
     assert results.run["q1"].tokens is None
     assert "tokens by" not in results.about
-
-
-def test_query_and_dataset_agree() -> None:
-    evaluator = RetrieverEvaluator.from_metric_names(["recall@25tokens"], retriever=retrieve)
-    alone = evaluator.evaluate("x?", ["a", "c"]).metric_vals_dict
-    whole = evaluator.evaluate_dataset(DATASET)
-    assert alone == {"recall@25tokens": whole.scores.by_query("recall@25tokens")["q1"]}
 
 
 def test_journal_keeps_what_was_counted(tmp_path: Path) -> None:
@@ -180,20 +165,6 @@ def first(query: str) -> list[NodeWithScore]:
     return both_nodes(query)[:1]
 
 
-def test_tokens_of_a_run() -> None:
-    # the copy of a costs nothing, the failed query isn't counted: (3 + 2 + 1) / 2
-    run = Run(
-        {
-            "q1": Ranking(["a", "b", "a"], tokens=[3, 2, 3]),
-            "q2": Ranking(["c"], tokens=[1]),
-            "q3": Ranking(error="refused"),
-        }
-    )
-    assert run.mean_tokens == 3
-    assert Run({"q1": ["a"]}).mean_tokens is None
-    assert Run({}).mean_tokens is None
-
-
 def test_beside_the_means_and_in_comparisons() -> None:
     options: dict[str, Any] = {"tokenizer": str.split}
     both = evaluate(both_nodes, TWO, ["mrr"], **options)
@@ -273,8 +244,10 @@ def test_nodes_cut_from_nodes() -> None:
 
 
 def test_query_alone() -> None:
-    from llama_index_rag_metrics import RetrieverEvaluator
-
+    by_tokens = RetrieverEvaluator.from_metric_names(["recall@25tokens"], retriever=retrieve)
+    alone = by_tokens.evaluate("x?", ["a", "c"]).metric_vals_dict
+    whole = by_tokens.evaluate_dataset(DATASET)
+    assert alone == {"recall@25tokens": whole.scores.by_query("recall@25tokens")["q1"]}
     nodes = chunks(60, 20)[1:6]
     evaluator = RetrieverEvaluator.from_metric_names(NAMES, retriever=lambda query: nodes)
     scores = evaluator.evaluate("?", MOONS.relevance["q"]).metric_vals_dict

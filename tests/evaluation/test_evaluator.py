@@ -361,10 +361,3 @@ def test_evaluate_has_every_option() -> None:
 def test_python_refuses_an_option_that_isnt_there(call: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'worker'"):
         call({"worker": 8})
-
-
-def test_refusal_names_the_function_that_was_called() -> None:
-    with pytest.raises(TypeError, match=r"^evaluate\(\) got an unexpected"):
-        package.evaluate(lambda query: ["d"], ONE_LABEL, worker=8)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"^evaluate\(\) missing 1 required"):
-        package.evaluate(lambda query: ["d"])  # type: ignore[call-arg]

@@ -1,7 +1,4 @@
-"""What was said before a question: told to agents, chat engines, workflows and functions.
-
-Annotations are types: those of a step that are text are beyond older cores.
-"""
+"""What was said before a question: told to agents, chat engines, workflows and functions."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -11,7 +11,6 @@ from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
 from support.retrievers import Asynchronous, Postprocessor, Scripted
 
 from llama_index_rag_metrics import (
-    HitRate,
     RetrievalDataset,
     RetrieverEvaluator,
     aevaluate,
@@ -194,7 +193,3 @@ class TestNothingIsLost:
         assert results.scores.by_query("hit_rate") == {"q": 1.0, "r": 0.0}
         left_out = evaluate(retriever, dataset, ["recall", CoreHitRate()], failed="exclude")
         assert left_out.scores.by_query("hit_rate") == {"q": 1.0}
-
-    def test_metric_twice_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="each name once, got 'hit_rate@5'"):
-            RetrieverEvaluator(metrics=[HitRate(k=5), HitRate(k=5)], retriever=Scripted({}))

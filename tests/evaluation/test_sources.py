@@ -19,7 +19,7 @@ from llama_index.core.query_engine import (
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import QueryEngineTool, ToolMetadata
-from support.retrievers import Postprocessor, Scripted, node
+from support.retrievers import Postprocessor, Scripted, WithoutPrompts, node
 from support.searching_workflows import Searching
 
 from llama_index_rag_metrics import (
@@ -46,7 +46,7 @@ def engine() -> RetrieverQueryEngine:
     return RetrieverQueryEngine.from_args(scripted(), llm=MockLLM())
 
 
-class First(BaseSelector):
+class First(WithoutPrompts, BaseSelector):
     """Selects the first engine."""
 
     def _select(self, choices: Any, query: QueryBundle) -> SelectorResult:
@@ -55,14 +55,8 @@ class First(BaseSelector):
     async def _aselect(self, choices: Any, query: QueryBundle) -> SelectorResult:
         return self._select(choices, query)
 
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
 
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
-
-
-class Itself(BaseQuestionGenerator):
+class Itself(WithoutPrompts, BaseQuestionGenerator):
     """The question itself as the only sub-question."""
 
     def generate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
@@ -70,12 +64,6 @@ class Itself(BaseQuestionGenerator):
 
     async def agenerate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
         return self.generate(tools, query)
-
-    def _get_prompts(self) -> dict[str, Any]:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
 
 
 class Sourced(CustomQueryEngine):

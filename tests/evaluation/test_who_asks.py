@@ -1,7 +1,4 @@
-"""Who asks: functions get the question's metadata, and another asker's answer never comes back.
-
-Annotations are types: those of a step that are text are beyond the oldest core.
-"""
+"""Who asks: functions get the question's metadata, and another asker's answer never comes back."""
 
 from collections.abc import Callable
 from functools import partial, wraps

@@ -189,7 +189,7 @@ def test_ids_of_questions_are_made_of_their_texts() -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_scores_written_are_read_again(tmp_path: Path, ending: str) -> None:
+def test_runs_written_are_read_again(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"run.{ending}"
     run = Run({"q1": ["a"], "q2": []}, queries={"q1": "Why?"})
     write_run(run, path)

@@ -110,7 +110,6 @@ def test_evaluation_is_read_back(server: str) -> None:
     with recorded(server):
         direct = evaluate(retriever, dataset, METRICS, workers=3)
     assert direct.run.failed == {}
-
     spans = client.Client(base_url=server).spans
     n_spans = 2 * len(QUERIES)  # retrieve and _retrieve
     frame = stored(spans.get_spans_dataframe, n_spans)

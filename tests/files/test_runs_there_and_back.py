@@ -290,7 +290,7 @@ THRICE = Run(
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
-def test_labels_go_there_and_back(tmp_path: Path, ending: str) -> None:
+def test_repeats_go_there_and_back(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"agent.{ending}"
     write_run(THRICE, path)
     again = read_run(path)

@@ -366,7 +366,7 @@ class TestQuestions:
             assert not run["q1"].calls
             assert run.failed == {}
 
-    def test_question_that_nobody_knows(self, path: Path) -> None:
+    def test_attribute_or_question_that_nobody_knows(self, path: Path) -> None:
         write_lines(path, request(retrieval("r", "Who?", ["a"])))
         with pytest.raises(
             InvalidInput, match=r"question_id: expected an attribute .*input\.value"

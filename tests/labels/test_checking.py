@@ -78,7 +78,6 @@ class TestDrift:
 
     def test_white_space_is_no_change(self) -> None:
         today = {moon: text.replace(". ", ".\n  ") for moon, text in MOONS.items()}
-
         assert kinds(check_labels(moons(), today)) == []
 
     @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ class TestDrift:
         assert [error.kind for error in changed.errors] == ["changed"]
 
     @pytest.mark.parametrize(("before", "today"), [("10²", "102"), ("1½", "11⁄2")])
-    def test_numbers_of_findings_are_one(self, before: str, today: str) -> None:
+    def test_numbers_that_differ_are_a_change(self, before: str, today: str) -> None:
         text = "Bring the glaze to a heat of {} before the kiln is closed again."
         dataset = RetrievalDataset({"q": "How hot?"}, {"q": ["r"]}, {"r": text.format(before)})
         (changed,) = check_labels(dataset, {"r": text.format(today)}).errors
@@ -114,11 +113,9 @@ class TestDrift:
             {"q": "窯溫幾度？", "r": "誰收藏手抄本？"}, {"q": ["a"], "r": ["b"]}, corpus
         )
         edited = corpus["b"].replace("數千卷", "一萬兩千多卷")
-
         findings = check_labels(
             dataset, {"n1": corpus["a"][:17], "n2": corpus["a"][17:], "b": edited}
         )
-
         assert [(error.kind, error.id) for error in findings.errors] == [
             ("split", "a"),
             ("changed", "b"),
@@ -130,7 +127,6 @@ class TestDrift:
         documents = [Document(id_=key, text=text) for key, text in dataset.corpus.items()]
         nodes = splitter.get_nodes_from_documents(documents)
         assert len(nodes) > len(MOONS)
-
         assert kinds(check_labels(dataset, nodes, match_on="ref_doc_id")) == []
         wrong = check_labels(dataset, nodes)
         assert len(wrong.errors) == 2
@@ -145,7 +141,6 @@ class TestDrift:
             {"q": Relevance(spans=places)},
             {"moons.txt": document},
         )
-
         assert kinds(check_labels(dataset)) == []
         above = check_labels(dataset, {"moons.txt": f"A new first sentence. {document}"})
         assert [(finding.kind, finding.new_ids) for finding in above.findings] == [
@@ -156,9 +151,7 @@ class TestDrift:
 
     def test_texts_that_the_dataset_lacks(self) -> None:
         dataset = RetrievalDataset({"q": "why?"}, {"q": ["a", "b"]})
-
         findings = check_labels(dataset, {"a": "some text"})
-
         assert kinds(findings) == [("lost", "b", ())]
         assert any("no text of 2 of 2 labelled passages" in note for note in findings.notes)
 
@@ -167,7 +160,6 @@ class TestDrift:
             {"q": "Which moon orbits the wrong way round?"},
             expected_texts={"q": [MOONS["triton"], "A text that nobody has anywhere at all."]},
         )
-
         assert kinds(check_labels(dataset, MOONS)) == [("lost", "expected text 2 of q", ())]
 
 
@@ -178,9 +170,7 @@ class TestQuestions:
             {"q1": ["triton"], "q2": ["triton"], "q3": ["titan"]},
             MOONS,
         )
-
         findings = check_labels(dataset)
-
         assert [(finding.kind, finding.query_ids) for finding in findings.findings] == [
             ("contradicting", ("q3", "q1")),
             ("repeated", ("q2", "q1")),
@@ -201,7 +191,6 @@ class TestSources:
     def test_index_its_docstore_and_what_it_persisted(self, tmp_path: Path) -> None:
         index = VectorStoreIndex(self.nodes(), embed_model=MockEmbedding(2))
         index.storage_context.persist(str(tmp_path))
-
         for source in (index, index.docstore, tmp_path, tmp_path / "docstore.json"):
             assert not check_labels(moons(), source).findings
 
@@ -215,7 +204,6 @@ class TestSources:
         index = VectorStoreIndex(
             self.nodes()[1:], storage_context=context, embed_model=MockEmbedding(2)
         )
-
         assert kinds(check_labels(moons(), index)) == [("lost", "enceladus", ())]
 
     @pytest.fixture
@@ -237,9 +225,7 @@ class TestSources:
         store.add(nodes)  # type: ignore[arg-type]
         labels = [node.node_id for node in nodes]
         dataset = RetrievalDataset({"q": "Which?"}, {"q": labels})
-
         findings = check_labels(dataset, store)
-
         assert findings.n_passages == len(nodes)
         assert not findings.of("lost")
 
@@ -253,16 +239,13 @@ class TestSources:
             for n, text in enumerate(MOONS.values())
         ]
         asyncio.run(store.async_add(nodes))  # type: ignore[arg-type]
-
         findings = check_labels(moons(), store)
-
         assert {error.kind for error in findings.errors} == {"moved"}
 
     def test_files(self, tmp_path: Path) -> None:
         lines = [json.dumps({"_id": moon, "text": text}) for moon, text in MOONS.items()]
         (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
         moons().save(tmp_path / "dataset.json")
-
         for name in ("corpus.jsonl", "dataset.json"):
             assert not check_labels(moons(), tmp_path / name).findings
 
@@ -275,7 +258,7 @@ class TestSources:
             check_labels(nodes, dataset)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("source", [[], {}, 5, b"text", ["text"], {"a": 1}, TextNode(text="a")])
-    def test_findings_of_a_kind_that_isnt_there(self, source: Any) -> None:
+    def test_source_of_another_kind_is_refused(self, source: Any) -> None:
         with pytest.raises(InvalidInput, match="index_or_nodes"):
             check_labels(moons(), source)
 
@@ -284,9 +267,7 @@ class TestReport:
     def test_displays_all_escape_what_comes_from_data(self, tmp_path: Path) -> None:
         evil = "<script>alert(1)</script>"
         dataset = RetrievalDataset({evil: f"{evil}?"}, {evil: [f"{evil} gone"]}, {"x": "some text"})
-
         findings = check_labels(dataset)
-
         assert findings.to_html(tmp_path / "a.html").read_text().count(evil) == 0
         assert evil not in findings._repr_html_()
         assert "passages that are gone" in str(findings)
@@ -295,7 +276,6 @@ class TestReport:
 
     def test_counts_speak_of_labels_and_questions(self) -> None:
         findings = check_labels(moons(), {"titan": MOONS["titan"]})
-
         assert (findings.counts["lost"], findings.n_labels) == (2, 2)
         assert {*findings.counts, "kept"} == set(KINDS)
 
@@ -321,9 +301,7 @@ def test_drift_planted_in_cranfield() -> None:
                 today[f"{item}#{n}"] = " ".join(part)
         elif fate != "lost":
             today[f"new {item}" if fate == "moved" else item] = " ".join(words)
-
     kinds = {error.id: error.kind for error in check_labels(dataset, today).errors}
-
     assert {item: kinds.get(item) for item in planted} == planted
     untouched = set(labelled) - set(planted)
     assert len(untouched & set(kinds)) <= 0.01 * len(untouched)

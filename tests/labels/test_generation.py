@@ -141,7 +141,7 @@ def test_answers_without_a_question_are_an_error_that_shows_them() -> None:
         generate_question_context_pairs([TextNode(text=" ")], ScriptedLLM(two))
 
 
-def test_arguments_that_are_refused_are_listed() -> None:
+def test_lines_that_are_no_questions_are_listed() -> None:
     answers = {"0": "Explain what text 0 is.\nIt is text.", "1": "What?\nWhy?\nEnough of it."}
     llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
     dataset = generate_question_context_pairs(nodes(2), llm, PROMPT)

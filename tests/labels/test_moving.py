@@ -33,13 +33,11 @@ def moons(relevance: object, **parts: object) -> RetrievalDataset:
 class TestFates:
     def test_kept(self) -> None:
         moved = move_labels(moons(["t"]), {"t": TRITON, "x": "another text altogether"})
-
         assert moved.dataset.relevance == {"q": ["t"]}
         assert moved.counts == {"kept": 1, "moved": 0, "split": 0, "changed": 0, "lost": 0}
 
     def test_moved_into_a_longer_node(self) -> None:
         moved = move_labels(moons(["t"]), {"n": f"{IO} {TRITON}"})
-
         (move,) = moved.findings
         assert (move.kind, move.score, move.by) == ("moved", 1.0, "text")
         assert moved.dataset.relevance == {"q": ["n"]}
@@ -47,7 +45,6 @@ class TestFates:
     def test_split_over_two_is_a_group_of_those_with_half_of_it(self) -> None:
         # 44 and 26 letters of 70: the first alone has the half that a label takes
         moved = move_labels(moons(["t"]), {"a": FIRST, "b": SECOND, "c": IO})
-
         (move,) = moved.findings
         assert (move.kind, move.score) == ("split", 1.0)
         assert move.new_ids == ("a",)
@@ -56,9 +53,7 @@ class TestFates:
     def test_pieces_of_less_than_half_are_a_group_together(self) -> None:
         text = f"{TRITON} {IO}"
         dataset = RetrievalDataset({"q": "Which?"}, {"q": ["t"]}, {"t": text})
-
         moved = move_labels(dataset, {"a": text[:55], "b": text[55:110], "c": text[110:]})
-
         assert moved.findings[0].kind == "split"
         (group,) = moved.dataset.relevance["q"].alternatives or ()
         assert set(group) == {"a", "b", "c"}
@@ -71,13 +66,11 @@ class TestFates:
             for each in [("t", text, 0, 100), ("a", text, 0, 97), ("b", text, 60, 100)]
         )
         dataset = RetrievalDataset({"q": "Which?"}, {"q": ["t"]}, {"t": text})
-
         (move,) = move_labels(dataset, new, old_nodes=[old], threshold=1).findings
         assert (move.kind, set(move.new_ids)) == ("moved", {"a", "b"})
 
     def test_changed(self) -> None:
         moved = move_labels(moons(["t"]), {"n": TRITON.replace("mostly nitrogen", "cold")})
-
         assert [move.kind for move in moved.findings] == ["changed"]
         assert moved.dataset.relevance == {"q": ["n"]}
         assert any("edited since" in note for note in moved.dataset.notes)
@@ -109,7 +102,6 @@ class TestFates:
 
     def test_lost_and_said_so(self) -> None:
         moved = move_labels(moons(["t", "i"]), {"n": IO})
-
         assert [(move.id, move.kind) for move in moved.findings] == [("t", "lost"), ("i", "moved")]
         assert moved.dataset.relevance == {"q": ["n"]}
         assert "1 of 2 labels lost, of 1 question" in moved.dataset.notes[0]
@@ -145,9 +137,7 @@ class TestRelevance:
         dataset = RetrievalDataset(
             {"q": "Which?"}, {"q": graded}, {"t": TRITON, "i": IO, "x": "Nothing of that kind here"}
         )
-
         together = move_labels(dataset, {"n": f"{TRITON} {IO}", "m": "Nothing of that kind here."})
-
         assert together.dataset.relevance["q"].grades == {"n": 3, "m": 0}
         assert together.dataset.relevance["q"].alternatives == (("n",), ("n",))
 
@@ -158,29 +148,23 @@ class TestRelevance:
 
     def test_facets_stay_facets(self) -> None:
         facets = Relevance(facets={"where": ["t"], "what": ["t", "i"]}, weights={"what": 2})
-
         moved = move_labels(moons(facets), {"n1": TRITON, "n2": IO})
-
         assert moved.dataset.relevance["q"] == Relevance(
             facets={"where": ["n1"], "what": ["n1", "n2"]}, weights={"what": 2}
         )
 
     def test_unjudged_questions_stay_unjudged(self) -> None:
         dataset = RetrievalDataset({"q": "a?", "r": "b?"}, {"q": []}, {"t": TRITON})
-
         assert move_labels(dataset, {"n": TRITON}).dataset.relevance == {"q": []}
 
     def test_labels_known_by_text_alone_get_ids(self) -> None:
         dataset = RetrievalDataset({"q": "Which?"}, expected_texts={"q": [TRITON]})
-
         moved = move_labels(dataset, {"n": f"{TRITON} {IO}"})
-
         assert moved.dataset.relevance == {"q": ["n"]}
 
     def test_result_is_a_dataset_like_any_other(self, tmp_path: Path) -> None:
         halves = {"a": f"{TRITON[:40]}", "b": TRITON[40:], "c": IO}
         moved = move_labels(moons(Relevance({"t": 2, "i": 1})), halves).dataset
-
         moved.save(tmp_path / "moved.json")
         again = RetrievalDataset.load(tmp_path / "moved.json")
         assert again.relevance == moved.relevance
@@ -205,9 +189,7 @@ class TestPlaces:
         last = len(self.DOCUMENT) - len(IO)
         relevance = Relevance(spans=[("d", last, len(self.DOCUMENT))])
         dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})
-
         moved = move_labels(dataset, nodes)
-
         placed = {node.node_id: node.start_char_idx for node in nodes}  # type: ignore[attr-defined]
         assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
         assert {move.by for move in moved.findings} == {"place"}
@@ -218,9 +200,7 @@ class TestPlaces:
         last = len(self.DOCUMENT) - len(IO)
         relevance = Relevance(spans=[("d", last, len(self.DOCUMENT))])
         dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})
-
         moved = move_labels(dataset, nodes)
-
         placed = {node.node_id: node.start_char_idx for node in nodes}  # type: ignore[attr-defined]
         assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
         assert {move.by for move in moved.findings} == {"text"}
@@ -230,9 +210,7 @@ class TestPlaces:
         old = SentenceSplitter(chunk_size=40, chunk_overlap=0).get_nodes_from_documents([document])
         new = SentenceSplitter(chunk_size=25, chunk_overlap=0).get_nodes_from_documents([document])
         dataset = RetrievalDataset({"q": "Which?"}, {"q": [old[-1].node_id]})
-
         moved = move_labels(dataset, new, old_nodes=old)
-
         assert {move.by for move in moved.findings} == {"place"}
         assert new[-1].node_id in moved.dataset.relevance["q"]
         again = move_labels(moved.dataset, old)
@@ -279,13 +257,11 @@ def test_scores_by_new_ids_are_those_of_the_span_matcher(edited: bool) -> None:
     nodes = splitter.get_nodes_from_documents([Document(id_=d, text=t) for d, t in texts.items()])
     moved = move_labels(dataset, nodes)
     retriever = bm25(nodes, 10)
-
     placed = {key: Relevance(labels, spans=spans) for key, labels in dataset.relevance.items()}
     by_place = evaluate(
         retriever, RetrievalDataset(dataset.queries, placed), metrics=BY_NODE, matcher="span"
     )
     by_id = evaluate(retriever, moved.dataset, metrics=BY_NODE)
-
     assert moved.counts["lost"] == 0
     assert moved.counts["changed"] <= 0.01 * len(moved.findings)
     for name in BY_NODE:

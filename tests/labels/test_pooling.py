@@ -47,10 +47,8 @@ def test_file_tells_nothing_of_systems_and_comes_back_as_judgements(tmp_path: Pa
         {"q": "Which moon?"}, corpus={"a": "Io, 木衛一", "b": "Triton"}, titles={"a": "Moons"}
     )
     runs = {"secret one": {"q": ["a"]}, "secret two": {"q": ["b"]}}
-
     pooled = pool(runs, dataset=dataset)
     pooled.to_jsonl(tmp_path / "pool.jsonl")
-
     text = (tmp_path / "pool.jsonl").read_text(encoding="utf-8")
     records = {record["doc_id"]: record for record in map(json.loads, text.splitlines())}
     assert records["a"] == {
@@ -68,7 +66,6 @@ def test_texts_come_from_runs_too() -> None:
     from llama_index_rag_metrics import Ranking
 
     runs = {"x": Run({"q": Ranking(["a"], texts=["text of a"])}), "y": Run({"q": ["b"]})}
-
     assert {item.id: item.text for item in pool(runs).items} == {"a": "text of a", "b": ""}
     # what was retrieved is what is judged; the dataset has the texts of what came as bare ids
     dataset = RetrievalDataset({"q": "?"}, corpus={"a": "another text of a", "b": "text of b"})
@@ -79,7 +76,6 @@ def test_texts_come_from_runs_too() -> None:
 def test_report_names_items(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     pooled = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}})
-
     assert pooled.report().decision[0].text == "Label 2 passages, which to_jsonl() writes."
     assert evil not in pooled.to_html(tmp_path / "pool.html").read_text()
     assert {record["id"] for record in json.loads(pooled.to_json())} == {"a", evil}

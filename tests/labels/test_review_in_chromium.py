@@ -151,7 +151,6 @@ class TestJudging:
         desk.press("Enter")
         desk.page.wait_for_selector(OPEN)
         desk.judge_all()
-
         assert desk.text("#count") == "5 of 5"
         assert desk.text("#done-text") == "All 5 are judged."
         exported = desk.export(tmp_path / "judgements.jsonl")
@@ -314,9 +313,7 @@ class TestKeeping:
         desk.press("1")
         assert "keeps nothing" in desk.text("#refused")
         desk.page.wait_for_selector("#count:text('3 of 5')")
-
         exported = desk.export(tmp_path / "saved.jsonl")
-
         assert sorted(record["grade"] for record in exported) == [1, 2, 3]
 
 
@@ -395,9 +392,7 @@ class TestInAndOut:
         desk.begin()
         assert desk.text("#count") == "1 of 5"
         desk.judge_all()
-
         desk.export(tmp_path / "all.jsonl")
-
         first = Relevance({**JUDGED["q1"].grades, "id-a": 1})
         exported = read_qrels(tmp_path / "all.jsonl")
         assert exported == {**JUDGED, "q1": first, "q9": Relevance({"elsewhere": 2})}
@@ -440,9 +435,7 @@ class TestSight:
         desk.press("1")
         desk.stored()
         assert desk.page.locator("img").count() == 0
-
         (judged,) = desk.export(tmp_path / "out.jsonl")
-
         assert (judged["query_id"], judged["doc_id"]) == (fields["query_id"], fields["doc_id"])
         assert (judged["grade"], judged["reviewer"]) == (1, EVIL.strip())
         assert dialogs == []

@@ -122,7 +122,7 @@ def test_lists_of_one_length() -> None:
     assert judge_table(pl.DataFrame([retrieved, expected])).item_rank.tolist() == [2, 1]
 
 
-def test_rows_of_none() -> None:
+def test_table_without_rows() -> None:
     frame = pl.DataFrame(schema={"retrieved_ids": TEXTS, "expected_ids": TEXTS})
     assert len(judge_table(frame)) == 0
 

@@ -155,7 +155,6 @@ def test_failures_are_listed_ten_at_most() -> None:
     errors = {f"q{n}": Ranking(error=f"OSError: {n}") for n in range(12)}
     scores = score_rankings({query_id: ["a"] for query_id in errors}, Run(errors), "mrr")
     text = shown(scores)
-
     assert "Failed: 12" in text
     assert "OSError: 9" in text
     assert "OSError: 10" not in text
@@ -166,7 +165,6 @@ def test_notes_say_for_whom_they_hold() -> None:
     noted = Scores(["q"], {"mrr": [1.0]}, name="one", notes=["take care", "of all"])
     other = Scores(["q"], {"mrr": [1.0]}, name="two", notes=["of all"])
     text = shown(noted, other)
-
     assert "! one: take care" in text
     assert "! of all" in text
 
@@ -175,7 +173,6 @@ def test_report_is_printed_to_standard_output(
     good: EvaluationResults, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.print_report(good.report())
-
     out, err = capsys.readouterr()
     assert "0.83" in out
     assert err == ""

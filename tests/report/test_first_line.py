@@ -56,7 +56,6 @@ def test_first_line_begins_with_a_sentence(build: Callable[[], Reportable]) -> N
     first = report.decision[0]
     assert re.fullmatch(r"(?s).*\w.* .* .*\.", first.text)
     assert "below" not in first.text
-
     sentence = " ".join(plain(first.text).split())
     heading, line, *_ = to_text(report, width=2000).splitlines()
     assert heading.strip().startswith(plain(report.title))

@@ -1,4 +1,4 @@
-"""The model of reports: every result has the same outputs; a format or a result is one file."""
+"""The model of reports: every result has the same outputs."""
 
 import json
 from collections.abc import Callable
@@ -8,24 +8,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import toy_format, toy_result
 from support.every_result import EVERY
 from support.reported import EVIL, comparison
 
-from llama_index_rag_metrics import Run
 from llama_index_rag_metrics.report.model import Cell
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.reportable import Reportable
 
 TABLELESS = ("HardQuestions", "Pool", "Agreement")
-RESULTS: dict[str, Callable[[], Reportable]] = {
-    **{name: first for name, (first, *_) in EVERY.items() if name not in TABLELESS},
-    "a toy": lambda: toy_result.Agreement(Run({"q": ["a"]}, name=EVIL), Run({"q": ["a"]})),
-}
-each_result = pytest.mark.parametrize("build", RESULTS.values(), ids=RESULTS)
+RESULTS = {name: first for name, (first, *_) in EVERY.items() if name not in TABLELESS}
 
 
-@each_result
+@pytest.mark.parametrize("build", RESULTS.values(), ids=RESULTS)
 def test_results_have_every_output(build: Callable[[], Any], tmp_path: Path) -> None:
     result = build()
     assert isinstance(result, Reportable)
@@ -40,23 +34,6 @@ def test_results_have_every_output(build: Callable[[], Any], tmp_path: Path) -> 
     frame = result.to_pandas()
     assert json.loads(result.to_json())
     assert len(frame)
-
-
-@pytest.mark.parametrize("toy", [toy_format, toy_result])
-def test_new_format_and_a_new_result_cost_one_short_file(toy: Any) -> None:
-    assert len(Path(toy.__file__).read_text(encoding="utf-8").splitlines()) < 80
-
-
-@each_result
-def test_new_format_shows_every_result(build: Callable[[], Any]) -> None:
-    report = build().report()
-    text = toy_format.to_rst(report)
-    for row in report.tables[0].rows:
-        assert all(shown(cell) in text for cell in row.cells)
-    queries = [query for listing in report.listings for query in listing.queries]
-    for query in queries:
-        assert f"* {query.query_id} " in text
-        assert all(name in text for passage in query.wanted for name in passage.ids)
 
 
 def test_text_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

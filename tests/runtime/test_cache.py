@@ -158,7 +158,6 @@ def test_settings_of_a_component_are_known_and_no_secret() -> None:
         api_base: str = "https://me:pw@host/v1"
         dimensions: int = 8
         model_kwargs: dict[str, Any] = {"top_p": 0.5, "login": {"client_secret": "confidential"}}
-
         _width: int = PrivateAttr(4)
 
     model = Remote(embed_dim=4, embed_batch_size=7)

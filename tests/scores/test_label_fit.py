@@ -180,7 +180,7 @@ class TestIdsThatWereUsedAgain:
         return [NodeWithScore(node=TextNode(id_=item, text=NEW[item]), score=1)]
 
     @pytest.mark.parametrize(("shift", "score"), [(1, 0.0), (0, 1.0)])
-    def test_differences_are_said(self, shift: int, score: float) -> None:
+    def test_ids_of_other_texts_are_said(self, shift: int, score: float) -> None:
         def retrieve(query: str) -> list[NodeWithScore]:
             return self.retrieved(str((int(query) + shift) % 3))
 

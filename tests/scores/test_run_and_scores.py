@@ -36,7 +36,7 @@ from llama_index_rag_metrics.stories.story import query_answers
 
 
 class TestRun:
-    def test_scores_are_a_mapping_in_the_order_given(self) -> None:
+    def test_run_is_a_mapping_in_the_order_given(self) -> None:
         run = Run({"q2": ["b", "a"], "q1": Ranking(["c"], scores=[0.5])}, name="bm25")
         assert list(run) == ["q2", "q1"]
         assert len(run) == 2
@@ -65,6 +65,11 @@ class TestRun:
         assert latency is not None
         assert (latency.n, latency.p50) == (1, 1.0)
         assert run.select(["q2"]).latency is None
+
+    def test_tokens_are_counted_once_a_passage_and_without_failures(self) -> None:
+        rankings = {"q1": Ranking(["a", "b", "a"], tokens=[3, 2, 3]), "q2": Ranking(error="no")}
+        assert Run({**rankings, "q3": Ranking(["c"], tokens=[1])}).mean_tokens == 3  # (5 + 1) / 2
+        assert Run({"q1": ["a"]}).mean_tokens is Run({}).mean_tokens is None
 
     def test_select(self) -> None:
         run = Run({"q1": ["a"], "q2": ["b"]}, name="bm25")

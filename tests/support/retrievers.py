@@ -52,6 +52,16 @@ class Asynchronous(Scripted):
         return super()._retrieve(query_bundle)
 
 
+class WithoutPrompts:
+    """What LlamaIndex's parts that could have prompts must say."""
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+
 class Postprocessor(BaseNodePostprocessor):
     """Applies a function to the list of nodes."""
 

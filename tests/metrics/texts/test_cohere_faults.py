@@ -106,7 +106,6 @@ class TestFaults:
         asked = [body["query"] for body in server.requests]
         assert asked.count(queries["q2"]) == (3 if name in RETRIED else 1)
         assert len(asked) == 5 + asked.count(queries["q2"])
-
         # what was paid isn't asked again, and the query that failed is
         server.fault_of.clear()
         before = len(server.requests)

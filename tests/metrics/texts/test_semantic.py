@@ -78,7 +78,7 @@ class TestEmbeddings:
             ("euclidean", [1 / 6, 1 / (1 + math.sqrt(50)), 1 / 5, 1 / 6]),
         ],
     )
-    def test_overlap_by_hand(self, mode: Any, scores: list[float]) -> None:
+    def test_similarity_by_hand(self, mode: Any, scores: list[float]) -> None:
         scorer = EmbeddingSimilarity(embed_model=scripted(), mode=mode)
         result = scorer.compute("query", retrieved_texts=self.TEXTS)
         assert result.metadata["scores"] == pytest.approx(scores)
