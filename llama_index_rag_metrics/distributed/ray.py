@@ -7,9 +7,12 @@ sends hundreds of requests at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeAlias
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.evaluation import evaluator
 from llama_index_rag_metrics.evaluation.as_ask import (
@@ -23,6 +26,10 @@ from llama_index_rag_metrics.evaluation.as_ask import (
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
+from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
+from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     MissingExtra,
@@ -31,7 +38,7 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import WORKERS, run_sync, synchronous
-from llama_index_rag_metrics.scores.batches import Metrics
+from llama_index_rag_metrics.scores.batches import Failed, Metrics
 
 __all__ = ["aevaluate", "evaluate"]
 
@@ -47,7 +54,20 @@ async def aevaluate(
     workers: int = WORKERS,
     concurrency: int = 8,
     actor_options: Mapping[str, Any] | None = None,
-    **options: Any,
+    name: str = "",
+    match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    timeout: float | None = None,
+    journal: str | Path | None = None,
+    run: str = "",
+    cache: Cache | str | Path | None = None,
+    tokenizer: Tokenizer | None = None,
+    min_score: float | None = None,
+    repeats: int = 1,
+    failed: Failed = "zero",
+    show_progress: bool = False,
+    raise_on_error: bool = False,
 ) -> EvaluationResults:
     """Ask the questions of a dataset on the workers of a Ray cluster, and score what comes back.
 
@@ -58,16 +78,20 @@ async def aevaluate(
     Args:
         build: builds, on every worker, a retriever, an index, a query engine that retrieves, or a
             function. It must be picklable: models are loaded, and connections opened, in it.
-        dataset, metrics, options: as of `evaluate`; metrics of texts are computed here.
         workers: how many actors retrieve.
         concurrency: how many questions each of them is asked at once.
         actor_options: options of Ray's for the workers, such as `{"num_gpus": 1}`; a CPU each.
+
+    The other arguments are those of `evaluate`; metrics of texts are computed here.
 
     Raises:
         InvalidInput: an argument can't be used.
         RagMetricsError: no worker could build its retriever, or none is left.
         MissingExtra: Ray isn't installed.
     """
+    options = {**locals()}
+    for argument in ("build", "metrics", "concurrency", "actor_options"):
+        del options[argument]
     try:
         import ray
     except ImportError as error:
@@ -90,11 +114,10 @@ async def aevaluate(
     depth = retrieval_depth(resolved)
     pool = _Pool(ray, lambda: actor_class.remote(packed, depth), workers, concurrency)
     try:
-        name, context = await pool.start()
-        options.setdefault("name", name)
-        source = Source(pool.ask, name, context=context)
-        at_once = workers * concurrency
-        return await evaluator.aevaluate(source, dataset, resolved, workers=at_once, **options)
+        built, context = await pool.start()
+        options |= {"name": name or built, "workers": workers * concurrency}
+        source = Source(pool.ask, built, context=context)
+        return await evaluator.aevaluate(source, metrics=resolved, **options)
     finally:
         pool.close()
 

@@ -31,7 +31,7 @@ from llama_index_rag_metrics.rankings.run import Ranking, combine_calls
 from llama_index_rag_metrics.rankings.span import Span, node_span
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.atomic_files import short_hash
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal, read_journal
 from llama_index_rag_metrics.runtime.masking import describe_error, mask
 from llama_index_rag_metrics.runtime.progress import progress_bar
@@ -140,7 +140,7 @@ def pipeline(source: Source, plan: Plan) -> Ask:
             kinds = plan.postprocessor_kinds
             remedy = "Give them to the tools or engines that retrieve."
             expected = "none for an agent"
-            raise UnusableAnswer("node_postprocessors", kinds, expected, remedy)
+            raise InvalidInput("node_postprocessors", kinds, expected, remedy)
         bundle = QueryBundle(question.query_str)
         for call in calls:
             answer.items = await within(plan.timeout, call(as_nodes(answer.items), bundle))
@@ -219,7 +219,7 @@ class _Asking:
 
     def failure(self, question: Question, error: Exception, seconds: float) -> Ranking:
         """The ranking of a question that failed; raises where the run is to end there."""
-        if isinstance(error, UnusableAnswer) and not self.has_answered:
+        if isinstance(error, InvalidInput) and not self.has_answered:
             raise error
         words = describe_error(error)  # without keys
         if self.plan.raise_on_error:
@@ -250,7 +250,7 @@ async def ask_all(
 
     Raises:
         RetrievalFailed: with `raise_on_error`.
-        UnusableAnswer: no answer can be read.
+        InvalidInput: no answer can be read.
     """
     asking = _Asking(ask, plan, reader, kept or {}, journal)
     attempts = iter(asking.attempts)

@@ -29,7 +29,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index_rag_metrics.files.records import plain_score
 from llama_index_rag_metrics.rankings.run import Call, Ranking, has_order, item_columns
 from llama_index_rag_metrics.rankings.span import node_span
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer, check_amount
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 TAG = "rag_metrics.captures"
@@ -307,7 +307,7 @@ def record_retrieval(
 def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
     if not has_order(retrieved):
         remedy = f"{_REMEDY} {hint}".rstrip()
-        raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", remedy)
+        raise InvalidInput(_RETURNED, retrieved, "a list of nodes or ids", remedy)
     return [_node(item) for item in retrieved]
 
 
@@ -319,7 +319,7 @@ def _node(item: Any) -> NodeWithScore:
     if isinstance(item, str):
         # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
         return NodeWithScore(node=TextNode(id_=item, text="", metadata={"id": item}))
-    raise UnusableAnswer(_RETURNED, item, "nodes or ids", _REMEDY)
+    raise InvalidInput(_RETURNED, item, "nodes or ids", _REMEDY)
 
 
 def scores_and_texts(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def scores_and_texts(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
     for node, text in zip(nodes, texts, strict=True):
         if not isinstance(text, str):
             expected = f"a text from get_content() of node {node.node_id!r}"
-            raise UnusableAnswer(_RETURNED, text, expected)
+            raise InvalidInput(_RETURNED, text, expected)
     return {"scores": [plain_score(node.score) for node in nodes], "texts": texts}
 
 

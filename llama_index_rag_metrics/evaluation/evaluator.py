@@ -185,22 +185,32 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         return run_sync(self.aevaluate(*arguments, **options))
 
     async def aevaluate_dataset(
-        self, dataset: Any, workers: int = WORKERS, show_progress: bool = False, **options: Any
+        self,
+        dataset: Any,
+        workers: int = WORKERS,
+        show_progress: bool = False,
+        *,
+        name: str = "",
+        timeout: float | None = None,
+        journal: str | Path | None = None,
+        run: str = "",
+        cache: Cache | str | Path | None = None,
+        tokenizer: Tokenizer | None = None,
+        min_score: float | None = None,
+        repeats: int = 1,
+        failed: Failed = "zero",
+        raise_on_error: bool = False,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back, as `evaluate` does.
 
-        Args:
-            dataset, workers, show_progress: as of `evaluate`.
-            options: the further arguments of `evaluate`; its errors, too.
+        Arguments, results and errors are those of `evaluate`; the twin `evaluate_dataset` isn't
+        awaited.
         """
-        options = {"workers": workers, "show_progress": show_progress, **options}
-        return await aevaluate(
-            self.retriever, dataset, self.metrics, **{**self._options, **options}
-        )
+        options = {**locals()}
+        del options["self"]
+        return await aevaluate(self.retriever, metrics=self.metrics, **self._options, **options)
 
-    def evaluate_dataset(self, *arguments: Any, **options: Any) -> EvaluationResults:
-        """The synchronous twin of `aevaluate_dataset`; works in notebooks, too."""
-        return run_sync(self.aevaluate_dataset(*arguments, **options))
+    evaluate_dataset = synchronous(aevaluate_dataset)  # type: ignore[pydantic-field]
 
     @property
     def _options(self) -> dict[str, Any]:

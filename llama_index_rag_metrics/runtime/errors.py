@@ -1,11 +1,11 @@
 """The errors and warnings of this package, a class for what somebody may want to catch; checks.
 
 RagMetricsError
-├── InvalidInput ─ UnusableAnswer      an argument, or what a retriever returned
+├── InvalidInput                       an argument, or what a retriever returned
 ├── UnknownMetric                      a name
 ├── MissingExtra, MissingKey
 ├── FileFormatError, JournalMismatch   a file
-├── RetrievalFailed, QueryTimeout, StrayError, ScorerFailed
+├── RetrievalFailed, ScorerFailed
 └── GateFailed
 UserWarning
 └── CacheWarning, LabelWarning, EveryQueryFailed, InconclusiveGate
@@ -13,7 +13,6 @@ UserWarning
 
 from __future__ import annotations
 
-import asyncio
 import math
 import sys
 import warnings
@@ -85,10 +84,6 @@ class InvalidInput(RagMetricsError, ValueError):
         return f"{self.sentence or sentence} {self.remedy}".rstrip()
 
 
-class UnusableAnswer(InvalidInput):
-    """A retriever's answers can't be evaluated: ends a run in which it gave no other."""
-
-
 class UnknownMetric(RagMetricsError, ValueError):
     """No metric has this name, or it has no such parameter; `nearest` are the known ones."""
 
@@ -150,30 +145,6 @@ class RetrievalFailed(RagMetricsError):
     def __init__(self, query_id: str, error: str) -> None:
         self.query_id = query_id
         super().__init__(f"retrieval failed on question {query_id!r}: {error}")
-
-
-class QueryTimeout(RagMetricsError, TimeoutError):
-    """Something took longer than `timeout` allows."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"not finished within {seconds:g} s (timeout={seconds:g})")
-
-
-class StrayError(RagMetricsError):
-    """A call raised something that would end more than itself: StopIteration, SystemExit, etc."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(error)  # whose own message may be broken
-
-    @property
-    def stray(self) -> BaseException:
-        cause: BaseException = self.args[0]
-        return cause
-
-    def __str__(self) -> str:
-        if isinstance(self.stray, asyncio.CancelledError):
-            return "it was cancelled by code that ran meanwhile, such as one that cancels all tasks"
-        return f"{type(self.stray).__name__} was raised, which isn't an error to be handled"
 
 
 class ScorerFailed(RagMetricsError):

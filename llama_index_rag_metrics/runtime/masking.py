@@ -185,7 +185,6 @@ def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
 def describe_error(error: BaseException | str) -> str:
     """The class and the message of an error, or its description, masked, then cut."""
     if isinstance(error, BaseException):
-        error = getattr(error, "stray", error)
         try:
             message = str(error)
         except BaseException as broken:  # noqa: BLE001 - whatever an exception's own __str__ does

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from typing_extensions import ParamSpec
 
-from .errors import QueryTimeout, StrayError, note_caller
+from .errors import RagMetricsError, note_caller
+from .masking import describe_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,7 +89,7 @@ def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
             outcome.set_result(await coroutine)
         except asyncio.CancelledError as error:
-            outcome.set_exception(StrayError(error))
+            outcome.set_exception(as_exception(error))
         except BaseException as error:  # noqa: BLE001 - handed over to the caller
             outcome.set_exception(error)
 
@@ -186,9 +187,9 @@ def as_exception(error: BaseException) -> Exception:
     """An error of other people's code, wrapped where it would end more than the call."""
     if isinstance(error, Exception) and not isinstance(error, (StopIteration, StopAsyncIteration)):
         return error
-    stray = StrayError(error)
-    stray.__cause__ = error
-    return stray
+    exception = RagMetricsError(describe_error(error))
+    exception.__cause__ = error
+    return exception
 
 
 async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
@@ -200,9 +201,9 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
         if not task.done():
             task.cancel()
     if not task.done():
-        raise QueryTimeout(seconds or 0.0)
+        raise TimeoutError(f"not finished within {seconds:g} s (timeout={seconds:g})")
     if task.cancelled():
-        raise StrayError(asyncio.CancelledError())
+        raise as_exception(asyncio.CancelledError())
     return task.result()
 
 

@@ -25,6 +25,7 @@ from llama_index_rag_metrics import (
     evaluate,
 )
 from llama_index_rag_metrics.decisions.stages import aevaluate_stages
+from llama_index_rag_metrics.distributed import ray
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, RetrievalFailed
 
@@ -329,7 +330,14 @@ def test_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
 
 ONE_LABEL = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d"]}}
 DECLARED = {field.name: field for field in fields(Plan) if field.init}
-FUNCTIONS = [package.evaluate, package.aevaluate, package.evaluate_stages, aevaluate_stages]
+FUNCTIONS = [
+    package.evaluate,
+    package.aevaluate,
+    package.evaluate_stages,
+    aevaluate_stages,
+    package.RetrieverEvaluator.evaluate_dataset,
+    ray.evaluate,
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -356,6 +364,7 @@ def test_evaluate_has_every_option() -> None:
         lambda options: package.RetrieverEvaluator.from_metric_names(
             ["mrr"], retriever=lambda query: ["d"]
         ).evaluate_dataset(ONE_LABEL, **options),
+        lambda options: ray.evaluate(lambda: None, ONE_LABEL, **options),
     ],
 )
 def test_python_refuses_an_option_that_isnt_there(call: Callable[[Any], Any]) -> None:

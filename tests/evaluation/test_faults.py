@@ -120,7 +120,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "__str__ raises": (raising(Unreadable), "Unreadable: (its message can't be read"),
     "50 MB message": (raising(lambda: ValueError("m" * 50_000_000)), "ValueError: mmm"),
     "key echoed": (raising(lambda: ValueError(f"{KEY} is refused")), "ValueError: *** is refused"),
-    "hangs": (hang, "QueryTimeout: not finished within 60 s (timeout=60)"),
+    "hangs": (hang, "TimeoutError: not finished within 60 s (timeout=60)"),
 }
 """What happens, and how its record begins."""
 
@@ -134,7 +134,8 @@ IN_BETWEEN = {
 
 
 def is_recorded(error: str, recorded: str) -> bool:
-    return error.startswith((recorded, IN_BETWEEN.get(recorded, recorded)))
+    wrapped = f"RagMetricsError: {recorded}"
+    return error.startswith((recorded, wrapped, IN_BETWEEN.get(recorded, recorded)))
 
 
 def fails(fault: Fault, query: Any) -> None:

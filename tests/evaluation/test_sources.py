@@ -29,7 +29,7 @@ from llama_index_rag_metrics import (
     evaluate_stages,
     record_retrieval,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 pytestmark = pytest.mark.servers
 
@@ -155,7 +155,7 @@ def test_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None
         scripted().retrieve(question)
         return "an answer"
 
-    with pytest.raises(UnusableAnswer, match=r"got 'an answer'.*captured if it is an asynchronous"):
+    with pytest.raises(InvalidInput, match=r"got 'an answer'.*captured if it is an asynchronous"):
         evaluate(ask, DATASET, ["mrr"])
 
 
@@ -285,13 +285,13 @@ class TestAtTheFirstQuery:
             asked.append(query)
             return returned
 
-        with pytest.raises(UnusableAnswer, match=f"{shown}.*Return ids as strings, or NodeWith"):
+        with pytest.raises(InvalidInput, match=f"{shown}.*Return ids as strings, or NodeWith"):
             evaluate(retrieve, MANY, ["mrr"], workers=2)
         assert len(asked) <= 3
 
     def test_key_of_match_on_is_in_no_node(self) -> None:
         retriever = Scripted({query: [node("a", file="f")] for query in MANY.queries.values()})
-        with pytest.raises(UnusableAnswer, match=r"match_on.*\['node_id', 'ref_doc_id', 'file'\]"):
+        with pytest.raises(InvalidInput, match=r"match_on.*\['node_id', 'ref_doc_id', 'file'\]"):
             evaluate(retriever, MANY, ["mrr"], match_on="filename", workers=2)
         assert len(retriever.asked) <= 3
 

@@ -206,7 +206,7 @@ SESSIONS = Run(
     {
         "two calls": combine_calls([FOUND, FAILED, NOTHING]),
         "no call": Ranking([], calls=()),
-        "failed": Ranking([], error="QueryTimeout: stopped", calls=(FOUND,)),
+        "failed": Ranking([], error="TimeoutError: stopped", calls=(FOUND,)),
         "plain": Ranking(["d1"]),
     }
 )

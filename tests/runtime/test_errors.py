@@ -35,20 +35,14 @@ from llama_index_rag_metrics.runtime.errors import (
     LabelWarning,
     MissingExtra,
     MissingKey,
-    QueryTimeout,
     RetrievalFailed,
     ScorerFailed,
-    StrayError,
     UnknownMetric,
-    UnusableAnswer,
 )
 
 ONE_OF_EACH = [
     RagMetricsError("anything"),
-    UnusableAnswer("what the retriever returned", 1, "nodes or ids"),
     InvalidInput("k", 0, "a number above 0", "Leave it out."),
-    QueryTimeout(2.5),
-    StrayError(SystemExit(3)),
     UnknownMetric("ngcd", ["ndcg"]),
     MissingExtra("score_table()", "batch"),
     FileFormatError("run.trec", 3, "six columns", "q1 Q0"),

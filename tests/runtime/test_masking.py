@@ -15,7 +15,6 @@ from llama_index.core.schema import TextNode
 from pydantic import SecretStr
 
 from llama_index_rag_metrics.runtime import masking
-from llama_index_rag_metrics.runtime.errors import StrayError
 from llama_index_rag_metrics.runtime.masking import (
     MOST_CHARACTERS,
     describe_error,
@@ -183,4 +182,3 @@ def test_error_whose_message_can_not_be_read() -> None:
             raise SystemExit(3)
 
     assert describe_error(Broken()) == "Broken: (its message can't be read: SystemExit)"
-    assert describe_error(StrayError(SystemExit(3))) == "SystemExit: 3"

@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
-from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.scores import Reason
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
 
@@ -319,7 +319,7 @@ def test_empty_id_is_no_id() -> None:
     with pytest.raises(InvalidInput, match="a text that isn't empty"):
         Run({"q": ["a", ""]})
     nodes = [NodeWithScore(node=TextNode(id_="", text="a"))]
-    with pytest.warns(EveryQueryFailed, match="a text that isn't empty"):
+    with pytest.raises(InvalidInput, match="a text that isn't empty"):
         evaluate(lambda _: nodes, RetrievalDataset({"q": "?"}, {"q": ["a"]}), ["mrr"])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from unicodedata import normalize
 
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
         if item is None:
             names = [key for key, value in node.node.metadata.items() if value is not None]
             expected = f"one of what node {node.node_id!r} has: {[NODE_ID, REF_DOC_ID, *names]}"
-            raise UnusableAnswer("match_on", match_on, expected, _SOME.format(key=match_on))
+            raise InvalidInput("match_on", match_on, expected, _SOME.format(key=match_on))
         item = str(item)
     if not isinstance(item, str) or not item:
         expected = "an id, a text that isn't empty"
