@@ -1,13 +1,13 @@
-"""The command `rag-metrics`: it starts without LlamaIndex, so that help and completion are quick.
+"""The command `rag-metrics`: its help and completion need no LlamaIndex.
 
-The package's own import brings LlamaIndex along. So this lies outside the package and leaves that
-import to the command that runs.
+Importing the package takes a second, since it registers its metrics with LlamaIndex. So `main`
+makes its module without running it, and the command that runs calls `run_package` first.
 """
 
 from __future__ import annotations
 
-import gc
 import sys
+from importlib import reload
 from importlib.util import find_spec, module_from_spec
 
 PACKAGE = "llama_index_rag_metrics"
@@ -15,7 +15,6 @@ PACKAGE = "llama_index_rag_metrics"
 
 def main() -> None:
     """Run the command line."""
-    gc.set_threshold(100_000)  # what is imported stays: to search it for cycles takes a tenth
     spec = find_spec(PACKAGE)
     if spec is not None and PACKAGE not in sys.modules:
         sys.modules[PACKAGE] = module_from_spec(spec)
@@ -26,3 +25,10 @@ def main() -> None:
     except KeyboardInterrupt:  # while it starts; a command says itself what it kept
         sys.stderr.write("rag-metrics: interrupted: nothing was written\n")
         sys.exit(130)
+
+
+def run_package() -> None:
+    """Run the package's module, where `main` only made it."""
+    package = sys.modules[PACKAGE]
+    if not hasattr(package, "__all__"):
+        reload(package)

@@ -6,9 +6,18 @@ Importing the package adds its names to LlamaIndex's METRIC_REGISTRY, so that it
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
+from llama_index_rag_metrics.decisions.gate.gate import assert_retrieval, check_rules
+from llama_index_rag_metrics.decisions.stages import evaluate_stages
+from llama_index_rag_metrics.decisions.sweeps.sweeping import sweep
+from llama_index_rag_metrics.evaluation.capturing import capture, record_retrieval
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
+from llama_index_rag_metrics.files.read_runs import read_qrels, read_run
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.files.trace_reading import read_traces
+from llama_index_rag_metrics.files.write_runs import write_qrels, write_run
+from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
 from llama_index_rag_metrics.metrics import base as _base
 from llama_index_rag_metrics.metrics import gains as _gains
 from llama_index_rag_metrics.metrics import groups as _groups
@@ -32,25 +41,11 @@ from llama_index_rag_metrics.rankings.matching.matched import match_run
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
-    from llama_index_rag_metrics.decisions.gate.gate import assert_retrieval, check_rules
-    from llama_index_rag_metrics.decisions.stages import evaluate_stages
-    from llama_index_rag_metrics.decisions.sweeps.sweeping import sweep
-    from llama_index_rag_metrics.evaluation.capturing import capture, record_retrieval
-    from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
-    from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator, aevaluate, evaluate
-    from llama_index_rag_metrics.files.read_runs import read_qrels, read_run
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.files.trace_reading import read_traces
-    from llama_index_rag_metrics.files.write_runs import write_qrels, write_run
-    from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
-    from llama_index_rag_metrics.runtime.cache import Cache
-    from llama_index_rag_metrics.scores import Scores
-    from llama_index_rag_metrics.scores.score_rankings import score_rankings
-    from llama_index_rag_metrics.scores.score_tables import score_schema, score_table
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.score_rankings import score_rankings
+from llama_index_rag_metrics.scores.score_tables import score_schema, score_table
 
 __version__ = "0.1.0"
 
@@ -97,46 +92,5 @@ __all__ += _ranks.__all__
 __all__ += _sets.__all__
 __all__ += _spans.__all__
 __all__ += _texts.__all__
-
-_LAZY = {
-    "decisions.comparison.comparison": ("Comparison", "compare"),
-    "decisions.gate.gate": ("assert_retrieval", "check_rules"),
-    "decisions.stages": ("evaluate_stages",),
-    "decisions.sweeps.sweeping": ("sweep",),
-    "evaluation.evaluator": ("RetrieverEvaluator", "aevaluate", "evaluate"),
-    "evaluation.evaluation_results": ("EvaluationResults",),
-    "evaluation.capturing": ("capture", "record_retrieval"),
-    "files.retrieval_dataset": ("RetrievalDataset",),
-    "files.read_runs": ("read_qrels", "read_run"),
-    "files.write_runs": ("write_qrels", "write_run"),
-    "files.trace_reading": ("read_traces",),
-    "labels.question_generation": ("generate_question_context_pairs",),
-    "runtime.cache": ("Cache",),
-    "scores": ("Scores",),
-    "scores.score_rankings": ("score_rankings",),
-    "scores.score_tables": ("score_schema", "score_table"),
-}
-"""Modules that cost time to import, and the names that are taken from there when first used."""
-
-_HOME = {name: module for module, names in _LAZY.items() for name in names}
-
-
-if not TYPE_CHECKING:  # to a type checker, a name that there isn't would else be `Any`
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOME:
-            elsewhere = import_module(f"{__name__}.metrics.metric_names").ELSEWHERE
-            hint, metric_name = "", elsewhere.get(name.lower(), name.lower())
-            if row := METRICS.get(metric_name.partition("(")[0]):
-                hint = f". {metric_name!r} is of the class {row.metric_class.__name__}"
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
 
 register()

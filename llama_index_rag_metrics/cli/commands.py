@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import reload
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from typer.core import TyperCommand
 
 from llama_index_rag_metrics.runtime.atomic_files import is_stream, write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics_cli import run_package
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 STDOUT = Path("-")
 _WRITTEN = ("json", "html", "output", "page")  # options that name files which a command writes
-_PACKAGE = "llama_index_rag_metrics"
 _CALLED = {  # arguments of the package that a command calls otherwise
     "index_or_nodes": ("corpus", "new_nodes", "nodes"),
     "judgements": ("qrels", "output"),
@@ -50,9 +49,7 @@ class Command(TyperCommand):
         names = {str(parameter.name): _shown_name(parameter) for parameter in self.params}
         try:
             _check_files(names, ctx.params)
-            package = sys.modules[_PACKAGE]
-            if not hasattr(package, "__all__"):  # the script leaves it out, so that help is quick
-                reload(package)
+            run_package()
             return super().invoke(ctx)
         except BrokenPipeError:
             raise
