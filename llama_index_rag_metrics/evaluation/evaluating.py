@@ -136,7 +136,7 @@ class Evaluation:
             scored.append(await score_run(plan, once, matched_once, self._metrics))
         scores, computed = scored[0]
         if plan.repeats > 1:
-            scores = of_repeats([of_time for of_time, _ in scored], plan.metric_names)
+            scores = of_repeats(of_time for of_time, _ in scored)
         note = await self._label_note(runs[0], of_each)
         self._warn(note, runs)
         absent, fit = frozenset[str](), []

@@ -238,7 +238,7 @@ def check_same_questions(
             "missing": their_ids - ids,
             "new": ids - their_ids,
             "with another text": _unequal(scores.queries, theirs.queries),
-            "with other labels": _unequal(scores.labels, theirs.labels),
+            "with other labels": _unequal(_labels(scores), _labels(theirs)),
         }
         listed = []
         for kind, query_ids in differences.items():
@@ -254,6 +254,17 @@ def _judged(scores: Scores) -> set[str]:
     """The questions that count: a run may also rank some that nobody judged."""
     excluded = (name for name, reason in scores.excluded.items() if reason != "unjudged")
     return {*scores.query_ids, *excluded}
+
+
+def _labels(scores: Scores) -> dict[str, object]:
+    """Query id to what its labels say, in any order, where that is known."""
+    labels: dict[str, object] = {}
+    if scores.retrieval is not None:
+        for query_id, judged in scores.retrieval.relevance.items():
+            groups = sorted(map(sorted, judged.alternatives or ()))
+            grades = zip(map(str, judged.grades), judged.grades.values(), strict=True)
+            labels[query_id] = dict(grades), groups, judged.spans
+    return labels
 
 
 def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[str]:

@@ -5,16 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.runtime.mappings import map_values
+from llama_index_rag_metrics.runtime.mappings import map_values, picked
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 from .scores import Scores
 
+_FAILED = "{n:,} of {answers:,} answers failed, of {questions}"
+_FEWER = (
+    "fewer than {runs} runs: {n:,} of {questions}, with the mean of those: a run that isn't there "
+    "doesn't count as 0"
+)
+_SAME = (
+    "all {runs} runs returned the same: they show no spread. If that is a surprise, an LLM's "
+    "answers are cached, or its temperature is 0"
+)
 Runs = Mapping[str, tuple[float, ...]]  # query id to its score in each run that has a value
 
 
@@ -27,40 +37,42 @@ def runs_of(repeats: Iterable[Scores], metric: str) -> Runs:
     return map_values(tuple, runs)
 
 
-def of_repeats(repeats: Iterable[Scores], metrics: Sequence[str] | None = None) -> Scores:
+def of_repeats(repeats: Iterable[Scores]) -> Scores:
     """The scores of questions that were asked several times, from those of each run.
 
     A question's score is the mean of its runs, so that whatever follows takes the question as its
     unit. What failed or is empty did so in every run; `counts` counts questions of which any did.
     """
     parts = tuple(repeats)
-    if metrics is None:
-        metrics = list(_all(parts, "metric_names"))
     query_ids = list(_all(parts, "query_ids"))
     columns = {}
-    for name in metrics:
+    for name in parts[0]:
         runs = runs_of(parts, name)
         columns[name] = [_mean(runs.get(query_id, ())) for query_id in query_ids]
-    counted: set[str] = set()
+    excluded, failed = _all(parts, "excluded"), _all(parts, "failed")
     n_asked, n_failed, n_empty = Counter[str](), Counter[str](), Counter[str]()
     for part in parts:
-        counted.update(set(part.query_ids).difference(part.excluded))
         n_asked.update(dict.fromkeys([*part.query_ids, *part.excluded], 1))
         n_failed.update(list(part.failed))
         n_empty.update(part.empty)
-    excluded, failed = _all(parts, "excluded"), _all(parts, "failed")
-    return parts[0].replace(
+        for query_id in set(part.query_ids).difference(part.excluded):
+            excluded.pop(query_id, None)
+    scores = parts[0].replace(
         query_ids=query_ids,
         columns=columns,
-        excluded={q: reason for q, reason in excluded.items() if q not in counted},
-        failed={q: failed[q] for q, n in n_failed.items() if n == n_asked[q]},
-        empty=[q for q, n in n_empty.items() if n == n_asked[q]],
+        excluded=excluded,
+        failed=picked(failed, _in_every_run(n_failed, n_asked)),
+        empty=_in_every_run(n_empty, n_asked),
         no_relevant=list(_all(parts, "no_relevant")),
         queries=_all(parts, "queries"),
         metadata=_all(parts, "metadata"),
-        notes=[*_notes(parts, n_asked, n_failed)],
         repeats=parts,
     )
+    return scores.replace(notes=[*_notes(scores, n_asked, n_failed)])
+
+
+def _in_every_run(n_times: Mapping[str, int], n_asked: Mapping[str, int]) -> list[str]:
+    return [query_id for query_id, n in n_times.items() if n == n_asked[query_id]]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -85,23 +97,18 @@ def _all(parts: Sequence[Scores], name: str) -> dict[str, Any]:
 
 
 def _notes(
-    parts: Sequence[Scores], n_asked: Mapping[str, int], n_failed: Mapping[str, int]
+    scores: Scores, n_asked: Mapping[str, int], n_failed: Mapping[str, int]
 ) -> Iterator[str]:
-    for note in _all(parts, "notes"):
-        n = sum(note in part.notes for part in parts)
-        yield note if n == len(parts) else f"in {n} of {len(parts)} runs: {note}"
+    n_runs = len(scores.repeats)
+    notes = Counter[str](chain.from_iterable(run.notes for run in scores.repeats))
+    for note, n in notes.items():
+        yield note if n == n_runs else f"in {n} of {n_runs} runs: {note}"
     if n_failed:
-        failures, n_answers = sum(n_failed.values()), sum(n_asked.values())
-        yield f"{failures:,} of {n_answers:,} answers failed, of {questions(len(n_failed))}"
-    n_fewer = sum(times < len(parts) for times in n_asked.values())
+        n_failures, n_answers = sum(n_failed.values()), sum(n_asked.values())
+        fields = {"n": n_failures, "answers": n_answers, "questions": questions(len(n_failed))}
+        yield _FAILED.format(**fields)
+    n_fewer = len(n_asked) - list(n_asked.values()).count(n_runs)
     if n_fewer:
-        yield (
-            f"fewer than {len(parts)} runs: {n_fewer:,} of {questions(len(n_asked))}, with the "
-            "mean of those: a run that isn't there doesn't count as 0"
-        )
-    rankings = [part.rankings for part in parts]
-    if len(parts) > 1 and rankings[0] and all(of_run == rankings[0] for of_run in rankings):
-        yield (
-            f"all {len(parts)} runs returned the same: they show no spread. If that is a surprise, "
-            "an LLM's answers are cached, or its temperature is 0"
-        )
+        yield _FEWER.format(runs=n_runs, n=n_fewer, questions=questions(len(n_asked)))
+    if n_runs > 1 and all(len(set(scores.rankings(query_id))) == 1 for query_id in n_asked):
+        yield _SAME.format(runs=n_runs)

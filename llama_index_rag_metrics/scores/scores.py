@@ -92,13 +92,14 @@ class Scores(Reportable):
             again, _ = Counter(self.query_ids).most_common(1)[0]
             remedy = "Runs of one question are scored as Run(repeats=runs)."
             raise InvalidInput("query_ids", again, "every question once", remedy)
-        values: dict[str, Any] = {part: tuple(getattr(self, part)) for part in _SEQUENCES}
+        values = vars(self)  # past the __setattr__ of what can't be changed
+        for part in _SEQUENCES:
+            values[part] = tuple(values[part])
         for part in _BY_QUERY:
-            values[part] = dict(getattr(self, part))
-        values["failed"] = map_values(describe_error, values["failed"])
-        values["metadata"] = map_values(dict, map_values(without_secrets, values["metadata"]))
+            values[part] = dict(values[part])
+        values["failed"] = map_values(describe_error, self.failed)
+        values["metadata"] = map_values(dict, map_values(without_secrets, self.metadata))
         values["columns"] = self._read_columns()
-        vars(self).update(values)  # past the __setattr__ of what can't be changed
 
     def _read_columns(self) -> dict[str, FloatArray]:
         columns: dict[str, FloatArray] = {}
@@ -166,29 +167,14 @@ class Scores(Reportable):
         """Whether any query that is scored was answered: failures alone are no measurement."""
         return not self.failed.keys() >= set(self.query_ids)
 
-    @cached_property
-    def rankings(self) -> Mapping[str, Sequence[object]]:
-        """Query id to its ranking in each run, if known: the gate detects an unchanged system."""
-        rankings: dict[str, list[object]] = {}
+    def rankings(self, query_id: str) -> list[tuple[str, ...]]:
+        """The ids that each run retrieved for a query, where that is known."""
+        rankings = []
         for scores in self.repeats or [self]:
             if scores.retrieval is not None and scores.retrieval.run:
-                for query_id in {**scores.retrieval.labels, **scores.retrieval.run}:
-                    ranking = scores.retrieval.run.get(query_id, Ranking())
-                    ids = tuple(map(str, ranking.ids))
-                    rankings.setdefault(query_id, []).append(ids)
+                ranking = scores.retrieval.run.get(query_id, Ranking())
+                rankings.append(tuple(map(str, ranking.ids)))
         return rankings
-
-    @cached_property
-    def labels(self) -> Mapping[str, object]:
-        """Query id to what its labels say, in any order, if known: other ones aren't compared."""
-        labels: dict[str, object] = {}
-        for scores in self.repeats or [self]:
-            if scores.retrieval is not None:
-                for query_id, judged in scores.retrieval.relevance.items():
-                    groups = sorted(sorted(map(str, group)) for group in judged.alternatives or ())
-                    grades = zip(map(str, judged.grades), judged.grades.values(), strict=True)
-                    labels[query_id] = dict(grades), groups
-        return labels
 
     @cached_property
     def means(self) -> Mapping[str, float]:
@@ -250,13 +236,13 @@ class Scores(Reportable):
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with their own counts."""
         chosen_ids = set(query_ids)
-        positions = [n for n, query_id in enumerate(self.query_ids) if query_id in chosen_ids]
         parts: dict[str, Any] = {}
-        for part in _BY_QUERY:
-            pairs = getattr(self, part).items()
-            parts[part] = {query_id: value for query_id, value in pairs if query_id in chosen_ids}
-        for part in ("query_ids", "empty", "no_relevant"):
-            parts[part] = [query_id for query_id in getattr(self, part) if query_id in chosen_ids]
+        for part in ("query_ids", "empty", "no_relevant", *_BY_QUERY):
+            values = getattr(self, part)
+            parts[part] = [query_id for query_id in values if query_id in chosen_ids]
+            if part in _BY_QUERY:
+                parts[part] = picked(values, parts[part])
+        positions = [n for n, query_id in enumerate(self.query_ids) if query_id in chosen_ids]
         return self.replace(
             columns=map_values(itemgetter(positions), self.columns),
             retrieval=self.retrieval and self.retrieval.select(chosen_ids),
@@ -317,14 +303,16 @@ class Scores(Reportable):
 
     def _plain(self, *, strict: bool = True) -> dict[str, Any]:
         parts = picked(vars(self), _PARTS)
-        columns = map_values(np.ndarray.tolist, parts.pop("columns"))
+        data = {
+            "format": FORMAT,
+            "scores": map_values(np.ndarray.tolist, parts.pop("columns")),
+            "means": self.means,
+            "counts": asdict(self.counts),
+        }
         repeats, retrieval = parts.pop("repeats"), parts.pop("retrieval")
-        scores = jsonable(columns, "scores", strict=strict)  # before means, which may be infinite
-        derived = {"format": FORMAT, "means": self.means, "counts": asdict(self.counts)}
-        data = {**derived, "scores": scores, **parts}
         if retrieval is not None:
             data["retrieval"] = retrieval.to_plain()
-        plain = {part: jsonable(value, part, strict=strict) for part, value in data.items()}
+        plain: dict[str, Any] = jsonable({**data, **parts}, strict=strict)
         if repeats:
             plain["repeats"] = [run._plain(strict=strict) for run in repeats]
         return plain
@@ -336,22 +324,20 @@ class Scores(Reportable):
         Raises:
             InvalidInput: this isn't JSON that `to_json` wrote.
         """
-        source_text = str(source)
-        is_text = isinstance(source, str) and source_text.lstrip().startswith("{")
-        text = source_text if is_text else Path(source).read_text(encoding="utf-8")
+        text = str(source)
+        if not text.lstrip().startswith("{"):
+            text = read_text(Path(source))
         try:
-            data = json.loads(text)
+            return cls._read(json.loads(text))
         except json.JSONDecodeError as error:
-            raise InvalidInput("source", source_text, f"JSON ({error})") from error
-        return cls._read(data)
+            raise InvalidInput("source", str(source), f"JSON ({error})") from error
 
     @classmethod
     def _read(cls, data: Any) -> Scores:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InvalidInput("source", data, "JSON written by Scores.to_json")
-        parts = picked(data, _PARTS)
-        parts["columns"] = data["scores"]
-        parts["repeats"] = [cls._read(run) for run in data.get("repeats", ())]
+        parts = picked({**data, "columns": data["scores"]}, _PARTS)
+        parts["repeats"] = map(cls._read, data.get("repeats", ()))
         if "retrieval" in data:
             parts["retrieval"] = Retrieval.of_plain(data["retrieval"])
         return cls(**parts)

@@ -215,8 +215,12 @@ def _observed(verdict: Verdict) -> Verdict:
 
 def _is_same_run(query_ids: Sequence[str], sides: Mapping[str, Scores]) -> bool:
     """Return whether the rankings of these questions are known to be identical."""
-    previous, current = (scores.rankings for scores in sides.values())
-    return all(current.get(name) and current[name] == previous.get(name) for name in query_ids)
+    previous, now = sides.values()
+    for query_id in query_ids:
+        rankings = now.rankings(query_id)
+        if not rankings or rankings != previous.rankings(query_id):
+            return False
+    return True
 
 
 def _expected(scores: Scores, metric: str) -> int:
