@@ -358,7 +358,6 @@ def _score(
         options,
         queries=dataset.queries,
         metadata=dataset.metadata,
-        name=run.name,
         deepest=deepest,
     )
 

@@ -111,7 +111,7 @@ class EvaluationResults(Reportable, ListOfResults):
         They print with what was asked, wanted and retrieved, and where it was lost.
 
         Raises:
-            UnknownMetric: the metric wasn't computed.
+            InvalidInput: the metric wasn't scored.
         """
         return HardQuestions(system_of(self), metric, n)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
@@ -19,8 +19,9 @@ from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, n
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import collection_paused, present
+from llama_index_rag_metrics.runtime.mappings import collection_paused, picked, present
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .batches import (
@@ -28,8 +29,8 @@ from .batches import (
     Failed,
     Metrics,
     NoRelevant,
-    ScoredBatch,
     ScoringOptions,
+    compares_ids,
     ranking_metrics,
     score_batch,
 )
@@ -40,6 +41,10 @@ from .repeats import of_repeats
 from .retrieval import Retrieval
 from .scores import Scores
 
+MATCH_TEXTS = (
+    "Match by text: matched = match_run(run, dataset, 'text'), then "
+    "score_rankings(matched.relevance, matched.run, metrics)."
+)
 _NOT_ASKED = "{missing:,} of {labelled:,} labelled questions weren't asked, and aren't scored"
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
@@ -87,39 +92,44 @@ def score_rankings(
         array([0.8597187])
     """
     options = ScoringOptions(no_relevant, failed, tokenizer)
-    stock, queries = NO_STOCK, None
-    metadata: Mapping[str, Mapping[str, Any]] | None = None
+    scored_metrics = ranking_metrics(metrics)
+    about: dict[str, Any] = {}
+    stock = NO_STOCK
     if isinstance(expected, RetrievalDataset):
-        stock = Stock(ids=expected.corpus.keys(), texts=expected.corpus)
-        queries, metadata = expected.queries, expected.metadata
-        expected = {query_id: expected.relevance.get(query_id) for query_id in expected.queries}
+        dataset = expected
+        if dataset.expected_texts and not dataset.relevance and compares_ids(scored_metrics):
+            raise InvalidInput("expected", "expected_texts alone", "labels by id", MATCH_TEXTS)
+        stock = Stock(ids=dataset.corpus.keys(), texts=dataset.corpus)
+        about = {"queries": dataset.queries, "metadata": dataset.metadata, "stock": stock}
+        expected = {**dict.fromkeys(dataset.queries), **dataset.relevance}
     if _is_read(expected):
         expected = read_qrels(expected)
     if _is_read(retrieved):
         retrieved = read_run(retrieved)
     run = retrieved if isinstance(retrieved, Run) else Run()
     if isinstance(expected, Qrels):
-        metadata = run.metadata or expected.metadata
-    score = partial(
-        score_with,
-        ranking_metrics(metrics),
-        queries=queries,
-        metadata=metadata,
-        name=name,
-        stock=stock,
-    )
-    if not isinstance(expected, Mapping):
-        return score(expected, retrieved, options)
-    labels = expected
+        about["metadata"] = run.metadata or expected.metadata
+    score: Callable[..., Scores] = partial(score_with, scored_metrics, **about)
+    if not isinstance(expected, Mapping) or not run:
+        scores = score(expected, retrieved, options)
+        return scores.replace(name=name or scores.name)
+    labels = dict(expected)
+    not_asked: dict[str, Reason] = {}
     if run.is_log and expected.keys() & run.keys():
-        labels = {query_id: expected[query_id] for query_id in expected if query_id in run}
+        for query_id in expected.keys() - run.keys():
+            if labels.pop(query_id) is not None:
+                not_asked[query_id] = "not asked"
     if run.repeats:
         scores = of_repeats(score(*part) for part in _each_run(labels, run, options))
+        scores = scores.replace(retrieval=Retrieval(run, labels, text_of=stock.texts.get))
     else:
-        scores = score(labels, retrieved, options)
-    if len(labels) < len(expected):
-        scores = _with_not_asked(scores, expected)
-    return scores.replace(name=name or run.name)
+        scores = score(labels, run, options)
+    notes = [*scores.notes]
+    if not_asked:
+        n_labelled = len(present(expected))
+        notes.insert(0, _NOT_ASKED.format(missing=len(not_asked), labelled=n_labelled))
+    excluded = {**scores.excluded, **picked(not_asked, expected)}
+    return scores.replace(name=name or run.name, notes=notes, excluded=excluded)
 
 
 def _each_run(
@@ -127,26 +137,11 @@ def _each_run(
 ) -> Iterator[tuple[Mapping[str, Any], Run, ScoringOptions]]:
     """The labels, run and options of each time that questions were asked."""
     for number, run_of_time in enumerate(run.repeats):
-        labels = {}
-        for query_id, judged in expected.items():
-            # a query that was asked less often than others isn't one that nothing was retrieved for
-            if query_id in run_of_time or query_id not in run:
-                labels[query_id] = judged
+        # a query that was asked less often than others isn't one that nothing was retrieved for
+        absent = run.keys() - run_of_time.keys()
+        labels = {query_id: expected[query_id] for query_id in expected if query_id not in absent}
         # few questions may be left of the last runs
         yield labels, run_of_time, replace(options, checks_ids=not number)
-
-
-def _with_not_asked(scores: Scores, expected: Mapping[str, RelevanceLike | None]) -> Scores:
-    """The scores of a log: labelled questions that nobody asked are counted, and not scored."""
-    labelled = list(present(expected))
-    scored = {*scores.query_ids, *scores.excluded}
-    missing: list[str] = [query_id for query_id in labelled if query_id not in scored]
-    if not missing:
-        return scores
-    note = _NOT_ASKED.format(missing=len(missing), labelled=len(labelled))
-    excluded: dict[str, Reason] = dict.fromkeys(missing, "not asked")
-    excluded = {**scores.excluded, **excluded}
-    return scores.replace(excluded=excluded, notes=[note, *scores.notes])
 
 
 @collection_paused()
@@ -158,7 +153,6 @@ def score_with(
     *,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
-    name: str = "",
     deepest: int | None = None,
     stock: Stock = NO_STOCK,
 ) -> Scores:
@@ -172,17 +166,8 @@ def score_with(
 
     needs, tokenizer = needs_of(metrics), options.tokenizer
     judged = judge(relevance, rankings, needs, tokenizer=tokenizer, query_ids=query_ids)
-    is_judged = np.array([labels is not None for labels in relevance], np.bool_)
-    is_failed = np.array([error is not None for error in errors], np.bool_)
-    batch = score_batch(judged, metrics, options, is_judged, is_failed, asked_at)
+    batch = score_batch(judged, metrics, options, _known(relevance), _known(errors), asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
-    labels = dict(zip(query_ids, relevance, strict=True))
-    scores = _collected(query_ids, errors, batch).replace(
-        queries=run.queries if queries is None else queries,
-        metadata=run.metadata if metadata is None else metadata,
-        name=name or run.name,
-        retrieval=Retrieval(run, labels, text_of=stock.texts.get),
-    )
     of_labels, notes = graders_of_labels(relevance), [*run.notes]
     if options.checks_ids:
         mismatch = ""
@@ -191,29 +176,34 @@ def score_with(
         of_labels += label_notes(batch, metrics, asked_at, stock, mismatch)
         notes += order_notes(rankings)
     notes += other_notes(batch, judged, metrics, deepest)
-    notes += [f"{metric} has no value: {error}" for metric, error in batch.errors.items()]
-    return scores.replace(notes=[*of_labels, *notes], label_notes=of_labels)
-
-
-def _collected(
-    query_ids: Sequence[str], errors: Sequence[str | None], batch: ScoredBatch
-) -> Scores:
-    """The scores of a batch, without what is known of its questions."""
-    rows = np.flatnonzero(batch.reason).tolist()
-    excluded = {query_ids[row]: cast(Reason, REASONS[batch.reason[row]]) for row in rows}
-    is_empty = (batch.depth == 0) & ~batch.is_failed
+    for metric, error in batch.errors.items():
+        notes.append(f"{metric} has no value: {error}")
     is_listed = np.logical_or.reduce([batch.is_scored, *batch.members.values()])
     columns = {}
-    for name, column in batch.columns.items():
-        columns[name] = np.where(batch.has_value(name), column, np.nan)[is_listed]
+    for metric, column in batch.columns.items():
+        columns[metric] = np.where(batch.has_value(metric), column, np.nan)[is_listed]
+    excluded: dict[str, Reason] = {}
+    for row in np.flatnonzero(batch.reason).tolist():
+        excluded[query_ids[row]] = cast(Reason, REASONS[batch.reason[row]])
+    labels = dict(zip(query_ids, relevance, strict=True))
     return Scores(
         list(compress(query_ids, is_listed)),
         columns,
         excluded=excluded,
         failed=present(dict(zip(query_ids, errors, strict=True))),
-        empty=list(compress(query_ids, is_empty)),
+        empty=list(compress(query_ids, (batch.depth == 0) & ~batch.is_failed)),
         no_relevant=list(compress(query_ids, batch.is_scored & (batch.n_relevant == 0))),
+        queries=run.queries if queries is None else queries,
+        metadata=run.metadata if metadata is None else metadata,
+        name=run.name,
+        notes=[*of_labels, *notes],
+        label_notes=of_labels,
+        retrieval=Retrieval(run, labels, text_of=stock.texts.get),
     )
+
+
+def _known(values: Iterable[object]) -> BoolArray:
+    return np.array([value is not None for value in values], np.bool_)
 
 
 def align(
@@ -223,8 +213,8 @@ def align(
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
         _check_query_ids(expected, retrieved)
         query_ids = list(dict.fromkeys([*expected, *retrieved]))
-        relevance = [expected.get(query_id) for query_id in query_ids]
-        return query_ids, relevance, [retrieved.get(query_id, ()) for query_id in query_ids]
+        rankings = [retrieved.get(query_id, ()) for query_id in query_ids]
+        return query_ids, list(map(expected.get, query_ids)), rankings
     if isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
         expectation = f"the same shape as expected, which is a {type(expected).__name__}"
         remedy = "Give both as mappings from query id, or both as sequences in the same order."
@@ -254,14 +244,12 @@ def _check_rows(expected: object, retrieved: object) -> None:
         raise InvalidInput("retrieved", theirs.tolist(), expectation, remedy)
 
 
-def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:
+def _check_query_ids(expected: Mapping[Any, object], retrieved: Mapping[Any, object]) -> None:
     """Refuse ids that only the types part: 1 is never "1"."""
-    if id_kinds(expected) == id_kinds(retrieved):
-        return
-    judged_alone = [query_id for query_id in expected if query_id not in retrieved]
-    ranked_alone = [query_id for query_id in retrieved if query_id not in expected]
+    judged_alone = expected.keys() - retrieved.keys()
+    ranked_alone = retrieved.keys() - expected.keys()
     are_alike = id_kinds(judged_alone) & id_kinds(ranked_alone)
     if judged_alone and ranked_alone and not are_alike:
-        expectation = f"query ids of the type of those of expected, such as {judged_alone[0]!r}"
-        remedy = "Convert one side, e.g. with str()."
-        raise InvalidInput("retrieved", ranked_alone[0], expectation, remedy)
+        example, other = min(judged_alone, key=repr), min(ranked_alone, key=repr)
+        expectation = f"query ids of the type of those of expected, such as {example!r}"
+        raise InvalidInput("retrieved", other, expectation, "Convert one side, e.g. with str().")

@@ -11,7 +11,8 @@ from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.errors import UnknownMetric, check_integer
+from llama_index_rag_metrics.runtime.errors import check_integer
+from llama_index_rag_metrics.scores.counts import name_among
 
 from .label_view import System, columns_of, metrics_of
 from .story import query_answers
@@ -65,9 +66,7 @@ def listing_title(metric: str) -> str:
 
 def hardest(systems: Sequence[System], metric: str, n: int) -> list[m.QueryAnswers]:
     """The questions with the worst scores, averaged over the systems; ties keep their order."""
-    if not any(metric in system.scores for system in systems):
-        raise UnknownMetric(metric, systems[0].scores.metric_names)
-    columns = columns_of(systems, metric)
+    columns = columns_of(systems, name_among(metric, metrics_of(systems)))
     values_of: dict[str, list[float]] = defaultdict(list)
     for column in columns:
         for query_id, value in column.items():

@@ -223,7 +223,7 @@ class TestFile:
         (verdict,) = check_rules(results, RULE, baseline=path)
         assert (verdict.outcome, verdict.identical, verdict.n) == ("pass", True, 3)
         again = Scores.from_json(path)
-        assert again.labels == dict(results.scores.labels)
+        assert again == results.scores
         assert check_rules(again, RULE, baseline=results).outcome == "pass"
 
     def test_system_of_the_same_name_is_the_baseline_among_several(self, tmp_path: Path) -> None:
