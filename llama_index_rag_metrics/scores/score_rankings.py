@@ -248,8 +248,9 @@ def _check_query_ids(expected: Mapping[Any, object], retrieved: Mapping[Any, obj
     """Refuse ids that only the types part: 1 is never "1"."""
     judged_alone = expected.keys() - retrieved.keys()
     ranked_alone = retrieved.keys() - expected.keys()
-    are_alike = id_kinds(judged_alone) & id_kinds(ranked_alone)
-    if judged_alone and ranked_alone and not are_alike:
-        example, other = min(judged_alone, key=repr), min(ranked_alone, key=repr)
+    shared_kinds = id_kinds(judged_alone) & id_kinds(ranked_alone)
+    if judged_alone and ranked_alone and not shared_kinds:
+        example = min(judged_alone, key=repr)
         expectation = f"query ids of the type of those of expected, such as {example!r}"
-        raise InvalidInput("retrieved", other, expectation, "Convert one side, e.g. with str().")
+        remedy = "Convert one side, e.g. with str()."
+        raise InvalidInput("retrieved", min(ranked_alone, key=repr), expectation, remedy)

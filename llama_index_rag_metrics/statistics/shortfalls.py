@@ -60,24 +60,24 @@ def shortfalls(
     # no level is lower than this one: whom it excludes, any excludes
     leads = leads_over(scores, highest, np.arange(systems), span, worst, clusters)
     excluded = leads.bounds(1 - alpha / (systems - 1))[0] > 0
-    for best in np.flatnonzero(~excluded).tolist():
-        rivals = np.delete(np.arange(systems), best)
-        norms = np.sqrt(np.square(centred[:, [best]] - centred[:, rivals]).sum(axis=0))
-        largest = ratio(flipped[:, [best]] - flipped[:, rivals], norms).max(axis=1)
-        leads = leads_over(scores, best, rivals, span, worst, clusters)
+    for leader in np.flatnonzero(~excluded).tolist():
+        rivals = np.delete(np.arange(systems), leader)
+        norms = np.sqrt(np.square(centred[:, [leader]] - centred[:, rivals]).sum(axis=0))
+        largest = ratio(flipped[:, [leader]] - flipped[:, rivals], norms).max(axis=1)
+        leads = leads_over(scores, leader, rivals, span, worst, clusters)
         level = level_of_largest(largest, n, alpha, len(rivals), sides=1)
         below = leads.bounds(1 - level)[1]
         if (below < 0).any():
             continue
         at_most[rivals] = np.maximum(at_most[rivals], below)
-        if best == highest:
+        if leader == highest:
             continue
         lead = leads.centre[rivals == highest].item()
         reach, room = below[rivals == highest].item() - lead, tolerance + max(-lead, 0.0) / 2
-        times_of_best = math.inf
+        times_of_leader = math.inf
         if room > 0:
-            times_of_best = (reach / room) ** 2
-        times = max(times, times_of_best)
+            times_of_leader = (reach / room) ** 2
+        times = max(times, times_of_leader)
     if (at_most > tolerance).all() and 1 < times < math.inf:
         return Shortfalls(at_most, math.ceil(len(scores) * times))
     return Shortfalls(at_most)
