@@ -5,7 +5,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics import compare, evaluate_stages
+from llama_index_rag_metrics import evaluate_stages
 from llama_index_rag_metrics.demo.collection import load_collection
 from llama_index_rag_metrics.demo.retrievers import LSAEmbedding, bm25, lsa
 
@@ -44,4 +44,4 @@ for stage in stages.flow:
 print(*[loss for loss in stages.losses if loss.stage == "reranker"][:3], sep="\n")
 stages.to_html("losses.html")
 
-print(compare(stages, "retriever").decision)
+print(stages.differences[0])

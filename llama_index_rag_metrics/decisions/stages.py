@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
+from llama_index_rag_metrics.decisions.comparison.difference import Difference, differences_of
+from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.evaluation.as_ask import (
     Answer,
     Question,
@@ -47,7 +50,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
-from llama_index_rag_metrics.stories.first_line import first_lines, is_unmeasured, with_failures
+from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import listed, systems_report
 from llama_index_rag_metrics.stories.whereabouts import (
@@ -72,8 +75,8 @@ class LostPassage(Sentence):
 
     Attributes:
         stage: the first stage after the last one that had it: a postprocessor that dropped it, or
-            failed on the question; "retriever" where it was never retrieved; "cut" or "token
-            budget" where the metric that decides doesn't reach it.
+            failed on the question; "retriever" where it was never retrieved; "metric's cutoff" or
+            "token budget" where the metric that decides doesn't reach it.
         item: the id of the passage; of a group, that of its best placed passage.
         text: what it says, "" where nobody knows.
         rank: where the stage before had it; None where none did.
@@ -86,12 +89,15 @@ class LostPassage(Sentence):
     text: str = ""
     rank: int | None = None
 
+    @property
+    def cause(self) -> str:
+        """How it was lost, such as "dropped by reranker"."""
+        return _CAUSES.get(self.stage, f"dropped by {self.stage}")
+
     def __str__(self) -> str:
-        cause = _CAUSES.get(self.stage, f"dropped by {self.stage}")
-        if self.rank is not None:
-            cause += f" (was {self.rank:,})"
         passage = f" “{excerpt(self.text)}”" if self.text else ""
-        return f"{self.item} [{self.grade:g}]{passage}: {cause}"
+        rank = "" if self.rank is None else f" (was {self.rank:,})"
+        return f"{self.item} [{self.grade:g}]{passage}: {self.cause}{rank}"
 
 
 class StageFlow(NamedTuple):
@@ -124,27 +130,37 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         """What each stage kept and lost, in order; all losses add up to what is missing."""
         return self._counts[1]
 
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """Each postprocessor beside the stage before it, on the metric that decides.
+
+        Their intervals hold for all at once, with 95 % confidence.
+        """
+        keys = [(stage, self._metric, previous) for previous, stage in pairwise(self)]
+        if not keys:
+            return []
+        scores = {stage: results.scores for stage, results in self.items()}
+        return list(differences_of(pair(scores, [self._metric]), keys, 0.95))
+
     def report(self, *, full: bool = False) -> m.Report:
-        """Where relevant passages were lost, and each stage's scores and latency."""
-        systems = self._systems
+        """What each stage gains, where relevant passages were lost, scores and latencies."""
+        systems, rows, listings = self._systems, [], []
+        for flow in self.flow:
+            cells = [m.Cell.of(flow.kept, "count"), m.Cell.of(flow.lost, "count", "alarm")]
+            rows.append(m.Row(flow.stage, cells))
+            lines = []
+            for loss in sorted(self.losses, key=lambda loss: loss.rank or 0):
+                if loss.stage == flow.stage:
+                    text = systems[0].scores.queries.get(loss.query_id, "")
+                    lines.append((loss.query_id, text, [str(loss)]))
+            listings.append(m.Listing.of(f"Lost at {flow.stage}", lines, _LISTED_LOSSES))
         report = systems_report(
             systems, figures=curve_figures(systems), stages=True, decision=self._decision()
         )
         means, *tables = report.tables
-        listings = []
-        for flow in self.flow:
-            losses = [loss for loss in self.losses if loss.stage == flow.stage]
-            rows = []
-            for loss in sorted(losses, key=lambda loss: loss.rank or 0):
-                text = systems[0].scores.queries.get(loss.query_id, "")
-                rows.append((loss.query_id, text, [str(loss)]))
-            listings.append(m.Listing.of(f"Lost at {flow.stage}", rows, _LISTED_LOSSES))
-        return replace(
-            report,
-            title=f"Stages: {listed(list(self), most=9)}",
-            tables=[means, self._table(), *tables],
-            listings=listings,
-        )
+        passages = m.Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
+        title = f"Stages: {listed(list(self), most=9)}"
+        return replace(report, title=title, tables=[means, passages, *tables], listings=listings)
 
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
@@ -163,61 +179,45 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     def _counts(self) -> tuple[list[LostPassage], list[StageFlow]]:
         """All losses, and what each stage kept and lost."""
         losses: list[LostPassage] = []
-        n_kept: Counter[str] = Counter(dict.fromkeys(self, 0))
+        n_kept = Counter(dict.fromkeys(self, 0))
         scores = self._systems[-1].scores
         for query_id in scores.query_ids:
             if query_id in scores.excluded:
                 continue
             question = AskedQuestion(query_id, self._systems, self._metric, stages=True)
-            if any(not answer.is_known and answer.error is None for answer in question.answers):
-                continue  # its matcher failed
             for need, places in zip(question.needs, question.places, strict=True):
-                place = places[-1]
-                if not place.is_known or not need[0].grade:
+                # nobody knows where something is if its matcher failed
+                if not need[0].grade or not all(place.is_known for place in places):
                     continue
-                for stage, reached in zip(self, places, strict=True):
-                    n_kept[stage] += reached.rank is not None
+                for stage, place in zip(self, places, strict=True):
+                    n_kept[stage] += place.rank is not None
+                place = places[-1]
                 if question.end:
                     n_kept[question.end] += not place.loss
                 if place.loss:
                     item = next((item for item in need if item.id == place.item), need[0])
-                    rank = place.rank or place.was
-                    if place.loss == OTHER_ID:
-                        rank = None
+                    rank = None if place.loss == OTHER_ID else place.rank or place.was
                     passage = (query_id, item.id, item.grade, item.text or "", rank)
                     losses.append(LostPassage(place.stage, *passage))
         n_lost = Counter(loss.stage for loss in losses)
         return losses, [StageFlow(stage, n, n_lost[stage]) for stage, n in n_kept.items()]
 
     def _decision(self) -> list[m.Statement]:
-        """What failed, and where passages were lost."""
-        systems = self._systems
+        """Whether each postprocessor is better than none, where passages were lost, what failed."""
+        systems, n_wanted = self._systems, self.flow[-1].kept + len(self.losses)
+        statements = [difference.statement for difference in self.differences if difference.n]
         is_invalid = any(system.invalid(self._metric) for system in systems)
-        n_wanted = self.flow[-1].kept + len(self.losses)
-        if is_invalid or not n_wanted or is_unmeasured(systems[0].scores):
-            return first_lines(systems, self._metric, [])
-        causes = []
-        for stage, n in Counter(loss.stage for loss in self.losses).most_common():
-            causes.append(f"{n:,} {_CAUSES.get(stage, f'dropped by {stage}')}")
-        sentence = _LOST.format(
-            n=len(self.losses),
-            passages=counted(n_wanted, "relevant passage", "relevant passages"),
-            causes=f": {', '.join(causes)}" if causes else "",
-        )
+        if n_wanted and not is_invalid and not is_unmeasured(systems[0].scores):
+            causes = Counter(loss.cause for loss in self.losses).most_common()
+            words = ", ".join(f"{n:,} {cause}" for cause, n in causes)
+            passages = counted(n_wanted, "relevant passage", "relevant passages")
+            fields = {"passages": passages, "causes": words and f": {words}"}
+            statements.append(m.Statement(_LOST.format(n=len(self.losses), **fields)))
         # what failed at one stage has failed at those after it
         failed: dict[tuple[str, ...], System] = {}
         for system in systems:
             failed.setdefault(tuple(system.scores.failed), system)
-        statement = m.Statement(sentence)
-        return with_failures([statement], [*failed.values()], self._metric)
-
-    def _table(self) -> m.Table:
-        """The stages with what they kept and lost."""
-        rows = []
-        for flow in self.flow:
-            cells = [m.Cell.of(flow.kept, "count"), m.Cell.of(flow.lost, "count", "alarm")]
-            rows.append(m.Row(flow.stage, cells))
-        return m.Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
+        return with_failures(statements, [*failed.values()], self._metric)
 
 
 async def aevaluate_stages(
@@ -238,9 +238,10 @@ async def aevaluate_stages(
 ) -> StageResults:
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
-    Every relevant passage that is missing at the end gets the one stage that lost it, by the first
-    metric. `aevaluate_stages` is awaited; `evaluate_stages` isn't. If a stage fails on a query,
-    that stage and those after it have failed on it.
+    Each postprocessor is compared with the stage before it, and every relevant passage that is
+    missing at the end gets the one stage that lost it, by the first metric. `aevaluate_stages` is
+    awaited; `evaluate_stages` isn't. If a stage fails on a query, that stage and those after it
+    have failed on it.
 
     Args:
         retriever, dataset, metrics, match_on, matcher, workers, timeout, cache: as of `evaluate`.

@@ -30,7 +30,7 @@ UNMET = "no relevant passage meets it"
 """What is said of a group, or a facet, that nothing can meet."""
 
 # stages of every pipeline: who retrieves, and where metrics stop
-RETRIEVER, CUT, BUDGET = "retriever", "cut", "token budget"
+RETRIEVER, CUT, BUDGET = "retriever", "metric's cutoff", "token budget"
 MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
 _TELLING = 40  # texts of fewer characters may be alike by chance
 _VERBS = {NEVER: ("was", "were"), DROPPED: ("was", "were")}

@@ -86,7 +86,7 @@ class Script:
                 "retriever": retrieved,
                 "filter": left,
                 "rerank": best,
-                "token budget" if metric.endswith("tokens") else "cut": counted,
+                "token budget" if metric.endswith("tokens") else "metric's cutoff": counted,
             }
             for item in self.relevant[question]:
                 for stage, there in steps.items():

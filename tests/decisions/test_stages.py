@@ -275,6 +275,32 @@ def test_last_stage_that_always_fails_hides_no_verdict() -> None:
 
     keep, broken = (Postprocessor(function=each) for each in (lambda nodes: nodes, fail))
     stages = evaluate_stages(retriever(), {"keep": keep, "broken": broken}, DATASET, ["recall@3"])
-    failed, lost = (statement.text for statement in stages.report().decision)
+    failed, kept, lost = (statement.text for statement in stages.report().decision)
     assert failed.startswith("broken: Nothing was measured on 3 questions: 3 failed")
+    assert kept == "keep and retriever score the same on recall@3, on all 3 questions."
     assert lost == "4 of 4 relevant passages lost: 4 dropped by broken."
+
+
+def test_each_postprocessor_is_compared_with_the_stage_before_it() -> None:
+    queries = {f"q{n}": f"{n}" for n in range(40)}
+    dataset = RetrievalDataset(queries, {query_id: ["good"] for query_id in queries})
+    chain = {
+        "rerank": Postprocessor(function=lambda nodes: nodes[::-1]),
+        "keep": Postprocessor(function=lambda nodes: nodes),
+        "spoil": Postprocessor(function=lambda nodes: nodes[::-1]),
+    }
+    script = Scripted({text: ["bad", "worse", "good"] for text in queries.values()})
+    stages = evaluate_stages(script, chain, dataset, ["mrr"])
+    rows = [(row.system, row.baseline, row.outcome) for row in stages.differences]
+    assert rows == [
+        ("rerank", "retriever", "better"), ("keep", "rerank", "can't tell"),
+        ("spoil", "keep", "worse"),
+    ]  # fmt: skip
+    texts = [statement.text for statement in stages.report().decision]
+    assert texts[0].startswith("rerank is better than retriever on mrr: +0.67 (")
+    assert texts[1] == "keep and rerank score the same on mrr, on all 40 questions."
+    assert texts[2].startswith("spoil is worse than keep on mrr: −0.67 (")
+    # of two stages, the interval is that of `compare`
+    pair = {name: stages[name] for name in ("retriever", "rerank")}
+    (alone,) = evaluate_stages(script, {"rerank": chain["rerank"]}, dataset, ["mrr"]).differences
+    assert alone == compare(pair, "retriever")["rerank", "mrr"]

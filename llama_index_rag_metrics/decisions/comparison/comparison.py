@@ -296,6 +296,7 @@ def compare(
     if metrics is None and unpaired:
         notes.append(f"not compared, since not every system has them: {', '.join(unpaired)}")
     keys = list(product(scores, paired.columns))
+    rivals = [(*key, baseline) for key in keys if key[0] != baseline]
     means = mean_intervals(
         np.stack([paired.values(*key) for key in keys], axis=1),
         limits=[limits_of(metric) for _, metric in keys],
@@ -305,7 +306,7 @@ def compare(
     return Comparison(
         systems={name: system_of(systems[name], name) for name in scores},
         baseline=baseline,
-        differences=tuple(differences_of(paired, baseline, confidence, margin)),
+        differences=tuple(differences_of(paired, rivals, confidence, margin)),
         means=dict(zip(keys, means, strict=True)),
         confidence=confidence,
         notes=tuple(notes),

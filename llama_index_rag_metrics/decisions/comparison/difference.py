@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -31,7 +30,7 @@ from llama_index_rag_metrics.statistics.sample_size import (
 )
 from llama_index_rag_metrics.statistics.shortfalls import beats_all
 
-from .pairing import Paired
+from .pairing import Key, Paired
 
 Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
 
@@ -151,20 +150,18 @@ class Difference(Sentence):
 
 
 def differences_of(
-    paired: Paired, baseline: str, confidence: float, margin: float | None
+    paired: Paired, keys: Sequence[Key], confidence: float, margin: float | None = None
 ) -> Iterator[Difference]:
-    """Yield the differences of all others from the baseline, by system, then metric.
+    """Yield the differences of these keys.
 
     The intervals on the first metric hold together over systems, and those on all other metrics
     among themselves.
     """
-    names = [name for name in paired.systems if name != baseline]
-    keys = list(product(names, paired.columns, [baseline]))
     units = paired.units(keys)
     widest = np.array([paired.widest(*key) for key in keys])
     confidences, possible = np.ones(len(keys)), np.ones((len(keys), 2))
     detectable = np.full(len(keys), None)
-    is_primary = np.arange(len(keys)) % len(paired.columns) == 0
+    is_primary = np.array([metric == keys[0][1] for _, metric, _ in keys])
     families = [np.flatnonzero(part) for part in (is_primary, ~is_primary) if part.any()]
     levels = joint_levels(units, families, alpha=alpha_of(confidence))
     for family, level in zip(families, levels, strict=True):
@@ -175,7 +172,8 @@ def differences_of(
     intervals = difference_intervals(
         units, widest=widest, confidence=confidences, possible=possible
     )
-    for (system, metric, _), interval, smallest in zip(keys, intervals, detectable, strict=True):
+    for key, interval, smallest in zip(keys, intervals, detectable, strict=True):
+        system, metric, baseline = key
         values = paired.values(system, metric, baseline)
         is_scored = ~np.isnan(values)
         wins, losses = int((values > 0).sum()), int((values < 0).sum())

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.statistics.intervals import (
     without_noise,
 )
 from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.stories.label_view import System
 
 Results: TypeAlias = "EvaluationResults | Scores"
 Key: TypeAlias = tuple[str, str, str]
@@ -176,7 +177,9 @@ def _metrics_of(systems: Mapping[str, Scores], metrics: Sequence[str] | None) ->
 def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -> FloatArray:
     columns = []
     for scores in systems:
-        by_query = scores.by_query(metric) if scores.is_measured else {}
+        system, by_query = System.of(scores), dict[str, float]()
+        if system.mean(metric) is not None:  # which one that isn't valid has not
+            by_query = scores.by_query(metric)
         columns.append([by_query.get(query_id, np.nan) for query_id in query_ids])
     by_question: FloatArray = np.ascontiguousarray(np.array(columns, np.float64).T)
     if np.isinf(by_question).any():
