@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -191,20 +190,6 @@ class TestOut:
         monkeypatch.setitem(sys.modules, "pandas", None)
         with pytest.raises(MissingExtra, match="needs pandas"):
             comparison.to_pandas()
-
-    @pytest.mark.slow
-    def test_importing_compare_doesnt_load_scipy_stats(self) -> None:
-        code = """
-import sys
-import llama_index.core.evaluation
-before = set(sys.modules)
-from llama_index_rag_metrics import compare
-print("scipy.stats" in set(sys.modules) - before)
-"""
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize(

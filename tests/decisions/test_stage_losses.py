@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from support.retrievers import Postprocessor, Scripted, node
+from llama_index.core.schema import NodeWithScore, TextNode
+from support.retrievers import ByQuestion, Postprocessor, Scripted, node
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate_stages
 from llama_index_rag_metrics.decisions.stages import StageResults
@@ -69,7 +69,14 @@ class Script:
         )
 
     def postprocessors(self) -> dict[str, BaseNodePostprocessor]:
-        return {"filter": Filter(script=self), "rerank": Rerank(script=self)}
+        def filtered(nodes: list[NodeWithScore], question: str) -> list[NodeWithScore]:
+            return [each for each in nodes if each.node.node_id not in self.filtered[question]]
+
+        def reranked(nodes: list[NodeWithScore], question: str) -> list[NodeWithScore]:
+            order = self.order[question]
+            return sorted(nodes, key=lambda each: order.index(each.node.node_id))[:KEPT]
+
+        return {"filter": ByQuestion(function=filtered), "rerank": ByQuestion(function=reranked)}
 
     def count(self, metric: str) -> Lost:
         """The stage of each loss, one set after the other."""
@@ -94,28 +101,6 @@ class Script:
                         lost[question, item] = stage
                         break
         return lost
-
-
-class Filter(BaseNodePostprocessor):
-    script: Any
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        assert query_bundle is not None
-        dropped = self.script.filtered[query_bundle.query_str]
-        return [each for each in nodes if each.node.node_id not in dropped]
-
-
-class Rerank(BaseNodePostprocessor):
-    script: Any
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        assert query_bundle is not None
-        order = self.script.order[query_bundle.query_str]
-        return sorted(nodes, key=lambda each: order.index(each.node.node_id))[:KEPT]
 
 
 @pytest.mark.parametrize("metric", [f"recall@{CUT}", f"recall@{BUDGET}tokens"])
@@ -163,25 +148,20 @@ def test_compressor_that_spoils_a_text_lost_the_passage() -> None:
     assert lost_of(stages) == {("q", "a"): "shorten", ("q", "z"): "retriever"}
 
 
-class Failing(BaseNodePostprocessor):
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        if query_bundle is not None and query_bundle.query_str == "one":
+def test_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
+    def failing(nodes: list[NodeWithScore], question: str) -> list[NodeWithScore]:
+        if question == "one":
             raise ValueError("down")
         return nodes
 
-
-def test_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
-    stages = evaluate_stages(two()[0], {"rerank": Failing()}, DATASET, ["recall"])
+    rerank = {"rerank": ByQuestion(function=failing)}
+    stages = evaluate_stages(two()[0], rerank, DATASET, ["recall"])
     assert {(loss.item, loss.stage) for loss in stages.losses} == {
         ("a", "rerank"), ("y", "rerank"), ("c", "retriever"), ("z", "retriever"),
         ("n", "retriever"),
     }  # fmt: skip
     assert tuple(stages.flow[-1]) == ("rerank", 1, 2)
-    without = evaluate_stages(
-        two()[0], {"rerank": Failing()}, DATASET, ["recall"], failed="exclude"
-    )
+    without = evaluate_stages(two()[0], rerank, DATASET, ["recall"], failed="exclude")
     assert lost_of(without) == {("q2", "n"): "retriever"}
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor import (
     LLMRerank,
     MetadataReplacementPostProcessor,
@@ -14,7 +13,8 @@ from llama_index.core.postprocessor import (
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
 from support.command_line import columns_of
-from support.retrievers import Postprocessor, Scripted, node
+from support.question_llms import ScriptedLLM
+from support.retrievers import ByQuestion, Postprocessor, Scripted, node
 
 from llama_index_rag_metrics import (
     EmbeddingSimilarity,
@@ -46,28 +46,15 @@ def retriever() -> Scripted:
     )
 
 
-class Judge(CustomLLM):
-    """Grades by a script: prefers the last of the documents that it is shown."""
-
-    asked: int = 0
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata()
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        self.asked += 1
-        # the prompt's own example shows ten; those to be ranked come after it
-        shown = prompt.rpartition("Let's try this now:")[2].count("\nDocument ")
-        lines = [f"Doc: {number}, Relevance: {number}" for number in range(shown, 0, -1)]
-        return CompletionResponse(text="\n".join(lines))
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise AssertionError("nothing streams here")
+def graded(prompt: str) -> str:
+    """Grades that prefer the last of the documents that are shown."""
+    # the prompt's own example shows ten; those to be ranked come after it
+    shown = prompt.rpartition("Let's try this now:")[2].count("\nDocument ")
+    return "\n".join(f"Doc: {number}, Relevance: {number}" for number in range(shown, 0, -1))
 
 
 def test_queries_are_asked_once_and_stages_all_scored() -> None:
-    asked, judge = retriever(), Judge()
+    asked, judge = retriever(), ScriptedLLM(graded)
     stages = evaluate_stages(
         asked,
         {"SimilarityPostprocessor": CUTOFF, "LLMRerank": LLMRerank(llm=judge, top_n=2)},
@@ -76,7 +63,7 @@ def test_queries_are_asked_once_and_stages_all_scored() -> None:
         workers=1,
     )
     assert sorted(asked.asked) == ["one", "three", "two"]
-    assert judge.asked == 3
+    assert len(judge.asked) == 3
     assert list(stages) == ["retriever", "SimilarityPostprocessor", "LLMRerank"]
     rankings = {
         name: {query: list(ranking.ids) for query, ranking in results.run.items()}
@@ -105,7 +92,7 @@ def test_queries_are_asked_once_and_stages_all_scored() -> None:
 def test_stages_are_data() -> None:
     stages = evaluate_stages(
         retriever(),
-        {"cutoff": CUTOFF, "rerank": LLMRerank(llm=Judge(), top_n=2)},
+        {"cutoff": CUTOFF, "rerank": LLMRerank(llm=ScriptedLLM(graded), top_n=2)},
         DATASET,
         ["mrr"],
         workers=1,
@@ -163,17 +150,14 @@ def test_stage_that_changes_nodes_in_place_does_not_change_the_stage_before() ->
     assert list(after) == ["the wider text of a", "of b"]
 
 
-class Broken(BaseNodePostprocessor):
-    """Fails on one query."""
-
-    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
-        if query_bundle.query_str == "two":
+def test_stage_that_fails_is_counted_there_and_after() -> None:
+    def broken(nodes: list[NodeWithScore], question: str) -> list[NodeWithScore]:
+        if question == "two":
             raise ValueError("no")
         return nodes
 
-
-def test_stage_that_fails_is_counted_there_and_after() -> None:
-    chain = {"broken": Broken(), "after": Postprocessor(function=lambda nodes: nodes[::-1])}
+    chain: dict[str, BaseNodePostprocessor] = {"broken": ByQuestion(function=broken)}
+    chain["after"] = Postprocessor(function=lambda nodes: nodes[::-1])
     stages = evaluate_stages(retriever(), chain, DATASET, ["mrr"])
     assert stages["retriever"].scores.failed == {}
     for name in chain:
@@ -235,7 +219,7 @@ def test_printed_report_says_what_each_stage_kept_and_lost(monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "100")
     stages = evaluate_stages(
         retriever(),
-        {"cutoff": CUTOFF, "rerank": LLMRerank(llm=Judge(), top_n=2)},
+        {"cutoff": CUTOFF, "rerank": LLMRerank(llm=ScriptedLLM(graded), top_n=2)},
         DATASET,
         ["recall@3"],
         workers=1,

@@ -14,10 +14,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field
+from support.question_llms import ScriptedLLM
 
 from llama_index_rag_metrics import (
     EmbeddingSimilarity,
@@ -217,20 +217,12 @@ class Embedding(BaseEmbedding):
         return self._get_query_embedding(query)
 
 
-class Judge(CustomLLM):
-    fault: Any = Field(exclude=True)
-    answer: str = '{"grade": 1}'
+def judge(fault: Fault, answer: str = '{"grade": 1}') -> ScriptedLLM:
+    def answered(prompt: str) -> str:
+        fails(fault, prompt)
+        return answer
 
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="judge")
-
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        fails(self.fault, prompt)
-        return CompletionResponse(text=self.answer)
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        raise NotImplementedError
+    return ScriptedLLM(answered)
 
 
 RETRIEVAL: dict[str, Callable[[Fault], dict[str, Any]]] = {
@@ -244,7 +236,7 @@ METRICS: dict[str, Callable[[Fault], BaseRetrievalMetric]] = {
     "asynchronous metric": lambda fault: AsynchronousMetric(fault=fault),
     "embedding": lambda fault: EmbeddingSimilarity(embed_model=Embedding(fault=fault)),
     "reranker": lambda fault: RerankRelevancy(reranker=Postprocessor(fault=fault)),
-    "LLM": lambda fault: LLMRelevancy(llm=Judge(fault=fault)),
+    "LLM": lambda fault: LLMRelevancy(llm=judge(fault)),
 }
 
 
@@ -317,9 +309,7 @@ def test_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> None
 )
 def test_node_that_an_llm_fails_on_has_no_questions(fault: Fault, recorded: str) -> None:
     nodes = [TextNode(id_=query_id, text=query) for query_id, query in QUERIES.items()]
-    dataset = generate_question_context_pairs(
-        nodes, Judge(fault=fault, answer="Who wrote it?"), retry_limit=1
-    )
+    dataset = generate_question_context_pairs(nodes, judge(fault, "Who wrote it?"), retry_limit=1)
     answered = {document for relevant in dataset.relevance.values() for document in relevant}
     assert answered == QUERIES.keys() - {UNLUCKY}
     (note,) = (note for note in dataset.notes if "1 of 12 nodes failed" in note)

@@ -8,21 +8,12 @@ import pytest
 from llama_index.core.schema import TextNode
 from support.openai_server import OpenAIServer, openai_server
 
-from llama_index_rag_metrics import (
-    LLMRelevancy,
-    Ranking,
-    RetrievalDataset,
-    Run,
-    generate_question_context_pairs,
-)
+from llama_index_rag_metrics import LLMRelevancy, Ranking, Run, generate_question_context_pairs
 from llama_index_rag_metrics.runtime.errors import LabelWarning, ScorerFailed
 
 pytestmark = pytest.mark.servers
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
-DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES})
-
-
 KEY = "sk-abcdefghij0123456789"
 
 

@@ -186,9 +186,6 @@ def test_scores_of_a_run_are_written_where_they_stand_for_its_order(tmp_path: Pa
     ]
 
 
-WITH_CALLS = ("jsonl", "jsonl.gz", "parquet")
-METRICS = ["recall", "mrr"]
-
 FOUND = Call(
     ["d1", "d2", "d1"],
     [0.1, None, 1 / 3],

@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrieverEvaluator
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.cases import CASES, FIRST_RELEVANT, TUTORIAL, Case, exact, six
+from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import Relevance, Scores, metric, score_rankings
 from llama_index_rag_metrics.metrics.metric_names import metrics
@@ -14,20 +13,13 @@ from llama_index_rag_metrics.metrics.metric_names import metrics
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-class Returning(BaseRetriever):
-    """A retriever that returns the ranking of one case, whatever it is asked."""
-
-    def __init__(self, case: Case) -> None:
-        super().__init__()
-        self._case = case
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        ids = self._case.retrieved
-        scores = self._case.node_scores or [float(len(ids) - place) for place in range(len(ids))]
-        return [
-            NodeWithScore(node=TextNode(id_=item, text=f"text of {item}"), score=score)
-            for item, score in zip(ids, scores, strict=True)
-        ]
+def returning(case: Case) -> Scripted:
+    """A retriever that returns the ranking of a case."""
+    ids = case.retrieved
+    scores = case.node_scores or [float(len(ids) - place) for place in range(len(ids))]
+    return Scripted(
+        {"?": [node(item, score=score) for item, score in zip(ids, scores, strict=True)]}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +60,10 @@ def test_alone_to_the_last_bit_as_in_the_batch(case: Case, batch: Scores) -> Non
 
 @each_case
 def test_cases_on_the_stock_evaluator(case: Case) -> None:
-    evaluator = RetrieverEvaluator(metrics=metrics(case.values), retriever=Returning(case))
+    evaluator = RetrieverEvaluator(metrics=metrics(case.values), retriever=returning(case))
     is_plain = isinstance(case.expected, list) and isinstance(case.expected[0], str)
     expected: Any = case.expected if is_plain else Relevance(case.expected)
-    result = evaluator.evaluate("a question", expected_ids=expected)
+    result = evaluator.evaluate("?", expected_ids=expected)
     assert result.metric_vals_dict == case.values
 
 

@@ -57,9 +57,6 @@ def lines(story: QueryAnswers) -> list[str]:
     return list(map(str, story.wanted))
 
 
-# ---- what counts
-
-
 def test_label_below_the_grade_isnt_missed() -> None:
     # recall counts grades from 1: a doesn't count, so that recall is 1
     labels = Relevance({"a": 0.5, "b": 1})
@@ -155,9 +152,6 @@ def test_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
     assert line.endswith("rank 2 as c2")
 
 
-# ---- ranks
-
-
 def test_copy_has_no_rank() -> None:
     one = system(["x", "a", "x", "y", "b"], Relevance(["b"]), "recall@4")
     story = query_answers("q", [one], "recall@4")
@@ -183,8 +177,6 @@ def test_chunk_that_stands_for_two_has_two_ranks() -> None:
     assert "rank 3 as n3, below the cutoff 2" in lines(story)[0]
 
 
-# ---- calls whose passages aren't all in the result
-
 CALLS = [
     Call(["a", "b"], texts=[IO, GEYSERS], query="moons", asked_by="search"),
     Call(["c"], texts=[TITAN], query="titan", asked_by="search"),
@@ -205,9 +197,6 @@ def test_story_says_what_only_a_call_had() -> None:
     assert dict(counted.by_loss) == {"in a search, not in the result": 1}
     # scores keep that
     assert lines(query_answers("q", [stored_of(one)], "recall@5")) == lines(story)
-
-
-# ---- several systems, and what is stored
 
 
 def test_place_says_whose_it_is_where_another_failed() -> None:
@@ -236,8 +225,6 @@ def test_stored_scores_know_every_place_and_the_beginnings_of_ten_texts() -> Non
     story = query_answers("q", [System.of(scores)], "recall@100")
     assert [passage.ranks for passage in story.wanted] == [[n] for n in range(1, 101)]
 
-
-# ---- the property
 
 NAMES = "abcdefg"
 

@@ -6,10 +6,9 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from rich.console import Console
-from support.retrievers import Scripted, node
+from support.retrievers import Postprocessor, Scripted, node
 
 from llama_index_rag_metrics import (
     EvaluationResults,
@@ -165,16 +164,9 @@ def test_metric_of_spans_finds_what_overlaps() -> None:
 
 
 def test_stages_say_which_one_dropped_it() -> None:
-    class First(BaseNodePostprocessor):
-        def _postprocess_nodes(
-            self, nodes: list[NodeWithScore], query_bundle: object = None
-        ) -> list[NodeWithScore]:
-            return nodes[:3]
-
     dataset = RetrievalDataset({"q": "x?"}, {"q": RELEVANT})
-    stages = evaluate_stages(
-        Scripted({"x?": ["x", "a", "y", "b"]}), {"rerank": First()}, dataset, ["recall@5"]
-    )
+    rerank = {"rerank": Postprocessor(function=lambda nodes: nodes[:3])}
+    stages = evaluate_stages(Scripted({"x?": ["x", "a", "y", "b"]}), rerank, dataset, ["recall@5"])
     systems = [system_of(results, stage) for stage, results in stages.items()]
     story = query_answers("q", systems, "recall@5", stages=True)
     assert {passage.ids[0]: (passage.where, passage.ranks) for passage in story.wanted} == {

@@ -50,17 +50,6 @@ FACTORIES = '''
                 threading.Event().wait()
             return ["d1"]
         return ask
-
-    def wants_a_key(nodes, api_key):
-        return _ask
-
-    def raises(nodes):
-        return nodes["first"]
-
-    def makes_nothing(nodes):
-        return None
-
-    not_a_factory = 7
 '''
 
 

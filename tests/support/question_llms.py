@@ -1,6 +1,5 @@
-"""An LLM that writes questions by a script, and nodes to ask about."""
+"""An LLM that answers by a function, and nodes to ask about."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,6 @@ from pydantic import PrivateAttr
 class ScriptedLLM(CustomLLM):
     """Answers by a function of the prompt, and remembers what it was asked; blocks, as most do."""
 
-    seconds: float = 0.0
     name: str = "scripted"
     _answer: Callable[[str], str] = PrivateAttr()
     _asked: list[str] = PrivateAttr(default_factory=list)
@@ -30,7 +28,6 @@ class ScriptedLLM(CustomLLM):
         return self._asked
 
     def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        time.sleep(self.seconds)
         self._asked.append(prompt)
         return CompletionResponse(text=self._answer(prompt))
 

@@ -62,6 +62,17 @@ class WithoutPrompts:
         pass
 
 
+class ByQuestion(BaseNodePostprocessor):
+    """Applies a function to the list of nodes and the question."""
+
+    function: Callable[[list[NodeWithScore], str], list[NodeWithScore]]
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return self.function(nodes, query_bundle.query_str if query_bundle else "")
+
+
 class Postprocessor(BaseNodePostprocessor):
     """Applies a function to the list of nodes."""
 

@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate, metric
@@ -78,10 +77,3 @@ def test_content_that_is_no_text_is_refused() -> None:
     node = NodeWithScore(node=Bytes(id_="d"), score=1.0)
     with pytest.raises(InvalidInput, match=r"a text from get_content\(\) of node 'd'"):
         evaluate(Scripted({text: [node] for text in QUERIES.values()}), DATASET, ["mrr"])
-
-
-class Nothing(BaseNodePostprocessor):
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        return nodes

@@ -111,6 +111,7 @@ class TestEvaluator:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            asyncio.run(asyncio.sleep(0))  # closes no loop that core opened before
             gc.collect()  # what other tests left
         of(server).compute(QUERY, retrieved_texts=TEXTS)
         assert asyncio.run(notebook()) == 1

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from support.cohere_server import cohere_server
+from support.question_llms import ScriptedLLM
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RerankRelevancy, RetrievalDataset, evaluate, metric
@@ -38,27 +38,6 @@ class Reranker(BaseNodePostprocessor):
 
 def reranker(scored: Callable[[str], Any] = lambda text: float(len(text.split()))) -> Reranker:
     return Reranker(scored=scored, calls=[])
-
-
-class ScriptedLLM(CustomLLM):
-    """Answers what the script says, in order; None is an error."""
-
-    answers: list[str | None]
-    asked: list[str] = []
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="scripted")
-
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        self.asked.append(prompt)
-        answer = self.answers.pop(0)
-        if answer is None:
-            raise ConnectionError("the LLM is gone")
-        return CompletionResponse(text=answer)
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        raise NotImplementedError
 
 
 @pytest.mark.parametrize(
@@ -131,7 +110,7 @@ class TestLLMRerank:
     ANSWER = "Doc: 2, Relevance: 7\nDoc: 1, Relevance: 3\n"
 
     def test_scores_as_the_llm_does(self) -> None:
-        llm = ScriptedLLM(answers=[self.ANSWER], asked=[])
+        llm = ScriptedLLM(lambda _: self.ANSWER)
         scorer = RerankRelevancy(reranker=LLMRerank(llm=llm, top_n=1), agg="mean")
         result = scorer.compute("who?", retrieved_texts=TEXTS)
         # the LLM names the second and the first, and leaves the third out
