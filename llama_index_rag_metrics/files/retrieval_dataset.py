@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,12 +15,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike,
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.errors import (
-    FileFormatError,
-    InvalidInput,
-    check_amount,
-    check_integer,
-)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.mappings import map_values, picked
 from llama_index_rag_metrics.runtime.masking import join_first
 
@@ -104,15 +97,14 @@ class RetrievalDataset:
         self.corpus = _checked("corpus", corpus, str, _TEXTS_BY_ID)
         labels = _checked("relevance", relevance, object, _LABELS)
         self.relevance = {key: _read_labels(key, value) for key, value in labels.items()}
-        rows = _checked("metadata", metadata, Mapping, _METADATA)
-        self.metadata = {key: read_conversation(key, row) for key, row in rows.items() if row}
+        rows = _filled("metadata", metadata, Mapping, _METADATA)
+        self.metadata = {key: read_conversation(key, row) for key, row in rows.items()}
         expected = "a mapping from query id to a list of texts"
         texts = _checked("expected_texts", expected_texts, (list, tuple), expected)
         self.expected_texts = map_values(list, texts)
-        titles_by_id = _checked("titles", titles, str, _TEXTS_BY_ID)
-        self.titles = {key: title for key, title in titles_by_id.items() if title}
-        rows = _checked("document_metadata", document_metadata, Mapping, _METADATA)
-        self.document_metadata = {key: dict(row) for key, row in rows.items() if row}
+        self.titles = _filled("titles", titles, str, _TEXTS_BY_ID)
+        rows = _filled("document_metadata", document_metadata, Mapping, _METADATA)
+        self.document_metadata = map_values(dict, rows)
         self.name, self.notes = name, list(notes)
         for part in _OF_QUERIES:
             _refuse_unknown(part, getattr(self, part), self.queries, "queries")
@@ -223,14 +215,20 @@ class RetrievalDataset:
         corpus = self.corpus
         absent: set[str] = set()
         labelled: set[str] = set()
-        for labels in self.relevance.values():
+        nothing, blank = [], []
+        for query_id, text in self.queries.items():
+            labels = self.relevance.get(query_id)
+            if not text.strip():
+                blank.append(query_id)
+            if labels is None:
+                continue
+            if not labels:
+                nothing.append(query_id)
             labelled.update(labels)
             for item in labels:
                 place = (labels.spans or {}).get(item)
                 if corpus and {item, getattr(place, "source", item)}.isdisjoint(corpus):
                     absent.add(item)
-        nothing = [query_id for query_id, labels in self.relevance.items() if not labels]
-        blank = [query_id for query_id, text in self.queries.items() if not text.strip()]
         bare = [key for key in corpus if not self.indexed_text(key).strip()]
         remarks = [
             _share(self._unlabelled(), self.queries, "questions have no labels"),
@@ -257,23 +255,6 @@ class RetrievalDataset:
         for part in ("queries", *_OF_QUERIES):
             parts[part] = picked(parts[part], unique)
         return RetrievalDataset(**parts)
-
-    def split(
-        self, fraction: float = 0.5, seed: int = 0
-    ) -> tuple[RetrievalDataset, RetrievalDataset]:
-        """Two datasets with different queries, drawn at random, and the same corpus.
-
-        Args:
-            fraction: the share of the queries in the first, in [0, 1].
-            seed: the same seed draws the same queries.
-        """
-        expected = "a number from 0 to 1"
-        check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)
-        check_integer("seed", seed, -math.inf)
-        chance = random.Random(int(seed))
-        drawn = set(chance.sample(sorted(self.queries), round(fraction * len(self))))
-        remaining = (query_id for query_id in self.queries if query_id not in drawn)
-        return self.select(filter(drawn.__contains__, self.queries)), self.select(remaining)
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -326,6 +307,12 @@ def _checked(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]
         if not isinstance(value, kind):
             raise InvalidInput(f"{part}[{key!r}]", value, expected)
     return dict(values)
+
+
+def _filled(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]:
+    """The same without what is empty."""
+    checked = _checked(part, values, kind, expected)
+    return {key: value for key, value in checked.items() if value}
 
 
 def _read_labels(query_id: str, labels: Any) -> Relevance:

@@ -120,10 +120,11 @@ class _Session:
     @property
     def text(self) -> str | None:
         """The question, where it is known; where a tool asked, an agent wrote the words."""
-        queries = {call.query for call in self.calls}
-        if self.question or len(queries) != 1 or any(call.asked_by for call in self.calls):
+        words = {(call.query, call.asked_by) for call in self.calls}
+        if self.question or len(words) != 1:
             return self.question
-        return queries.pop() or None
+        query, tool = words.pop()
+        return None if tool else query or None
 
 
 def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
@@ -134,13 +135,14 @@ def _rankings(sessions: Mapping[str, _Session]) -> dict[str, Ranking]:
         is_plain &= queries in ([""], [session.text or ""])
     rankings = {}
     for query_id, session in sessions.items():
-        calls, error = session.calls, None
-        if calls and all(call.error is not None for call in calls):
-            error = calls[-1].error
-        rankings[query_id] = replace(combine_calls(calls), error=error)
+        ranking = combine_calls(session.calls)
+        errors = [call.error for call in session.calls]
         if is_plain:
-            columns = item_columns(calls[0])
-            rankings[query_id] = Ranking(**columns, latency=calls[0].latency, error=error)
+            call = session.calls[0]
+            ranking = Ranking(**item_columns(call), latency=call.latency)
+        if errors and None not in errors:
+            ranking = replace(ranking, error=errors[-1])
+        rankings[query_id] = ranking
     return rankings
 
 
@@ -196,14 +198,17 @@ class _Reader:
         return None if value is None else read_id(value, span.location)
 
     def _read(self, documents: Sequence[Document], location: Location) -> Ranking:
-        texts = [document.text for document in documents]
-        converted(texts, list[str | None], "the text of a document", location)
-        scores = [number_or_none(plain(document.score), location) for document in documents]
-        columns: dict[str, Any] = {"ids": [self._id(document, location) for document in documents]}
-        if set(scores) - {None}:
-            columns["scores"] = scores
-        if set(texts) - {None}:
-            columns["texts"] = [text or "" for text in texts]
+        columns: dict[str, list[Any]] = {"ids": [], "scores": [], "texts": []}
+        for document in documents:
+            converted(document.text, str | None, "the text of a document", location)
+            columns["ids"].append(self._id(document, location))
+            columns["scores"].append(number_or_none(plain(document.score), location))
+            columns["texts"].append(document.text)
+        for name in ("scores", "texts"):
+            if columns[name].count(None) == len(documents):
+                del columns[name]
+        if "texts" in columns:
+            columns["texts"] = [text or "" for text in columns["texts"]]
         return Ranking(**columns)
 
     def _id(self, document: Document, location: Location) -> str:
@@ -329,10 +334,18 @@ def _calls(
     answered = {span for span in spans if span.kind == "retrieval" and span.is_answered}
     outermost = [span for span in spans if answered.isdisjoint(span.outer)]
     covering = set(chain(*map(attrgetter("outer"), answered)))
-    steps = {span: [span] for span in outermost if span in answered}
-    rerankings = [span for span in outermost if span.kind == "reranking"]
-    with_documents = {span for span in rerankings if span.retrieved is not None}
-    around_them = set(chain(*map(attrgetter("outer"), with_documents)))
+    steps: dict[TraceSpan, list[TraceSpan]] = {}
+    rerankings = []
+    with_documents: set[TraceSpan] = set()
+    around_them: set[TraceSpan] = set()
+    for span in outermost:
+        if span in answered:
+            steps[span] = [span]
+        elif span.kind == "reranking":
+            rerankings.append(span)
+            if span.retrieved is not None:
+                with_documents.add(span)
+                around_them.update(span.outer)
     for span in sorted(rerankings, key=lambda step: step.started):
         retrieval = _retrieval_of(span, [*steps])
         if span.retrieved is None:

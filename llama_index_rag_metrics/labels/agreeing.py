@@ -1,10 +1,7 @@
 """How far two judges agree beyond chance, Cohen's kappa, and where they don't.
 
 κ = (o - e) / (1 - e), of the observed agreement and that of the same scores in any pairing (Cohen
-1960); disagreements count alike, or by their distance (Cohen 1968). The interval is Wilson's of o
-with as many queries as the error of κ allows: without weights that of o, with them that of
-o_i + (1 - κ) (2e - e_i), κ's to first order, to which one imagined disagreement of half the width
-is added; e_i is how well pair i agrees with any other.
+1960). The interval is Wilson's of o, with e as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ import math
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,19 +20,11 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, mean_of, shown
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.intervals import (
-    check_confidence,
-    mean_interval,
-    units_of,
-    wilson_ends,
-)
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.intervals import check_confidence, mean_interval
 
 JudgementsLike: TypeAlias = "Mapping[str, RelevanceLike] | str | os.PathLike[str]"
-# a disagreement counts by its distance
-Weights: TypeAlias = Literal["linear"]
 
 _EXPLAINED = (
     "Kappa is the agreement beyond chance: 1 if they always agree, 0 if as often as by chance."
@@ -93,11 +82,7 @@ class Agreement(Reportable):
 
 
 def agreement(
-    first: JudgementsLike,
-    second: JudgementsLike,
-    *,
-    weights: Weights | None = None,
-    confidence: float = 0.95,
+    first: JudgementsLike, second: JudgementsLike, *, confidence: float = 0.95
 ) -> Agreement:
     """Cohen's kappa of two judges over the passages that both graded, and where they differ.
 
@@ -105,7 +90,6 @@ def agreement(
         first: query id to relevance, such as of `LLMRelevancy.grade`, or a file that the review
             page exported; negative grades mean unjudged.
         second: the same by somebody else.
-        weights: "linear": a disagreement counts by its distance in grades; None: all count alike.
         confidence: of the interval, in which the passages of a question belong together.
 
     Raises:
@@ -118,8 +102,6 @@ def agreement(
         ([('b', 0.0, 1.0)], 2)
     """
     check_confidence(confidence)
-    if weights not in (None, "linear"):
-        raise InvalidInput("weights", weights, "'linear' or None")
     pairs = []
     labels = read_qrels(second)
     for query_id, relevance in read_qrels(first).items():
@@ -134,62 +116,32 @@ def agreement(
         raise InvalidInput("second", "none of them", expected, remedy)
     grades = np.array([(pair.first, pair.second) for pair in pairs], np.float64)
     query_ids = [pair.query_id for pair in pairs]
-    kappa = cohens_kappa(*grades.T, weights=weights, confidence=confidence, clusters=query_ids)
-    disagreements = tuple(pair for pair in pairs if pair.first != pair.second)
-    return replace(kappa, disagreements=disagreements)
+    kappa = cohens_kappa(*grades.T, confidence=confidence, clusters=query_ids)
+    return replace(kappa, disagreements=tuple(pair for pair in pairs if pair.first != pair.second))
 
 
 def cohens_kappa(
     first: FloatArray,
     second: FloatArray,
     *,
-    weights: Weights | None = None,
     confidence: float = 0.95,
     clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> Agreement:
     """Cohen's kappa of (n,) paired scores; `clusters` are what pairs belong to, such as queries."""
-    n, scores = len(first), np.concatenate([first, second])
-    span = float(np.ptp(scores)) if n else 0.0
-    if span <= NOISE:
+    n = len(first)
+    values, numbers = np.unique(np.round([*first, *second], 12), return_inverse=True)
+    if len(values) < 2:
         return Agreement(math.nan, None, None, n)
-    # (values,) the distinct scores; (n,) which ones each side gave, and (values,) how often
-    values, numbers = np.unique(np.round(scores, 12), return_inverse=True)
-    theirs = numbers[:n], numbers[n:]
-    shares = [np.bincount(part, minlength=len(values)) / n for part in theirs]
-    if weights is None:
-        agreed = (np.abs(first - second) <= NOISE).astype(np.float64)
-        # (2, n) the agreement of each score with any of the other side
-        by_chance = np.stack([shares[1][theirs[0]], shares[0][theirs[1]]])
-    else:
-        agreed = 1 - np.abs(first - second) / span
-        distances = [_distances(values, shares[1])[theirs[0]]]
-        distances.append(_distances(values, shares[0])[theirs[1]])
-        by_chance = 1 - np.stack(distances) / span
+    ours, theirs = numbers[:n], numbers[n:]
+    # (values,) how often each side gave each score
+    our_shares = np.bincount(ours, minlength=len(values)) / n
+    their_shares = np.bincount(theirs, minlength=len(values)) / n
+    chance = float(np.mean([their_shares[ours], our_shares[theirs]]))
+    agreed = (ours == theirs).astype(np.float64)
     observed = mean_interval(agreed, confidence=confidence, clusters=clusters)
-    chance, low, high = float(by_chance.mean()), observed.low, observed.high
     kappa = (observed.mean - chance) / (1 - chance)
-    if low is not None and ((agreed > 0) & (agreed < 1)).any():
-        pulls = agreed + (1 - kappa) * (2 * chance - by_chance.sum(axis=0))
-        low, high = _weighted_ends(units_of(pulls.reshape(-1, 1), clusters), confidence)
-    if low is None or high is None:
+    if observed.low is None or observed.high is None:
         return Agreement(kappa, None, None, n)
-    low, high = ((end - chance) / (1 - chance) for end in (low, high))
-    return Agreement(kappa, max(-1.0, low), max(-1.0, high), n)
-
-
-def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:
-    """Wilson's of a mean between 0 and 1, with one imagined disagreement of a half."""
-    n, share = float(units.n_even[0]), units.means
-    squares = np.square(n * units.influence).sum(axis=0) + 0.5**2
-    of_hits = share * (1 - share)
-    effective = np.maximum(ratio(of_hits, squares / (n * (n + 1)) + of_hits / n**2), n)
-    limits = np.zeros(1), np.ones(1)
-    low, high = wilson_ends(share, limits, effective, units.n_even, confidence)
-    return float(low[0]), float(high[0])
-
-
-def _distances(values: FloatArray, shares: FloatArray) -> FloatArray:
-    """(values,) the mean distance of each from one drawn with these shares."""
-    rising = values - values[0]
-    up_to, below = np.cumsum(shares), np.cumsum(rising * shares)
-    return np.asarray(rising * (2 * up_to - 1) + below[-1] - 2 * below, np.float64)
+    ends = (np.array([observed.low, observed.high]) - chance) / (1 - chance)
+    low, high = np.maximum(-1.0, ends).tolist()
+    return Agreement(kappa, low, high, n)

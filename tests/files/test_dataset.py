@@ -96,18 +96,6 @@ def test_select_keeps_what_belongs_to_the_queries(dataset: RetrievalDataset) -> 
         dataset.select(["q1", "x"])
 
 
-def test_split_parts_the_queries_the_same_way_every_time() -> None:
-    dataset = RetrievalDataset({f"q{n}": "?" for n in range(10)})
-    train, test = dataset.split(0.3, seed=1)
-    assert (len(train), len(test)) == (3, 7)
-    assert sorted([*train.queries, *test.queries]) == sorted(dataset.queries)
-    assert dataset.split(0.3, seed=1) == (train, test)
-    assert dataset.split(0.3, seed=2) != (train, test)
-    assert len(dataset.split(1)[1]) == 0
-    with pytest.raises(InvalidInput, match="from 0 to 1"):
-        dataset.split(1.5)
-
-
 def test_dataset_is_made_of_datasets_dicts_lists_and_paths(
     dataset: RetrievalDataset, tmp_path: Path
 ) -> None:

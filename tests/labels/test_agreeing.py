@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +20,9 @@ def test_agreement_by_hand() -> None:
     chance = 1 / 8 + 1 / 16 + 1 / 16
     agreed = agreement(llm, human)
     assert (agreed.kappa, agreed.n) == pytest.approx(((3 / 4 - chance) / (1 - chance), 4))
-    assert agreement(llm, human, weights="linear").kappa > agreement(llm, human).kappa
 
 
-@pytest.mark.parametrize("weights", [None, "linear"])
-def test_agreement_is_scikit_learns_with_an_interval(weights: Any) -> None:
+def test_agreement_is_scikit_learns_with_an_interval() -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="computes the kappa, too")
     rng = np.random.default_rng(5)
     ours, theirs = rng.integers(0, 4, (2, 30, 4))
@@ -37,13 +34,13 @@ def test_agreement_is_scikit_learns_with_an_interval(weights: Any) -> None:
         }
         for by in (ours, theirs)
     )
-    agreed = agreement(judged, human, weights=weights)
-    kappa = metrics.cohen_kappa_score(ours.ravel(), theirs.ravel(), weights=weights)
+    agreed = agreement(judged, human)
+    kappa = metrics.cohen_kappa_score(ours.ravel(), theirs.ravel())
     assert (agreed.kappa, agreed.n) == pytest.approx((kappa, 120))
     assert agreed.low is not None
     assert agreed.high is not None
     assert agreed.low < agreed.kappa < agreed.high
-    wider = agreement(judged, human, weights=weights, confidence=0.99)
+    wider = agreement(judged, human, confidence=0.99)
     assert wider.low is not None
     assert wider.low < agreed.low
 
@@ -87,8 +84,6 @@ def test_interval_of_one_query_isnt_there() -> None:
 def test_judgements_that_can_not_be_compared() -> None:
     with pytest.raises(InvalidInput, match="second"):
         agreement({"q": {"a": 1}}, {"q": {"b": 1}})
-    with pytest.raises(InvalidInput, match="weights"):
-        agreement({"q": {"a": 1}}, {"q": {"a": 1}}, weights="cubic")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="confidence"):
         agreement({"q": {"a": 1}}, {"q": {"a": 1}}, confidence=95)
 

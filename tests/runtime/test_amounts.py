@@ -57,7 +57,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "LLMRelevancy.grade": lambda **options: LLMRelevancy(llm=MockLLM()).grade(
         QUERIES, RUN, **options
     ),
-    "RetrievalDataset.split": lambda fraction=0.5, **options: DATASET.split(fraction, **options),
     "RetrieverEvaluator.evaluate_dataset": lambda **options: evaluator().evaluate_dataset(
         DATASET, **options
     ),
@@ -150,8 +149,7 @@ def test_whole_numbers_start_at_the_least() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "argument"),
-    [("RetrievalDataset.split", "seed"), ("Scores.worst", "n"), ("pool", "n"), ("pool", "depth")],
+    ("name", "argument"), [("Scores.worst", "n"), ("pool", "n"), ("pool", "depth")]
 )
 def test_numpy_s_whole_numbers_are_whole_numbers(name: str, argument: str) -> None:
     plain, counted = (NUMBERS[name](**{argument: value}) for value in (2, np.int64(2)))
