@@ -36,7 +36,7 @@ def run_show(
     """
     from llama_index_rag_metrics.scores.scores import read_json
     from llama_index_rag_metrics.stories.label_view import System
-    from llama_index_rag_metrics.stories.worst import story_report
+    from llama_index_rag_metrics.stories.story import story_report
 
     stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
     metric_name, scored = metric or "", {}

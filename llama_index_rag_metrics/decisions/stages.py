@@ -52,7 +52,7 @@ from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
 from llama_index_rag_metrics.stories.label_view import System
-from llama_index_rag_metrics.stories.results_report import listed, systems_report
+from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.whereabouts import (
     BELOW,
     BUDGET,
@@ -63,6 +63,7 @@ from llama_index_rag_metrics.stories.whereabouts import (
     RETRIEVER,
 )
 from llama_index_rag_metrics.stories.whereabouts import Question as AskedQuestion
+from llama_index_rag_metrics.stories.words import listed
 
 _LISTED_LOSSES = 5
 _CAUSES = {RETRIEVER: NEVER, CUT: BELOW, BUDGET: OVER}
@@ -185,7 +186,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             if query_id in scores.excluded:
                 continue
             question = AskedQuestion(query_id, self._systems, self._metric, stages=True)
-            for need, places in zip(question.needs, question.places, strict=True):
+            for need, places in question.needs:
                 # nobody knows where something is if its matcher failed
                 if not need[0].grade or not all(place.is_known for place in places):
                     continue

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.scores.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.score_rankings import score_with
 from llama_index_rag_metrics.stories.label_view import System, metrics_of, shown_name
 from llama_index_rag_metrics.stories.results_report import systems_report
-from llama_index_rag_metrics.stories.worst import HardQuestions
+from llama_index_rag_metrics.stories.story import HardQuestions
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation import RetrievalEvalResult

@@ -37,7 +37,7 @@ from .retrieval import Retrieval
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
-    from llama_index_rag_metrics.stories.worst import HardQuestions
+    from llama_index_rag_metrics.stories.story import HardQuestions
 
 FORMAT = "llama-index-rag-metrics scores, version 1"
 
@@ -229,7 +229,7 @@ class Scores(Reportable):
         Without a metric, the first. They print as their stories.
         """
         from llama_index_rag_metrics.stories.label_view import System
-        from llama_index_rag_metrics.stories.worst import HardQuestions
+        from llama_index_rag_metrics.stories.story import HardQuestions
 
         return HardQuestions(System.of(self), metric, n)
 

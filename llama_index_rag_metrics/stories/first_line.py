@@ -26,12 +26,13 @@ from llama_index_rag_metrics.statistics import intervals
 
 from .label_view import LabelView, System
 from .whereabouts import BELOW, Losses
+from .words import by_holder, sentence
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
 _WIDEST, _NARROW = 0.3, 0.25
 _FAILED = "{n:,} of {queries:,} failed ({error}), {fate}"
 _WITHOUT_FAILED = "without them {metric} is {mean}"
-_EMPTY = "nothing was returned for {n:,} of {queries:,}"
+_EMPTY = "{n:,} of {queries:,} got no passages"
 _WITHOUT_PASSAGE = "{n:,} of {questions} got no relevant passage{depth}; {losses}"
 _TOO_FEW = (
     "{questions} are too few: the interval is {width} wide; with about {enough} it would be "
@@ -50,7 +51,7 @@ def first_lines(
     """What a report begins with: what is wrong; of one system its mean, and what it lost."""
     system = systems[0]
     if len(systems) > 1 or is_unmeasured(system.scores) or system.invalid(metric):
-        return failing(systems, metric)
+        return with_failures([], systems, metric)
     measured = next(name for name in [metric, *system.scores] if system.mean(name) is not None)
     mean, *remarks = _of_one(system, measured, losses)
     return [*with_failures([mean], systems, metric), *remarks]
@@ -59,38 +60,28 @@ def first_lines(
 def with_failures(
     verdicts: Sequence[Statement], systems: Sequence[System], metric: str
 ) -> list[Statement]:
-    """The verdicts, below what makes scores invalid, and above which questions failed."""
-    faults = failing(systems, metric)
-    alarms = [statement for statement in faults if statement.tone == "alarm"]
-    return [*alarms, *verdicts, *faults[len(alarms) :]]
+    """The verdicts, below what makes scores invalid, and above which questions failed.
 
-
-def failing(systems: Sequence[System], metric: str) -> list[Statement]:
-    """What is wrong with the scores of systems, the worst first; once where it holds for all."""
-    holders: dict[Statement, list[str]] = {}
+    What holds for all systems is said once.
+    """
+    alarms: list[tuple[str, str]] = []
+    gaps: list[tuple[str, str]] = []
     for system in systems:
-        for statement in _faults(system, metric):
-            holders.setdefault(statement, []).append(system.name)
-    lines = []
-    for statement, names in holders.items():
-        text = statement.text
-        if len(names) < len(systems):
-            text = f"{', '.join(names)}: {text}"
-        lines.append(statement._replace(text=text))
-    return sorted(lines, key=lambda statement: statement.tone != "alarm")
-
-
-def _faults(system: System, metric: str) -> Iterator[Statement]:
-    scores = system.scores
-    if is_unmeasured(scores):
-        yield Statement(nothing_measured(scores), "alarm")
-        return
-    for note in dict.fromkeys([system.invalid(metric), *scores.label_notes]):
-        if note:
-            yield Statement(f"{note}.", "alarm")
-    unanswered = [*_unanswered(system, metric)]
-    if unanswered:
-        yield Statement(f"{'; '.join(unanswered)}.", "open")
+        scores, name = system.scores, system.name
+        if is_unmeasured(scores):
+            alarms.append((nothing_measured(scores), name))
+            continue
+        for note in dict.fromkeys([system.invalid(metric), *scores.label_notes]):
+            if note:
+                alarms.append((f"{note}.", name))
+        unanswered = "; ".join(_unanswered(system, metric))
+        if unanswered:
+            gaps.append((f"{unanswered}.", name))
+    statements = [Statement(text, "alarm") for text in by_holder(alarms, len(systems))]
+    statements += verdicts
+    for text in by_holder(gaps, len(systems)):
+        statements.append(Statement(text, "open"))
+    return statements
 
 
 def nothing_measured(scores: Scores) -> str:
@@ -101,8 +92,10 @@ def nothing_measured(scores: Scores) -> str:
     if scores.failed:
         reasons.append(f"{len(scores.failed):,} failed ({_errors(scores)})")
     reasons += counts.left_out
-    sentence = f"Nothing was measured on {questions(counts.queries)}"
-    return f"{': '.join(filter(None, [sentence, ', '.join(reasons)]))}."
+    text = f"Nothing was measured on {questions(counts.queries)}"
+    if reasons:
+        text += f": {', '.join(reasons)}"
+    return f"{text}."
 
 
 def is_unmeasured(scores: Scores) -> bool:
@@ -119,14 +112,14 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
         if is_of_hits and of_system.n_wanted:
             yield Statement(_lost(of_system, metric))
     if mean.n > 1 and (mean.low is None or mean.high is None or mean.note.endswith(intervals.SAME)):
-        yield Statement(f"{mean.note[:1].upper()}{mean.note[1:]}.", "quiet")
+        yield Statement(sentence(mean.note), "quiet")
     elif is_of_hits and mean.low is not None and mean.high is not None:
         width = mean.high - mean.low
         if width > _WIDEST:
             n_enough = two_digits_up(mean.n * (width / _NARROW) ** 2)
             sizes = {"width": score(width, digits=2), "narrow": score(_NARROW, digits=2)}
-            sentence = _TOO_FEW.format(questions=questions(mean.n), enough=n_enough, **sizes)
-            yield Statement(sentence, "quiet")
+            text = _TOO_FEW.format(questions=questions(mean.n), enough=n_enough, **sizes)
+            yield Statement(text, "quiet")
     runs = runs_of(scores.repeats, metric)
     if runs:
         n = sum(len({*values}) > 1 for values in runs.values())
@@ -147,21 +140,25 @@ def _lost(losses: Losses, metric: str) -> str:
         )
     if losses.by_loss[BELOW]:
         text += f". A reranker could lift {losses.by_loss[BELOW]:,} of them"
-    return f"{text[0].upper()}{text[1:]}."
+    return sentence(text)
 
 
 def _unanswered(system: System, metric: str) -> Iterator[str]:
     """How many failed and why, the mean of the others where they count, and how many are empty."""
     scores, n_queries = system.scores, system.scores.counts.queries
     if scores.failed:
-        values = system.by_query(metric)
-        counting = [values[query_id] for query_id in scores.failed if query_id in values]
-        fate = "counted as empty rankings" if any(counting) else "counted as 0"
-        if not counting:
-            fate = "left out"
+        counting: list[float] = []
+        answered: list[float] = []
+        for query_id, value in system.by_query(metric).items():
+            values = counting if query_id in scores.failed else answered
+            values.append(value)
+        fate = "left out"
+        if any(counting):
+            fate = "counted as empty rankings"
+        elif counting:
+            fate = "counted as 0"
         errors = _errors(scores)
         yield _FAILED.format(n=len(scores.failed), queries=n_queries, error=errors, fate=fate)
-        answered = [value for query_id, value in values.items() if query_id not in scores.failed]
         if counting and answered:
             cell = Cell(intervals.exact_mean(np.array(answered)), "score")
             mean = shown(mean_of(cell, len(answered)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores import Scores
 
@@ -56,36 +57,36 @@ class LabelView(NamedTuple):
 
     def wanted(self, judged: Relevance, passages: Mapping[str, str | Span]) -> list[list[Item]]:
         """What the metric wants, best grade first; an unmet group is an item of grade 0."""
-        items = {}
-        for item, grade in judged.grades.items():
+        items: dict[str, Item] = {}
+        for name in sorted(judged.grades, key=judged.grades.__getitem__, reverse=True):
+            grade = judged.grades[name]
             if grade >= self.min_grade:
-                passage = passages.get(item)
+                passage = passages.get(name)
                 text = passage if isinstance(passage, str) else None
-                items[item] = Item(item, grade, passage, text)
+                items[name] = Item(name, grade, passage, text)
         if not (self.in_groups and judged.alternatives):
-            return [[item] for item in sorted(items.values(), key=lambda item: -item.grade)]
-        names = judged.facet_names or [f"group {n}" for n, _ in enumerate(judged.alternatives, 1)]
+            return [[item] for item in items.values()]
         needs = []
-        for name, group in zip(names, judged.alternatives, strict=True):
-            need = [items[item] for item in group if item in items]
-            needs.append(need or [Item(name, 0.0)])
+        for number, group in enumerate(judged.alternatives):
+            name = f"group {number + 1}"
+            if judged.facet_names:
+                name = judged.facet_names[number]
+            needs.append([*picked(items, group).values()] or [Item(name, 0.0)])
         return needs
 
-    def labels_of(self, items: Ranking, judged: Relevance) -> list[Sequence[str]]:
+    def labels_of(self, items: Ranking, judged: Relevance) -> Iterator[Sequence[str]]:
         """The labels that each item stands for: its id, or by place those that it overlaps."""
         if not (self.by_place and judged.spans and items.spans):
-            return [(item,) for item in items.ids]
-        return [_overlapping(span, judged.spans) for span in items.spans]
-
-
-def _overlapping(span: Span | None, labels: Mapping[str, Span]) -> list[str]:
-    if not span:
-        return []
-    names = []
-    for name, label in labels.items():
-        if span.source == label.source and span.start < label.end and label.start < span.end:
-            names.append(name)
-    return names
+            yield from zip(items.ids)
+            return
+        for span in items.spans:
+            names = []
+            for name, label in judged.spans.items():
+                if span is None or span.source != label.source:
+                    continue
+                if span.start < label.end and label.start < span.end:
+                    names.append(name)
+            yield names
 
 
 class System(NamedTuple):
@@ -112,6 +113,10 @@ class System(NamedTuple):
         runs = enumerate(self.scores.repeats, 1)
         return [System.of(scores, f"run {number}") for number, scores in runs]
 
+    def text_of(self, passage: str | Span) -> str | None:
+        """What a passage says, by its id or place; None where nobody knows."""
+        return self.retrieval.text_of and self.retrieval.text_of(passage)
+
     def judged_by(self, metric: str) -> Matched:
         """Labels and rankings as a metric sees them: by id, or as its matcher has them."""
         retrieval = self.retrieval
@@ -120,9 +125,11 @@ class System(NamedTuple):
 
     def invalid(self, metric: str) -> str:
         """Why a metric that compares ids has no valid score; "" where it has one."""
-        if self.judged_by(metric).matcher != BY_ID:
-            return ""
-        return next((note for note in self.scores.notes if note.startswith(NOT_VALID)), "")
+        if self.judged_by(metric).matcher == BY_ID:
+            for note in self.scores.notes:
+                if note.startswith(NOT_VALID):
+                    return note
+        return ""
 
     def mean(self, metric: str) -> float | None:
         """The mean of a metric; None where nothing was measured, or not validly."""

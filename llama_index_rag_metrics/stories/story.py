@@ -1,22 +1,29 @@
-"""A question's story in words: what was wanted, where each system has it, and what came."""
+"""A question's story in words: what was wanted, where each system has it; the worst questions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, compress
+from statistics import fmean
+from typing import Any
 
 from llama_index_rag_metrics.files.conversations import conversation_sentence
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
-from llama_index_rag_metrics.report.numbers import counted, mean_of
+from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.errors import check_integer
+from llama_index_rag_metrics.runtime.mappings import map_values
+from llama_index_rag_metrics.scores.counts import name_among
 
 from . import whereabouts as w
-from .label_view import Item, System
-from .whereabouts import Question, SystemAnswer, Whereabouts
+from .label_view import Item, System, columns_of, metrics_of
+from .whereabouts import Need, Question, SystemAnswer, Whereabouts, losses, losses_sentence
+from .words import by_holder, sentence
 
 _WORDS = {
     "": "rank {rank:,}{manner}",
@@ -26,6 +33,8 @@ _WORDS = {
     w.DROPPED: "dropped by {stage} (was {was:,})",
     w.IN_CALL: "in search {search}, not in the result",
 }
+_MOST_NAMES = 9  # of systems before a sentence
+_ITEMS = 3  # how many retrieved passages of a question are listed
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
 _NOT_ASKED = "Nobody asked this question."
 _OF_RUNS = "Asked {n} times: the ranking is the first one, the score the mean."
@@ -45,66 +54,53 @@ def query_answers(
     """
     question = Question(query_id, systems, metric, stages=stages)
     names = _short_names(question)
-    pairs = zip(question.needs, question.places, strict=True)
-    passages = [_wanted(question, need, places, names) for need, places in pairs]
+    passages = [_wanted(question, need, names) for need in question.needs]
     passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
-    values: list[float | None] = [None] * len(systems)
-    for number, column in enumerate(scores):
-        if not systems[number].invalid(metric):
-            values[number] = column.get(query_id)
     n = max(map(len, scores), default=0)
-    answers = []
-    for answer, value in zip(question.answers, values, strict=True):
+    answers, text = [], ""
+    for number, answer in enumerate(question.answers):
+        value = None
+        if scores and not answer.system.invalid(metric):
+            value = scores[number].get(query_id)
         cell = mean_of(m.Cell.of(value, "score"), n)
         answers.append(_answer(answer, cell, names))
-    texts = filter(None, (system.scores.queries.get(query_id) for system in systems))
-    why, remarks = _why(question), list(_remarks(question, systems, metric))
-    return m.QueryAnswers(query_id, next(texts, ""), passages, answers, why, remarks)
+        text = text or answer.system.scores.queries.get(query_id, "")
+    remarks = [*_remarks(question, metric)]
+    return m.QueryAnswers(query_id, text, passages, answers, _why(question), remarks)
 
 
 def _short_names(question: Question) -> dict[str, str]:
     """The ids of everything that the story names, shortened together."""
-    ids = [item.id for item in chain(*question.needs)]
+    ids: list[str] = []
+    for need in question.needs:
+        ids += need.ids
     for answer in question.answers:
         if answer.ranking is not None:
             ids += answer.ranking.ids
     return short_ids(ids)
 
 
-def _wanted(
-    question: Question,
-    need: Sequence[Item],
-    places: Sequence[Whereabouts],
-    names: Mapping[str, str],
-) -> m.Wanted:
-    ids = [item.id for item in need]
-    pairs = list(zip(question.answers, places, strict=True))[question.deciding]
-    holders: dict[str, list[str]] = defaultdict(list)
-    for answer, place in pairs:
+def _wanted(question: Question, need: Need, names: Mapping[str, str]) -> m.Wanted:
+    pairs, notable = [], []
+    is_known = is_found = False
+    for answer, place in question.deciding(need.places):
         if place.is_known:
-            holders[_words(place, answer, ids, names)].append(plain(answer.system.name))
-    sentences, remarks = [], []
-    for words, systems in holders.items():
-        is_of_all = len(systems) == _n_with_runs(pairs)
-        sentences.append(words if is_of_all else f"{', '.join(systems)}: {words}")
-        if not words.removeprefix("rank ").replace(",", "").isdecimal():
-            remarks.append(sentences[-1])
-    losses = [place.loss for _, place in pairs if place.is_known]
+            pair = _words(place, answer, need, names), answer.system.name
+            pairs.append(pair)
+            if place.loss or place.search or place.item not in need.ids:
+                notable.append(pair)
+            is_known, is_found = True, is_found or not place.loss
+    n = question.n_deciding
     return m.Wanted(
-        ids=ids,
-        name=" or ".join(_item_name(item, names) for item in need),
-        text=next((item.text for item in need if item.text), ""),
-        ranks=[place.rank for place in places],
-        losses=[place.loss for place in places],
-        where="; ".join(sentences),
-        remark="; ".join(remarks),
-        is_missed=bool(losses) and all(losses),
+        ids=need.ids,
+        name=" or ".join(_item_name(item, names) for item in need.items),
+        text=need.text,
+        ranks=[place.rank for place in need.places],
+        losses=[place.loss for place in need.places],
+        where="; ".join(by_holder(pairs, n, _MOST_NAMES)),
+        remark="; ".join(by_holder(notable, n, _MOST_NAMES)),
+        is_missed=is_known and not is_found,
     )
-
-
-def _n_with_runs(pairs: Sequence[tuple[SystemAnswer, object]]) -> int:
-    """How many systems have rankings: a system of means over several runs has none itself."""
-    return sum(bool(answer.system.run) for answer, _ in pairs)
 
 
 def _item_name(item: Item, names: Mapping[str, str]) -> str:
@@ -117,13 +113,11 @@ def _item_name(item: Item, names: Mapping[str, str]) -> str:
     return name
 
 
-def _words(
-    place: Whereabouts, answer: SystemAnswer, ids: Sequence[str], names: Mapping[str, str]
-) -> str:
+def _words(place: Whereabouts, answer: SystemAnswer, need: Need, names: Mapping[str, str]) -> str:
     """Where a system has a passage, or how it lost it."""
     item = names.get(place.item, "")
     manner = ""
-    if place.item not in ids:
+    if place.item not in need.ids:
         manner += f" as {item}"
     if place.search is not None:
         manner += f" by search {place.search}"
@@ -143,37 +137,35 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
     ranking = answer.ranking
     if ranking is None:
         return m.Answer(answer.system.name, cell, error=answer.error)
-    retrieved = []
-    texts = answer.texts_of(ranking)
-    columns = zip(ranking.ids, answer.labels, texts, answer.ranks, strict=True)
-    for item, labels, text, rank in columns:
-        grade = answer.grade_of(labels)
-        name, is_hit = names[item], False
+    retrieved, searches = [], []
+    ranks = dict(answer.ranks)
+    for item in ranking.ids:
+        grade, name = answer.grade_of(item), names[item]
         if grade is not None:
-            name, is_hit = f"{name} [{grade:g}]", grade >= answer.view.min_grade
-        retrieved.append(m.ReportedItem(item, name, text, rank, is_hit))
-    searches = None
-    if getattr(ranking, "calls", None) is not None:
-        hits: set[str] = set()
-        calls = zip(ranking.calls or (), answer.calls, strict=True)
-        searches = [_search(answer, call, labels, hits) for call, labels in calls]
-    return m.Answer(answer.system.name, cell, retrieved, answer.error, searches)
+            name += f" [{grade:g}]"
+        # the first of copies has the rank
+        rank, text = ranks.pop(item, None), answer.texts[item]
+        retrieved.append(m.ReportedItem(item, name, text, rank, answer.is_hit(item)))
+    for number, call in enumerate(ranking.calls or (), 1):
+        searches.append(_search(answer, call, number))
+    of_agent = searches if ranking.calls is not None else None
+    return m.Answer(answer.system.name, cell, retrieved, answer.error, of_agent)
 
 
-def _search(
-    answer: SystemAnswer, call: Call, labels: Sequence[Sequence[str]], hits: set[str]
-) -> str:
-    """What was asked, how much of what came is relevant, and whether any wasn't among `hits`."""
-    grades = [answer.grade_of(names) for names in labels]
-    is_hit = [grade is not None and grade >= answer.view.min_grade for grade in grades]
-    n_hits, n_hits_before = sum(is_hit), len(hits)
-    hits.update(*compress(labels, is_hit))
-    outcome = f"{counted(len(grades), 'passage', 'passages')}, {n_hits or 'none'} relevant"
-    if n_hits and len(hits) == n_hits_before:
+def _search(answer: SystemAnswer, call: Call, number: int) -> str:
+    """What was asked, how much of what came is relevant, and whether any was new."""
+    n_hits, is_new = 0, False
+    for item in call.ids:
+        if answer.is_hit(item):
+            n_hits += 1
+            for label in answer.labels[item]:
+                is_new = is_new or answer.places[label].search == number
+    outcome = f"{counted(len(call.ids), 'passage', 'passages')}, {n_hits or 'none'} relevant"
+    if n_hits and not is_new:
         outcome += ", none new"
     if call.error is not None:
         outcome = f"failed: {plain(call.error)}"
-    elif not grades:
+    elif not call.ids:
         outcome = "nothing retrieved"
     if call.asked_by:
         outcome += f" ({plain(call.asked_by)})"
@@ -182,27 +174,97 @@ def _search(
 
 def _why(question: Question) -> list[str]:
     """Why the systems, or the last stage, missed what is relevant; one line for those alike."""
-    pairs = list(zip(question.answers, question.losses(), strict=True))[question.deciding]
-    holders: dict[str, list[str]] = defaultdict(list)
-    for answer, losses in pairs:
+    pairs = []
+    for answer, counts in question.deciding(question.losses()):
         # what failed or returned nothing says so itself
-        if losses.by_loss and answer.error is None and answer.labels:
-            holders[losses.sentence].append(plain(answer.system.name))
-    if [len(names) for names in holders.values()] == [_n_with_runs(pairs)]:
-        return list(holders)
-    return [f"{', '.join(names)}: {sentence}" for sentence, names in holders.items()]
+        if counts.by_loss and answer.error is None and answer.labels:
+            pairs.append((sentence(str(counts)), answer.system.name))
+    return by_holder(pairs, question.n_deciding, _MOST_NAMES)
 
 
-def _remarks(question: Question, systems: Sequence[System], metric: str) -> Iterator[str]:
-    for system in systems:
-        sentence = conversation_sentence(system.scores.metadata.get(question.query_id, {}))
-        if sentence:
-            yield sentence
-            break
-    if all(system.scores.excluded.get(question.query_id) == "not asked" for system in systems):
+def _remarks(question: Question, metric: str) -> Iterator[str]:
+    conversation, n_repeats = "", 0
+    is_asked = is_judged = False
+    for answer in question.answers:
+        scores = answer.system.scores
+        metadata = scores.metadata.get(question.query_id, {})
+        conversation = conversation or conversation_sentence(metadata)
+        n_repeats = max(n_repeats, len(scores.repeats))
+        is_asked |= scores.excluded.get(question.query_id) != "not asked"
+        is_judged |= bool(answer.judged)
+    if conversation:
+        yield conversation
+    if not is_asked:
         yield _NOT_ASKED
-    if not question.needs and any(answer.judged for answer in question.answers):
+    if is_judged and not question.needs:
         yield _TOO_STRICT.format(least=question.view.min_grade, metric=metric)
-    n_repeats = max((len(system.scores.repeats) for system in systems), default=0)
     if n_repeats:
         yield _OF_RUNS.format(n=n_repeats)
+
+
+def listing_title(metric: str) -> str:
+    if lower_is_better(metric):
+        return f"Highest {metric}"
+    return f"Lowest {metric}"
+
+
+def hardest(systems: Sequence[System], metric: str, n: int) -> list[m.QueryAnswers]:
+    """The questions with the worst scores, averaged over the systems; ties keep their order."""
+    columns = columns_of(systems, name_among(metric, metrics_of(systems)))
+    values: dict[str, list[float]] = defaultdict(list)
+    for column in columns:
+        for query_id, value in column.items():
+            values[query_id].append(value)
+    means = map_values(fmean, values)
+    worst_ids = sorted(means, key=means.__getitem__, reverse=lower_is_better(metric))[:n]
+    return [query_answers(query_id, systems, metric, columns) for query_id in worst_ids]
+
+
+def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
+    """One question: the first items of each system, or of each run of one, and what was wanted."""
+    if len(systems) == 1 and systems[0].scores.repeats:
+        systems = systems[0].repeats
+    columns = columns_of(systems, metric)
+    story = query_answers(query_id, systems, metric, columns)
+    sentence = losses_sentence(Question(query_id, systems, metric).losses())
+    if not sentence:
+        sentence = "No ranking is known." if story.wanted else "Nothing is labelled as relevant."
+    listing = m.Listing(metric, [story._replace(why=())], n_items=depth)
+    return m.Report(f"Question {query_id}", decision=[m.Statement(sentence)], listings=[listing])
+
+
+class HardQuestions(Reportable, list[tuple[str, float]]):
+    """Pairs of query id and score, the worst first, which print as their stories.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> list(evaluate(lambda query: ["d2"], dataset, ["mrr"]).worst("mrr"))
+        [('q1', 0.0)]
+    """
+
+    def __init__(self, system: System, metric: str | None, n: int) -> None:
+        check_integer("n", n, 0)
+        self.system, self.metric = system, metric or next(iter(metrics_of([system])), "")
+        self.stories = hardest([system], self.metric, n)
+        self.scores = system.scores.by_query(self.metric)
+        super().__init__((story.query_id, self.scores[story.query_id]) for story in self.stories)
+
+    def report(self, *, full: bool = False) -> m.Report:
+        """What was asked, wanted and retrieved; as a table, one row per question."""
+        title, invalid = listing_title(self.metric), self.system.invalid(self.metric)
+        order = f"{title[0].lower()}{title[1:]} first"
+        decision = [m.Statement(f"{len(self):,} of {questions(len(self.scores))}, {order}.")]
+        if invalid:
+            decision.insert(0, m.Statement(f"{invalid}.", "alarm"))
+        lead = losses_sentence(losses([self.system], self.metric))
+        columns: dict[str, list[Any]] = {"query_id": [], "score": [], "question": []}
+        for (query_id, value), story in zip(self, self.stories, strict=True):
+            columns["query_id"].append(query_id)
+            columns["score"].append(value)
+            columns["question"].append(story.text)
+        listing = m.Listing("Questions", self.stories, n_items=_ITEMS, lead=lead)
+        return m.Report(title, decision=decision, listings=[listing], records=m.Records(columns))
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, product
-from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
+from llama_index_rag_metrics.runtime.mappings import picked
 
 from .label_view import Item, LabelView, System, columns_of
+from .words import sentence
+
+T = TypeVar("T")
 
 NEVER = "never retrieved"
 NOT_INDEXED = "not in the index"
@@ -51,15 +55,17 @@ class Whereabouts(NamedTuple):
         return bool(self.loss or self.rank)
 
 
+NOWHERE = Whereabouts()
+
+
 class SystemAnswer:
     """What one system gave for a question, as a metric reads it.
 
     Attributes:
         needs: what the metric wants by this system's labels.
         labels: of each retrieved passage, the labels that it stands for.
-        calls: the same of each of an agent's searches.
-        ranks: of each retrieved passage, None for a copy.
-        places: label to where the ranking has it.
+        ranks: of each retrieved passage, its rank; none of what only repeats labels above it.
+        places: label to where the ranking has it, or to the search that had it.
         is_known: whether anybody knows what was found: not where the matcher failed.
     """
 
@@ -71,108 +77,102 @@ class SystemAnswer:
         self.needs = view.wanted(self.judged, {**spans, **matched.passages.get(query_id, {})})
         self.error = system.scores.failed.get(query_id)
         self.is_known = False
-        self.labels: list[Sequence[str]] = []
-        self.calls: list[list[Sequence[str]]] = []
-        self.ranks: list[int | None] = []
+        self.labels: dict[str, Sequence[str]] = {}
+        self.ranks: dict[str, int] = {}
         self.places: dict[str, Whereabouts] = {}
         if ranking is None:
             return
         self.error = ranking.error
         self.is_known = ranking.error is None and query_id not in matched.errors
-        calls = ranking.calls or ()
-        if matched.matcher == BY_ID:
-            self.labels = view.labels_of(ranking, self.judged)
-            self.calls = [view.labels_of(call, self.judged) for call in calls]
+        if matched.matcher != BY_ID:
+            stands_for = matched.stands_for.get(query_id, ())
+            self.labels.update(zip(ranking.ids, stands_for, strict=False))
         else:
-            nothing: list[Sequence[str]] = [()] * len(ranking.ids)
-            self.labels = [*(matched.stands_for.get(query_id) or nothing)]
-            labels = dict(zip(ranking.ids, self.labels, strict=True))
-            for call in calls:
-                self.calls.append([labels.get(item, ()) for item in call.ids])
+            for items in (ranking, *(ranking.calls or ())):
+                pairs = zip(items.ids, view.labels_of(items, self.judged), strict=True)
+                for item, labels in pairs:  # of copies the first counts
+                    self.labels.setdefault(item, labels)
+        for number, call in enumerate(ranking.calls or (), 1):
+            for item in call.ids:
+                place = Whereabouts(IN_CALL, item=item, search=number)
+                for label in self.labels.get(item, ()):
+                    self.places.setdefault(label, place)
         self._find(ranking)
 
     def _find(self, ranking: Ranking) -> None:
         """Give each passage its rank, and each label its place; copies have no rank."""
-        counted: dict[str, Whereabouts] = {}
+        ranks: dict[str, int] = {}  # of labels, or of passages where these are recognised by place
         costs = dict(zip(reversed(ranking.ids), reversed(ranking.tokens or ()), strict=False))
         n_tokens = 0
-        for item, labels in zip(ranking.ids, self.labels, strict=True):
+        for item in ranking.ids:
             n_tokens += costs.pop(item, 0)
-            names = labels
-            if self.view.by_place:
+            names = labels = self.labels.get(item, ())
+            if self.view.by_place or not labels:
                 names = [item]
-            n_before, rank = len(counted), None
             for name in names:
-                if name not in counted:
-                    counted[name] = self._place(len(counted) + 1, n_tokens, item)
-                    rank = n_before + 1
-            self.ranks.append(rank)
-        self.places = counted
-        if self.view.by_place:
-            self.places = {}
-            for item, labels in zip(ranking.ids, self.labels, strict=True):
-                for label in labels:
-                    self.places.setdefault(label, counted[item])
+                if name not in ranks:
+                    ranks[name] = len(ranks) + 1
+                    self.ranks.setdefault(item, ranks[name])
+            for label in labels:
+                place = self.places.get(label, NOWHERE)
+                if place.rank is None:
+                    rank = ranks[item if self.view.by_place else label]
+                    self.places[label] = self._place(rank, n_tokens, item, place.search)
 
-    def _place(self, rank: int, n_tokens: int, item: str) -> Whereabouts:
+    def _place(self, rank: int, n_tokens: int, item: str, search: int | None) -> Whereabouts:
+        place = Whereabouts("", rank, item, search=search)
         if self.view.k is not None and rank > self.view.k:
-            return Whereabouts(BELOW, rank, item, stage=CUT)
+            return place._replace(loss=BELOW, stage=CUT)
         if self.view.budget is not None and n_tokens > self.view.budget:
-            return Whereabouts(OVER, rank, item, stage=BUDGET)
-        return Whereabouts("", rank, item)
+            return place._replace(loss=OVER, stage=BUDGET)
+        return place
 
-    def grade_of(self, labels: Sequence[str]) -> float | None:
-        """The best grade of labels; None where nothing of it was judged."""
-        grades = self.judged.grades
-        return max((grades[name] for name in labels if name in grades), default=None)
+    @cached_property
+    def texts(self) -> dict[str, str | None]:
+        """What each retrieved passage says, those of searches last."""
+        texts: dict[str, str | None] = {}
+        if self.ranking is not None:
+            for items in (self.ranking, *(self.ranking.calls or ())):
+                for number, item in enumerate(items.ids):
+                    if items.texts is not None:
+                        texts.setdefault(item, items.texts[number])
+                    elif item not in texts:
+                        texts[item] = self.system.text_of(item)
+        return texts
 
-    def texts_of(self, items: Ranking) -> Sequence[str | None]:
-        text_of = self.system.retrieval.text_of
-        if items.texts is not None:
-            return items.texts
-        if text_of is None:
-            return [None] * len(items.ids)
-        return [*map(text_of, items.ids)]
+    def grade_of(self, item: str) -> float | None:
+        """The best grade of a retrieved passage; None where nothing of it was judged."""
+        grades = picked(self.judged.grades, self.labels.get(item, ()))
+        return max(grades.values(), default=None)
+
+    def is_hit(self, item: str) -> bool:
+        """Whether a retrieved passage is relevant to the metric."""
+        grade = self.grade_of(item)
+        return grade is not None and grade >= self.view.min_grade
 
     def whereabouts(self, need: Sequence[Item]) -> Whereabouts:
         """Where it has what meets a need, or how it lost that."""
         if not self.is_known:
-            return Whereabouts()
-        names = {item.id for item in need if item.grade}
-        if not names:
+            return NOWHERE
+        if not need[0].grade:
             return Whereabouts(UNMET)
-        search = None
-        for number, labels in enumerate(self.calls, 1):
-            if search is None and not names.isdisjoint(chain(*labels)):
-                search = number
-        places = [self.places[name] for name in names if name in self.places]
+        places, texts, names = [], [], set()
+        for item in need:
+            names.add(item.id)
+            if item.id in self.places:
+                places.append(self.places[item.id])
+            if item.text and not item.passage:
+                texts.append(item.text.strip())
         if places:
-            return min(places, key=attrgetter("rank"))._replace(search=search)
-        if search is not None:
-            return Whereabouts(IN_CALL, search=search)
-        place_of_text = self._same_text(
-            [item.text for item in need if item.text and not item.passage]
-        )
-        if place_of_text is not None:
-            return place_of_text
+            return min(places, key=lambda place: (place.rank or math.inf, place.search or 0))
+        # after a new ingestion, ids are others
+        for retrieved, rank in self.ranks.items():
+            text = (self.texts[retrieved] or "").strip()
+            if any(_is_same(label_text, text) for label_text in texts):
+                return Whereabouts(OTHER_ID, None, retrieved, rank, stage=RETRIEVER)
         if names.issubset(self.system.retrieval.absent):
             return Whereabouts(NOT_INDEXED, stage=RETRIEVER)
         return Whereabouts(NEVER, stage=RETRIEVER)
-
-    def _same_text(self, texts: Sequence[str]) -> Whereabouts | None:
-        """The first passage with one of these texts: after a new ingestion, ids are others."""
-        for rank, (item, text) in enumerate(self._stripped_texts.items(), 1):
-            if any(_is_same(label_text.strip(), text) for label_text in texts):
-                return Whereabouts(OTHER_ID, None, item, rank, stage=RETRIEVER)
-        return None
-
-    @cached_property
-    def _stripped_texts(self) -> dict[str, str]:
-        texts: dict[str, str] = {}
-        if self.ranking is not None:
-            for item, text in zip(self.ranking.ids, self.texts_of(self.ranking), strict=True):
-                texts.setdefault(item, (text or "").strip())
-        return texts
 
 
 def _is_same(label_text: str, text: str) -> bool:
@@ -181,39 +181,54 @@ def _is_same(label_text: str, text: str) -> bool:
     return len(shorter) >= max(_TELLING, len(label_text) / 2) and shorter in longer
 
 
+class Need(NamedTuple):
+    """A passage that is wanted, or alternatives of which any meets it."""
+
+    items: Sequence[Item]
+    places: Sequence[Whereabouts]  # where each system has it or how it was lost
+
+    @property
+    def ids(self) -> list[str]:
+        return [item.id for item in self.items]
+
+    @property
+    def text(self) -> str:
+        """What the first of them says that is known."""
+        return next((item.text for item in self.items if item.text), "")
+
+
 class Question:
     """One question as a metric sees it; the systems may be the `stages` of one pipeline.
 
     Attributes:
-        needs: what is wanted, best grade first; any item of a need meets it.
-        deciding: which of the answers decide whether a need is missed: the last stage, or all.
-        places: of each need, where each system has it or how it was lost.
+        needs: what is wanted, best grade first.
+        n_deciding: how many systems with rankings decide whether a need is missed.
     """
 
     def __init__(
         self, query_id: str, systems: Sequence[System], metric: str, *, stages: bool = False
     ) -> None:
         self.query_id, self.view = query_id, LabelView.of(metric)
-        self.deciding = slice(-1, None) if stages else slice(None)
+        self.stages = stages
         self.answers = [SystemAnswer(system, query_id, metric, self.view) for system in systems]
-        needs = next((answer.needs for answer in self.answers if answer.needs), [])
-        texts = self._retrieved_texts()
-        corpora = [system.retrieval.text_of for system in systems if system.retrieval.text_of]
-        self.needs: list[list[Item]] = []
-        for need in needs:
-            items = []
-            for item in need:
-                places = [place for place in (item.passage, item.id) if place is not None]
-                found_texts = (corpus(place) for place, corpus in product(places, corpora))
-                text = item.text or next(filter(None, found_texts), texts.get(item.id))
-                items.append(item._replace(text=text))
-            self.needs.append(items)
-        self.places: list[list[Whereabouts]] = []
-        for need in self.needs:
-            whereabouts = [answer.whereabouts(need) for answer in self.answers]
+        self.needs: list[Need] = []
+        for items in next((answer.needs for answer in self.answers if answer.needs), []):
+            need = []
+            for item in items:
+                text = next(filter(None, self._texts(item)), None)
+                need.append(item._replace(text=text))
+            places = [answer.whereabouts(need) for answer in self.answers]
             if stages:
-                whereabouts = list(self._through_stages(need, whereabouts))
-            self.places.append(whereabouts)
+                places = [*self._through_stages(need, places)]
+            self.needs.append(Need(need, places))
+        self.n_deciding = sum(bool(answer.system.run) for answer, _ in self.deciding(systems))
+
+    def deciding(self, facts: Sequence[T]) -> list[tuple[SystemAnswer, T]]:
+        """The last stage's answer, or all, with the fact about each."""
+        pairs = [*zip(self.answers, facts, strict=True)]
+        if self.stages:
+            return pairs[-1:]
+        return pairs
 
     @property
     def end(self) -> str:
@@ -233,21 +248,18 @@ class Question:
     def count(self, counts: Sequence[Losses]) -> None:
         """Add what each system lost to the counts of the same systems."""
         for number, of_system in enumerate(counts):
-            of_system.add([*map(itemgetter(number), self.places)])
+            of_system.add(need.places[number] for need in self.needs)
 
-    def _retrieved_texts(self) -> dict[str, str]:
-        """Label to the text of the first passage that stands for it."""
-        texts: dict[str, str] = {}
+    def _texts(self, item: Item) -> Iterator[str | None]:
+        """What an item says: what it is recognised by, in a corpus, as it was retrieved."""
+        yield item.text
         for answer in self.answers:
-            if answer.ranking is None:
-                continue
-            parts = [answer.ranking, *(answer.ranking.calls or ())]
-            for items, labels in zip(parts, [answer.labels, *answer.calls], strict=True):
-                for names, text in zip(labels, answer.texts_of(items), strict=True):
-                    if text:
-                        for name in names:
-                            texts.setdefault(name, text)
-        return texts
+            if item.passage is not None:
+                yield answer.system.text_of(item.passage)
+            yield answer.system.text_of(item.id)
+        for answer in self.answers:
+            if item.id in answer.places:
+                yield answer.texts[answer.places[item.id].item]
 
     def _through_stages(
         self, need: Sequence[Item], places: Sequence[Whereabouts]
@@ -284,34 +296,35 @@ class Losses:
         self.n_wanted = self.n_questions = self.n_without = 0
         self.by_loss = Counter[str]()
 
-    def add(self, places: Sequence[Whereabouts]) -> None:
+    def add(self, places: Iterable[Whereabouts]) -> None:
         """Count one question."""
-        losses = [place.loss for place in places if place.is_known and place.loss != UNMET]
-        self.n_wanted += len(losses)
-        self.n_questions += bool(losses)
-        self.n_without += bool(losses) and all(losses)
-        self.by_loss.update(filter(None, losses))
+        n_wanted = n_found = 0
+        for place in places:
+            if place.is_known and place.loss != UNMET:
+                n_wanted += 1
+                n_found += not place.loss
+                if place.loss:
+                    self.by_loss[place.loss] += 1
+        self.n_wanted += n_wanted
+        self.n_questions += n_wanted > 0
+        self.n_without += n_wanted > 0 and not n_found
 
     def __str__(self) -> str:
         is_one = self.n_wanted == 1
         total = f" of {self.n_wanted:,} relevant passages"
         parts = []
-        for loss in filter(self.by_loss.__contains__, LOSSES):
+        for loss in LOSSES:
             n = self.by_loss[loss]
-            verb = _VERBS.get(loss, ("is", "are"))[n > 1]
-            passages = "the relevant passage" if is_one else f"{n:,}{total}"
-            parts.append(f"{passages} {verb} {loss}{reaching(self.min_score, loss)}")
-            total = ""
+            if n:
+                verb = _VERBS.get(loss, ("is", "are"))[n > 1]
+                passages = "the relevant passage" if is_one else f"{n:,}{total}"
+                parts.append(f"{passages} {verb} {loss}{reaching(self.min_score, loss)}")
+                total = ""
         if not parts and is_one:
             parts.append("the relevant passage was found")
         elif not parts:
             parts.append(f"all {self.n_wanted:,} relevant passages were found")
         return ", ".join(parts) + " (in the first run)" * self.is_of_run
-
-    @property
-    def sentence(self) -> str:
-        text = str(self)
-        return f"{text[0].upper()}{text[1:]}."
 
 
 def reaching(min_score: float | None, loss: str) -> str:
@@ -334,9 +347,12 @@ def losses(systems: Sequence[System], metric: str) -> list[Losses]:
 
 def losses_sentence(counts: Sequence[Losses]) -> str:
     """What each system lost, in one sentence; "" where nobody knows, or where systems are many."""
-    measured = [of_system for of_system in counts if of_system.n_wanted]
-    if not measured or len(measured) > MOST_ABREAST:
+    lines = []
+    for of_system in counts:
+        if of_system.n_wanted:
+            lines.append(f"{terminal(of_system.system)}: {of_system}")
+    if not lines or len(lines) > MOST_ABREAST:
         return ""
     if len(counts) == 1:
-        return measured[0].sentence
-    return "; ".join(f"{terminal(of_system.system)}: {of_system}" for of_system in measured) + "."
+        return sentence(str(counts[0]))
+    return f"{'; '.join(lines)}."

@@ -82,7 +82,7 @@ def shown(*reported: Any, width: int = 80, **options: Any) -> str:
 GOLDEN = """\
  Retrieval of good and bad  3 questions scored; 1 with nothing relevant
  bad: 1 of 4 failed (TimeoutError: [red]too late [31m really), counted as 0;
- without them mrr is 0.25; nothing was returned for 1 of 3.
+ without them mrr is 0.25; 1 of 3 got no passages.
 
 Means with 95 % intervals
  system                   mrr              recall@2

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of,
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.words import listed
 
 from .difference import Difference, differences_of, what_to_do, winner_of
 from .pairing import Paired, clusters_in_words, pair, scores_of
@@ -140,7 +141,7 @@ class Comparison(Reportable):
         systems, metrics = list(self.systems.values()), self.metric_names
         decision = with_failures(self.sentences, systems, self.primary)
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
-        rivals = results_report.listed(list(self.systems)[1:])
+        rivals = listed(list(self.systems)[1:])
         n = numbers.questions(len(self.paired.query_ids))
         if not self._is_paired:
             n = f"{self.paired.is_scored(self.primary).sum():,} of {n}"
