@@ -25,6 +25,7 @@ from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, beats_all, shortfalls
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
+from llama_index_rag_metrics.stories.words import listed
 
 from .grid import Configuration
 
@@ -320,7 +321,7 @@ class Sweep(Reportable):
             bound=numbers.shown(self._bound(recommended)),
             confidence=numbers.percent(self.confidence),
             questions=numbers.questions(len(self._scores)),
-            ties=results_report.listed([point.name for point in self._tied[1:]]),
+            ties=listed([point.name for point in self._tied[1:]]),
             aim=aim,
             until=until,
         )
