@@ -12,7 +12,15 @@ from support.every_result import EVERY
 from support.reported import comparison
 from support.tab import Tab
 
-from llama_index_rag_metrics.report.model import Cell, Report, Row, Table
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Queries,
+    QueryAnswers,
+    Report,
+    Row,
+    Table,
+    Wanted,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -82,6 +90,22 @@ def test_page_is_readable_without_script(open_report: OpenReport, browser: Any) 
     assert page.locator("#q1 table").is_visible()
     assert not page.locator("form").is_visible()
     context.close()
+
+
+def test_what_many_questions_fold_is_searched_and_read_as_it_unfolds(
+    open_report: OpenReport,
+) -> None:
+    stories = [
+        QueryAnswers(f"q{n}", "?", [Wanted(["d"], "d", f"<i>{n}</i> & more")]) for n in range(1_001)
+    ]
+    report = Report("", queries=lambda: Queries("mrr", ["a"], stories))
+    tab = open_report(report, "#q7")
+    tab.page.wait_for_selector("#q7 table")
+    assert tab.page.locator("#q7 td").last.inner_text() == "d <i>7</i> & more"
+    assert tab.page.locator("table").count() == 1
+    tab.page.locator("input[type=search]").fill("<i>42</i> &")
+    tab.page.wait_for_function("document.querySelector('form [role=status]').textContent")
+    assert tab.shown() == ["q42"]
 
 
 def test_narrow_screen_needs_no_scrolling_to_the_side(open_report: OpenReport) -> None:

@@ -5,8 +5,8 @@ The decision comes first, then one table beside its figure, and the questions; a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from string import Template
 
@@ -19,12 +19,13 @@ from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
 from .assets import asset, script_source
-from .questions import SIZES, Context, question
+from .questions import SIZES, Context, question, repeated
 
-# figures that stand beside the first table; the others are folded below the questions
+# figures that stand beside the tables; the others are folded below the questions
 _IN_SIGHT = ("differences", "tradeoff")
 _QUESTIONS = "rag-questions"
 _CLASS = ' class="{}"'
+_NO_BREAK = "\u00a0"
 # what the three numbers of a tally are called, and what a click on each of them filters by
 _TALLY = ("better", "same", "worse")
 _POLICY = (
@@ -60,48 +61,52 @@ def fragment(report: m.Report) -> str:
 
 def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[str]:
     """A report from top to bottom; without `queries` those worth a look are all."""
-    systems: Sequence[str] = ()
+    systems: dict[str, int] = {}
     if queries and queries.compared:
-        systems = queries.systems
-    yield f"<header><h1>{escape(title)}</h1>{_sentence(report.lead)}"
-    yield "</header>"
+        systems.update(zip(queries.systems, count()))
+    heading = escape(title)
+    if report.outcome is not None:
+        heading += f" {_badge(report.outcome.tone, shown(report.outcome))}"
+    yield f"<header><h1>{heading}</h1>{_sentence(report.lead)}</header>"
     yield _around("".join(map(_statement, report.decision)), "<section>{}</section>")
-    figures = "".join(map(partial(_figure, report), _IN_SIGHT))
+    in_sight, folds = "", ""
     for table in report.tables:
-        if not table.is_detail:
+        inner = _table(table, systems)
+        if table.is_detail:
+            folds += _fold(table.title, inner)
+        else:
             heading = _around(escape(table.title), "<h2>{}</h2>")
-            text = _sentence(table.text)
-            inner = f"<div class=beside><div>{_table(table, systems)}{text}</div>{figures}</div>"
-            yield f"<section>{heading}{inner}</section>"
-            figures = ""
+            in_sight += f"<div>{heading}{inner}{_sentence(table.text)}</div>"
+    for kind in report.figures:
+        if kind in _IN_SIGHT:
+            in_sight += _figure(report, kind)
+        else:
+            folds += _fold(CAPTIONS[kind], _figure(report, kind))
+    yield _around(in_sight, "<section class=beside>{}</section>")
     if queries:
         yield from _questions(queries)
     for listing in report.listings:
         if not (queries and listing.on_request):
             yield from _listing(listing)
-    folds = [
-        _fold(table.title, _table(table, systems)) for table in report.tables if table.is_detail
-    ]
-    for kind in report.figures:
-        if kind not in _IN_SIGHT:
-            folds.append(_fold(CAPTIONS[kind], _figure(report, kind)))
-    failures = _bullets(f"{failure.system}: {failure.text}" for failure in report.failures)
-    folds += [
-        _fold(report.failures_title, failures),
-        _fold("About this run", _definitions(report.about)),
-        _fold(f"Notes: {len(report.notes)}", _bullets(report.notes)),
-        _fold("What the metrics mean", _definitions(report.glossary)),
-    ]
-    yield _around("".join(folds), "<section class=folds>{}</section>")
+    failures = [f"{failure.system}: {failure.text}" for failure in report.failures]
+    folds += _fold(report.failures_title, _bullets(failures))
+    folds += _fold("About this run", _definitions(report.about))
+    folds += _fold(f"Notes: {len(report.notes)}", _bullets(report.notes))
+    folds += _fold("What the metrics mean", _definitions(report.glossary))
+    yield _around(folds, "<section class=folds>{}</section>")
 
 
 def _statement(statement: m.Statement) -> str:
     """A sentence with its badge."""
-    text, look, badge = statement.text, f" {statement.tone}", ""
+    look, badge = f" {statement.tone}", ""
     if statement.label:
-        text, look = text.removeprefix(f"{statement.label}: "), ""
-        badge = f'<b class="badge {statement.tone}">{escape(statement.label)}</b> '
-    return f'<p class="verdict{look}">{badge}{escape(text)}</p>'
+        look, badge = "", f"{_badge(statement.tone, statement.label)} "
+    text = escape(statement.text.removeprefix(f"{statement.label}: "))
+    return f'<p class="verdict{look}">{badge}{text.replace(" %", f"{_NO_BREAK}%")}</p>'
+
+
+def _badge(tone: str, text: str) -> str:
+    return f'<b class="badge {tone}">{escape(text)}</b>'
 
 
 def _figure(report: m.Report, kind: str) -> str:
@@ -113,24 +118,26 @@ def _figure(report: m.Report, kind: str) -> str:
     return f"<figure><figcaption>{caption}</figcaption>{drawing}</figure>"
 
 
-def _table(table: m.Table, systems: Sequence[str]) -> str:
+def _table(table: m.Table, systems: Mapping[str, int]) -> str:
     """A table; in rows of systems the counts of better and worse questions filter these."""
-    sides = ["l" if table.is_text(column) else "" for column in range(len(table.head))]
-    heads = "".join(map(_heading, (table.label_head, *table.head), ("l", *sides)))
-    rows = []
+    heads, sides = _heading(table.label_head, "l"), []
+    for column, name in enumerate(table.head):
+        sides.append("l" * table.is_text(column))
+        heads += _heading(name, sides[-1])
+    rows = ""
     for row in table.rows:
-        system = systems.index(row.label) if row.label in systems else 0
-        rows.append(f"<tr><th scope=row class=l>{escape(row.label)}")
+        system = systems.get(row.label)
+        rows += f"<tr><th scope=row class=l>{escape(row.label)}"
         for cell, side in zip(row.cells, sides, strict=True):
             text = _cell_text(cell)
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
             look = f"{side} {cell.tone}".removesuffix("normal").strip()
-            rows.append(f"<td{_around(look, _CLASS)}>{text}")
+            rows += f"<td{_around(look, _CLASS)}>{text}"
     label = escape(table.title or "Numbers")
     return (
         f'<div class=wide tabindex=0 role=group aria-label="Table: {label}"><table>'
-        f"<thead><tr>{heads}<tbody>{''.join(rows)}</table></div>"
+        f"<thead><tr>{heads}<tbody>{rows}</table></div>"
     )
 
 
@@ -140,15 +147,19 @@ def _heading(name: str, side: str) -> str:
 
 
 def _cell_text(cell: m.Cell) -> str:
-    interval = _around(escape(interval_of(cell)), " <small>{}</small>")
-    return escape(shown(cell, interval=False)) + interval
+    text, interval = escape(shown(cell, interval=False)), escape(interval_of(cell))
+    # where it is narrow, an interval is two lines, not three
+    return text.replace(" to ", f"{_NO_BREAK}to ") + _around(interval, " <small>{}</small>")
 
 
 def _tally(counts: Sequence[float], system: int) -> str:
     links = []
-    for count, name in zip(counts, _TALLY, strict=True):
-        filters = f'href="#{_QUESTIONS}" class={name} data-show="{name} {system}"'
-        links.append(f'<a {filters} title="show them">{count:,}</a>')
+    for n, name in zip(counts, _TALLY, strict=True):
+        text = f"{n:,}"
+        if n:
+            filters = f'href="#{_QUESTIONS}" class={name} data-show="{name} {system}"'
+            text = f'<a {filters} title="show them">{text}</a>'
+        links.append(text)
     return " / ".join(links)
 
 
@@ -158,7 +169,7 @@ def _questions(queries: m.Queries) -> Iterator[str]:
     n = len(stories)
     size = next(size for size in SIZES if n <= size.questions)
     context = Context(size, queries.compared, queries.lower_is_better)
-    names = "".join(f"<b>{escape(name)}</b>" for name in queries.systems)
+    names = repeated("<b>{}</b>", queries.systems)
     if len(queries.systems) > MOST_ABREAST:
         names = "<b>lowest to highest</b>"
     compared = escape("|".join(queries.systems)) if queries.compared else ""
@@ -190,14 +201,13 @@ def _around(inner: str, template: str) -> str:
     return template.format(inner) if inner else ""
 
 
-def _fold(title: str, *inner: str) -> str:
+def _fold(title: str, inner: str) -> str:
     """Something that unfolds; "" where there is nothing in it."""
-    inside = "".join(inner)
-    return inside and f"<details><summary>{escape(title)}</summary>{inside}</details>"
+    return inner and f"<details><summary>{escape(title)}</summary>{inner}</details>"
 
 
 def _bullets(lines: Iterable[str]) -> str:
-    return _around("".join(f"<li>{escape(line)}" for line in lines), "<ul>{}</ul>")
+    return _around(repeated("<li>{}", lines), "<ul>{}</ul>")
 
 
 def _definitions(pairs: Iterable[tuple[str, str]]) -> str:

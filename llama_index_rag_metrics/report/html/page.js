@@ -48,6 +48,15 @@ function shows(systems) {
   return named;
 }
 
+// of many questions the browser keeps as text what is folded
+const late = (question) => question.querySelector("noscript");
+
+function words(question) {
+  const folded = make("template", { innerHTML: late(question)?.textContent ?? "" }).content;
+  const parts = [question, folded].flatMap((part) => [...part.querySelectorAll("summary, td, p, li")]);
+  return parts.map((part) => part.textContent).join(" ").toLowerCase();
+}
+
 function start() {
   const search = make("input", { type: "search", placeholder: "question, id, words of a passage" });
   const systems = split(place.dataset.systems, "|");
@@ -63,10 +72,7 @@ function start() {
 
   const texts = new Map();
   const textOf = (question) => {
-    if (!texts.has(question)) {
-      const parts = [...question.querySelectorAll("summary, td, p, li")];
-      texts.set(question, parts.map((part) => part.textContent).join(" ").toLowerCase());
-    }
+    if (!texts.has(question)) texts.set(question, words(question));
     return texts.get(question);
   };
   const isShown = (question) => {
@@ -97,6 +103,8 @@ function start() {
     update();
   });
   list.addEventListener("toggle", (event) => {
+    const folded = late(event.target);
+    if (folded) folded.outerHTML = folded.textContent;
     if (event.target.open && event.target.id) history.replaceState(null, "", `#${encodeURIComponent(event.target.id)}`);
   }, true);
 }

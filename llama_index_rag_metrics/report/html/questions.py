@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from math import isnan, nan
 from typing import NamedTuple
 
@@ -25,13 +25,14 @@ class Size(NamedTuple):
     items: int  # passages of each system
     characters: int  # of a relevant passage
     short: int  # characters of another one
+    is_late: bool = False  # whether a browser that runs the script reads it when it unfolds
 
 
 SIZES = (
     Size(20, 10, 4_000, 400),
-    Size(100, 5, 2_000, 60),
+    Size(100, 5, 2_000, 90),
     Size(1_000, 3, 1_500, 70),
-    Size(float("inf"), 1, 400, 40),
+    Size(float("inf"), 1, 400, 40, is_late=True),
 )
 
 
@@ -43,21 +44,36 @@ class Context(NamedTuple):
     lower_is_better: bool = False
 
 
+def repeated(template: str, texts: Iterable[str]) -> str:
+    """The template with each of the texts, escaped."""
+    return "".join(template.format(escape(text)) for text in texts)
+
+
 def question(query: QueryAnswers, context: Context) -> str:
     """One question, folded; its attributes are what the page's script filters and sorts by."""
-    changes = _changes(query, context)
-    scores = [score for score in map(_number, query.answers) if not isnan(score)]
+    scores = [*map(_number, query.answers)]
+    gains = []
+    if context.compared:
+        sign = -1 if context.lower_is_better else 1
+        gains = [sign * (score - scores[0]) for score in scores[1:]]
+    numbers = [score for score in scores if not isnan(score)]
+    losses, changes = _losses(query), [*map(_change_name, gains)]
+    if not (numbers or query.wanted) and any(answer.retrieved for answer in query.answers):
+        losses[UNLABELLED] = 0
     data = {
-        "change": " ".join(map(_change_name, changes)),
-        "loss": "|".join(_losses(query)),
-        "gains": " ".join(f"{gain:g}" for gain in changes if not isnan(gain)),
+        "change": " ".join(changes),
+        "loss": "|".join(losses),
+        "gains": " ".join(f"{gain:g}" for gain in gains if not isnan(gain)),
     }
-    if scores:
-        data["score"] = f"{sum(scores) / len(scores):g}"
+    if numbers:
+        data["score"] = f"{sum(numbers) / len(numbers):g}"
     attributes = "".join(f' data-{name}="{value}"' for name, value in data.items() if value)
+    inner = "".join(_unfolded(query, context.size))
+    if context.size.is_late:
+        inner = f"<noscript>{inner}</noscript>"
     return (
-        f'<details class=q id="{escape(query.query_id)}"{attributes}>{_summary(query, changes)}'
-        f"{''.join(_unfolded(query, context.size))}</details>\n"
+        f'<details class=q id="{escape(query.query_id)}"{attributes}>'
+        f"{_summary(query, losses, changes)}{inner}</details>\n"
     )
 
 
@@ -71,15 +87,6 @@ def _number(answer: Answer) -> float:
     return nan
 
 
-def _changes(query: QueryAnswers, context: Context) -> list[float]:
-    """By how much each other system is better than the first; NaN where that is unknown."""
-    if not context.compared:
-        return []
-    sign = -1 if context.lower_is_better else 1
-    baseline, *scores = map(_number, query.answers)
-    return [sign * (score - baseline) for score in scores]
-
-
 def _change_name(change: float) -> str:
     if isnan(change):
         return "unknown"
@@ -90,35 +97,38 @@ def _change_name(change: float) -> str:
     return "worse"
 
 
-def _losses(query: QueryAnswers) -> list[str]:
-    """Whatever went wrong with a question, by any system."""
-    reasons = []
+def _losses(query: QueryAnswers) -> Counter[str]:
+    """Whatever went wrong with a question, by any system, and with how many relevant passages."""
+    losses = Counter[str]()
     for answer in query.answers:
         if answer.error is not None:
-            reasons.append(FAILED)
+            losses[FAILED] = 0
         elif answer.retrieved is not None and not answer.retrieved:
-            reasons.append(EMPTY)
-    reasons += chain(*(passage.losses for passage in query.wanted))
-    if not query.wanted and any(answer.retrieved is not None for answer in query.answers):
-        reasons.append(UNLABELLED)
-    return [*filter(None, dict.fromkeys(reasons))]
+            losses[EMPTY] = 0
+    for passage in query.wanted:
+        losses.update(dict.fromkeys(filter(None, passage.losses), 1))
+    return losses
 
 
-def _summary(query: QueryAnswers, changes: Sequence[float]) -> str:
-    """The question's text, and its scores; of many systems the lowest and the highest."""
+def _summary(query: QueryAnswers, losses: Counter[str], changes: Sequence[str]) -> str:
+    """The question, what was lost, and its scores; of many systems the lowest and the highest."""
     text = escape(query.text or query.query_id)
     if query.text:
         text += f" <code>{escape(query.query_id)}</code>"
+    for loss, n in losses.items():
+        share = ""
+        if n and len(query.wanted) > 1:
+            share = f"{n} of {len(query.wanted)} "
+        text += f" <small>{share}{escape(loss)}</small>"
     if len(query.answers) > MOST_ABREAST:
         answers = [answer for answer in query.answers if not isnan(_number(answer))]
         answers.sort(key=_number)
         ends = dict.fromkeys(map(_score, answers[:1] + answers[-1:]))
         scores = f"<b class=range>{' to '.join(ends)}</b>"
     else:
-        n_before = len(query.answers) - len(changes)
-        looks = [""] * n_before + [" class=" + _change_name(change) for change in changes]
-        scores = "".join(map("<b{}>{}</b>".format, looks, map(_score, query.answers)))
-    return f"<summary><span dir=auto>{text}</span>{scores}</summary>"
+        tags = ["b"] * (len(query.answers) - len(changes)) + [*map("b class={}".format, changes)]
+        scores = "".join(map("<{}>{}</b>".format, tags, map(_score, query.answers)))
+    return f"<summary><span>{text}</span>{scores}</summary>"
 
 
 def _score(answer: Answer) -> str:
@@ -126,8 +136,7 @@ def _score(answer: Answer) -> str:
 
 
 def _unfolded(query: QueryAnswers, size: Size) -> Iterator[str]:
-    for line in query.why:
-        yield f"<p class=why>{escape(line)}</p>"
+    yield repeated("<p class=why>{}</p>", query.why)
     is_alone = len(query.answers) == 1
     searchers: dict[tuple[str, ...], list[str]] = {}
     for answer in query.answers:
@@ -138,69 +147,62 @@ def _unfolded(query: QueryAnswers, size: Size) -> Iterator[str]:
             yield f"<p class=lost>{escape(line)}</p>"
         if answer.searches:
             searchers.setdefault(tuple(answer.searches), []).append(answer.system)
-    for searches, systems in searchers.items():
+    searches = ""
+    for lines, systems in searchers.items():
         title = "Searches"
         if not is_alone:
             title += f" of {', '.join(systems)}"
-        lines = "".join(f"<li>{escape(line)}" for line in searches)
-        yield f"<h4>{escape(title)}</h4><ol>{lines}</ol>"
+        searches += f"<div><h4>{escape(title)}</h4><ol>{repeated('<li>{}', lines)}</ol></div>"
+    if searches:
+        yield f"<div class=searches>{searches}</div>"
     columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
     columns = columns or [*range(len(query.answers))]
     rows = "".join([*_relevant(query, columns, size), *_others(query, columns, size)])
     if rows:
-        heads = "<th scope=col>rank"
-        if not is_alone:
-            heads = "".join(_head(query.answers[column]) for column in columns)
-        yield (
-            '<div class=wide tabindex=0 role=group aria-label="Passages"><table class=ranks>'
-            f"<thead><tr>{heads}<th scope=col>passage<tbody>{rows}</table></div>"
-        )
-    for remark in query.remarks:
-        yield f"<p class=quiet>{escape(remark)}</p>"
+        heads = ""
+        for column in columns:
+            heads += f"<th>{'rank' if is_alone else _head(query.answers[column])}"
+        yield f"<table class=ranks><thead><tr>{heads}<th>passage<tbody>{rows}</table>"
+    yield repeated("<p class=quiet>{}</p>", query.remarks)
 
 
 def _head(answer: Answer) -> str:
-    return f"<th scope=col>{escape(answer.system)} <b>{escape(shown(answer.score))}</b>"
+    return f"{escape(answer.system)} <b>{_score(answer)}</b>"
 
 
 def _relevant(query: QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
     """A row for each relevant passage, with its ranks and how it was lost."""
     for passage in query.wanted:
-        ranks = [_rank(passage.ranks[column]) for column in columns]
-        name = f"<code>{escape(passage.name)}</code>"
+        look, remark = "hit", ""
+        if passage.is_missed:
+            look = "missed"
         if passage.remark:
-            look = "lost" if any(passage.losses) else "quiet"
-            name += f" <span class={look}>{escape(passage.remark)}</span>"
-        look = " class=missed" if passage.is_missed else " class=hit"
-        yield _row(ranks, name, _text(passage.text, size.characters), look)
+            tone = "lost" if any(passage.losses) else "quiet"
+            remark = f" <span class={tone}>{escape(passage.remark)}</span>"
+        ranks = [passage.ranks[column] for column in columns]
+        text = _text(passage.text, size.characters)
+        yield _row(f"<tr class={look}>", ranks, passage.name, f"{remark} {text}")
 
 
-def _others(query: QueryAnswers, columns: Sequence[int], size: Size) -> list[str]:
+def _others(query: QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
     """A row for each other passage, with its ranks, the best first."""
-    ranks: dict[str, list[str]] = {}
-    highest: dict[str, int] = {}
+    ranks: dict[str, list[int | None]] = {}
     items: dict[str, ReportedItem] = {}
     for position, column in enumerate(columns):
         for item in query.answers[column].retrieved or ():
             if item.rank is None or item.is_hit or item.rank > size.items:
                 continue
-            ranks.setdefault(item.id, [NO_VALUE] * len(columns))[position] = _rank(item.rank)
-            highest[item.id] = min(item.rank, highest.get(item.id, item.rank))
+            ranks.setdefault(item.id, [None] * len(columns))[position] = item.rank
             items.setdefault(item.id, item)
-    rows = []
-    for item_id in sorted(highest, key=highest.__getitem__):
+    for item_id in sorted(ranks, key=lambda item_id: min(filter(None, ranks[item_id]))):
         item = items[item_id]
-        name, text = f"<code>{escape(item.name)}</code>", _text(item.text or "", size.short)
-        rows.append(_row(ranks[item_id], name, text))
-    return rows
+        yield _row("<tr>", ranks[item_id], item.name, f" {_text(item.text or '', size.short)}")
 
 
-def _rank(rank: int | None) -> str:
-    return NO_VALUE if rank is None else f"{rank:,}"
-
-
-def _row(ranks: Sequence[str], name: str, text: str, look: str = "") -> str:
-    return f"<tr{look}>{''.join(f'<td>{rank}' for rank in ranks)}<td dir=auto>{name} {text}"
+def _row(start: str, ranks: Iterable[int | None], name: str, text: str) -> str:
+    for rank in ranks:
+        start += f"<td>{NO_VALUE if rank is None else f'{rank:,}'}"
+    return f"{start}<td><code>{escape(name)}</code>{text}"
 
 
 def _text(text: str, most: int) -> str:
