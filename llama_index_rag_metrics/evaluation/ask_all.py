@@ -41,13 +41,12 @@ from .as_ask import Answer, Ask, Question, Source, ask_captured, postprocessor_c
 from .capturing import as_call, as_nodes, scores_and_texts
 from .plan import CONTEXT, Plan
 
-_GRACE = 0.3  # seconds that cancelled code may take to end
+_GRACE = 0.2  # seconds that cancelled code may take to end
 
 _WITHOUT = (
     "{} answered without a retrieval that could be seen, and scored as empty: record_retrieval() "
     "records those of clients that send no event"
 )
-_NAN = "scores of some passages are NaN: what was sorted by them may be in any order"
 _WITHOUT_HISTORY = (
     "questions have a history, which this retriever takes no account of: chat engines, agents and "
     "functions with a parameter metadata do"
@@ -316,39 +315,32 @@ class AnswerReader:
         if self._counter is not None:
             prompts = [node.node.get_content(MetadataMode.LLM) for node in nodes]
             tokens = self._counter.count(prompts)
-        columns = scores_and_texts(nodes)
-        if columns["scores"] != [node.score for node in nodes]:
-            self.notes[_NAN] = None
-        return Ranking(
-            ids=[item_id(node, self._match_on) for node in nodes],
-            spans=[searched_span(node.node, corpus) for node in nodes],
-            tokens=tokens,
-            **columns,
-        )
+        ids, spans = [], []
+        for node in nodes:
+            ids.append(item_id(node, self._match_on))
+            spans.append(searched_span(node.node, corpus))
+        return Ranking(ids, spans=spans, tokens=tokens, **scores_and_texts(nodes))
 
     def filled(self, ranking: Ranking) -> Ranking:
         """The ranking with the texts of the corpus for items that have none of their own."""
         corpus, counter = self._dataset.corpus, self._counter
-        is_filled = [bool(text) for text in ranking.texts or ()]
-        if all(is_filled) or (counter is None and not corpus):
-            return ranking
         texts = list(ranking.texts or ())
-        for position, item in enumerate(ranking.ids):
-            if not texts[position] and item in corpus:
+        if "" not in texts or (counter is None and not corpus):
+            return ranking
+        blank = [position for position, text in enumerate(texts) if not text]
+        for position in blank:
+            item = ranking.ids[position]
+            if item in corpus:
                 texts[position] = self._dataset.indexed_text(item)
-        if counter is None:
-            return replace(ranking, texts=texts)
-        if "" in texts:
-            if self._needs_tokens:
-                item = ranking.ids[texts.index("")]
+            if self._needs_tokens and not texts[position]:
                 expected = "a text, whose tokens can be counted"
                 remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
                 raise InvalidInput(f"retrieved {item!r}", "", expected, remedy)
+        if counter is None or "" in texts:
             return replace(ranking, texts=texts, tokens=None)
         tokens = list(ranking.tokens or counter.count(texts))
-        for position, text in enumerate(texts):
-            if not is_filled[position]:
-                [tokens[position]] = counter.count([text])
+        for position in blank:
+            [tokens[position]] = counter.count([texts[position]])
         return replace(ranking, texts=texts, tokens=tokens)
 
     def _ranking_of_ids(self, ids: Sequence[str]) -> Ranking:

@@ -6,11 +6,7 @@ import json
 import math
 import re
 from hashlib import sha256
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import AfterValidator
-from pydantic_core import PydanticCustomError
+from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import InvalidInput
 from .masking import mask, names_secret, register_secrets_of
@@ -32,18 +28,6 @@ _CUT_OFF = re.compile(
     r"(?:^|(?<=[.!?:]))[ \t]{0,8}<think(?:ing)?>.*", re.IGNORECASE | re.MULTILINE | re.DOTALL
 )
 """Reasoning that is never closed; amid a sentence, the tag is merely mentioned."""
-
-
-def instance_of(module: str, name: str) -> Any:
-    """The type of a pydantic field that takes instances of a class, imported for the first one."""
-
-    def check(value: Any) -> Any:
-        if not isinstance(value, getattr(import_module(module), name)):
-            message = "Input should be an instance of {name}"
-            raise PydanticCustomError("is_instance_of", message, {"name": name})
-        return value
-
-    return Annotated[Any, AfterValidator(check)]
 
 
 def settings_of(component: object) -> dict[str, Any]:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 WORKERS = 8
 """How many questions or requests are under way at once, by default."""
 
-_PATIENCE = 0.6
+_PATIENCE = 0.5
 """Seconds that a coroutine may take to end after Ctrl-C, and the loop when the process ends."""
 
 
@@ -131,7 +131,7 @@ def _shared_thread() -> _LoopThread:
 def _stop() -> None:
     for thread in filter(_LoopThread.is_alive, _threads):
         thread.stop()
-        thread.join(_PATIENCE)
+        thread.join(_PATIENCE / 2)
 
 
 def _is_cancelled() -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import Field
+from llama_index.core.llms import LLM
+from pydantic import Field, InstanceOf
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -20,22 +21,11 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
-from llama_index_rag_metrics.runtime.models import (
-    ask_llm,
-    instance_of,
-    model_of_settings,
-    quote,
-    settings_of,
-)
+from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, quote, settings_of
 from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, run_sync
 
 from .grades import HIGHEST, read_grade
 from .text_metric import Aggregation, HasCorpus, TextMetric, service
-
-if TYPE_CHECKING:
-    from llama_index.core.llms import LLM
-else:
-    LLM = instance_of("llama_index.core.llms", "LLM")
 
 __all__ = ["LLMRelevancy"]
 
@@ -98,7 +88,7 @@ class LLMRelevancy(TextMetric):
     name = "llm_relevancy"
     bounds: ClassVar[tuple[float, float]] = (0.0, float(HIGHEST))
     agg: Aggregation = Field(default="mean", description="mean, max or median over the texts")
-    llm: LLM | None = service("what grades the texts")
+    llm: InstanceOf[LLM] | None = service("what grades the texts")
     label: str = Field(default="", description="tells several LLMs apart")
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> LLMRelevancy:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import Field
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, TextNode
+from pydantic import Field, InstanceOf
 
 from llama_index_rag_metrics.runtime.cache import cache_key
 from llama_index_rag_metrics.runtime.errors import ScorerFailed
-from llama_index_rag_metrics.runtime.models import instance_of, settings_of
+from llama_index_rag_metrics.runtime.models import settings_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 from .text_metric import TextMetric
-
-if TYPE_CHECKING:
-    from llama_index.core.postprocessor.types import BaseNodePostprocessor
-else:
-    BaseNodePostprocessor = instance_of(
-        "llama_index.core.postprocessor.types", "BaseNodePostprocessor"
-    )
 
 __all__ = ["RerankRelevancy"]
 
@@ -53,7 +48,7 @@ class RerankRelevancy(TextMetric):
 
     name = "rerank_relevancy"
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    reranker: BaseNodePostprocessor = Field(
+    reranker: InstanceOf[BaseNodePostprocessor] = Field(
         exclude=True, repr=False, description="what scores the texts; it may hold a key"
     )
     label: str = Field(default="", description="tells several rerankers apart")
@@ -73,8 +68,6 @@ class RerankRelevancy(TextMetric):
         return scores
 
     def _postprocess(self, query: str, texts: Sequence[str]) -> list[float]:
-        from llama_index.core.schema import NodeWithScore, TextNode
-
         reranker = self.reranker
         if "top_n" in type(reranker).model_fields:
             reranker = reranker.model_copy(update={"top_n": len(texts)})

@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, PrivateAttr, field_validator
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from pydantic import Field, InstanceOf, PrivateAttr, field_validator
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.matching.likeness import words
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed
-from llama_index_rag_metrics.runtime.models import instance_of, model_of_settings, settings_of
+from llama_index_rag_metrics.runtime.models import model_of_settings, settings_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 from .text_metric import Aggregation, HasCorpus, TextMetric, service
-
-if TYPE_CHECKING:
-    from llama_index.core.base.embeddings.base import BaseEmbedding
-else:
-    BaseEmbedding = instance_of("llama_index.core.base.embeddings.base", "BaseEmbedding")
 
 __all__ = ["BM25Similarity", "EmbeddingSimilarity"]
 
@@ -57,7 +53,7 @@ class EmbeddingSimilarity(TextMetric):
     mode: Literal["cosine", "dot", "euclidean"] = Field(
         default="cosine", description="the comparison"
     )
-    embed_model: BaseEmbedding | None = service("model")
+    embed_model: InstanceOf[BaseEmbedding] | None = service("model")
     label: str = Field(default="", description="tells several models apart")
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> Self:
