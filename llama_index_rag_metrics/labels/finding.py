@@ -297,7 +297,7 @@ class Lookup:
         prints = np.unique(_fingerprints([text])[1])
         begin = np.searchsorted(self._prints, prints, "left")
         spread = np.searchsorted(self._prints, prints, "right") - begin
-        is_rare = (spread > 0) & (spread <= max(_COMMON, spread.min()))
+        is_rare = (spread > 0) & (spread <= max(_COMMON, int(spread.min())))
         begin, spread = begin[is_rare], spread[is_rare]
         postings = [self._owner[:0]]
         for start, length in zip(begin, spread, strict=True):
