@@ -50,23 +50,14 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
+from llama_index_rag_metrics.stories import whereabouts as w
 from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import systems_report
-from llama_index_rag_metrics.stories.whereabouts import (
-    BELOW,
-    BUDGET,
-    CUT,
-    NEVER,
-    OTHER_ID,
-    OVER,
-    RETRIEVER,
-)
-from llama_index_rag_metrics.stories.whereabouts import Question as AskedQuestion
 from llama_index_rag_metrics.stories.words import listed
 
 _LISTED_LOSSES = 5
-_CAUSES = {RETRIEVER: NEVER, CUT: BELOW, BUDGET: OVER}
+_CAUSES = {w.RETRIEVER: w.NEVER, w.CUT: w.BELOW, w.BUDGET: w.OVER}
 _LOST = "{n:,} of {passages} lost{causes}."
 
 
@@ -173,7 +164,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     @property
     def _metric(self) -> str:
         """The first metric of rankings, or of anything where there is none."""
-        metrics = list(self[RETRIEVER].scores)
+        metrics = list(self[w.RETRIEVER].scores)
         return next(filter(ranking_metric, metrics), next(iter(metrics), ""))
 
     @cached_property
@@ -181,11 +172,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         """All losses, and what each stage kept and lost."""
         losses: list[LostPassage] = []
         n_kept = Counter(dict.fromkeys(self, 0))
-        scores = self._systems[-1].scores
-        for query_id in scores.query_ids:
-            if query_id in scores.excluded:
-                continue
-            question = AskedQuestion(query_id, self._systems, self._metric, stages=True)
+        for query_id in self._counted:
+            question = w.Question(query_id, self._systems, self._metric, stages=True)
             for need, places in question.needs:
                 # nobody knows where something is if its matcher failed
                 if not need[0].grade or not all(place.is_known for place in places):
@@ -197,18 +185,25 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                     n_kept[question.end] += not place.loss
                 if place.loss:
                     item = next((item for item in need if item.id == place.item), need[0])
-                    rank = None if place.loss == OTHER_ID else place.rank or place.was
+                    rank = None if place.loss == w.OTHER_ID else place.rank or place.was
                     passage = (query_id, item.id, item.grade, item.text or "", rank)
                     losses.append(LostPassage(place.stage, *passage))
         n_lost = Counter(loss.stage for loss in losses)
         return losses, [StageFlow(stage, n, n_lost[stage]) for stage, n in n_kept.items()]
 
+    @property
+    def _counted(self) -> list[str]:
+        """The questions of which passages are counted: of valid scores those that count."""
+        retrieved, scores = self._systems[0], self._systems[-1].scores
+        if retrieved.invalid(self._metric) or is_unmeasured(retrieved.scores):
+            return []
+        return [query_id for query_id in scores.query_ids if query_id not in scores.excluded]
+
     def _decision(self) -> list[m.Statement]:
         """Whether each postprocessor is better than none, where passages were lost, what failed."""
-        systems, n_wanted = self._systems, self.flow[-1].kept + len(self.losses)
+        n_wanted = self.flow[-1].kept + len(self.losses)
         statements = [difference.statement for difference in self.differences if difference.n]
-        is_invalid = any(system.invalid(self._metric) for system in systems)
-        if n_wanted and not is_invalid and not is_unmeasured(systems[0].scores):
+        if n_wanted:
             causes = Counter(loss.cause for loss in self.losses).most_common()
             words = ", ".join(f"{n:,} {cause}" for cause, n in causes)
             passages = counted(n_wanted, "relevant passage", "relevant passages")
@@ -216,7 +211,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             statements.append(m.Statement(_LOST.format(n=len(self.losses), **fields)))
         # what failed at one stage has failed at those after it
         failed: dict[tuple[str, ...], System] = {}
-        for system in systems:
+        for system in self._systems:
             failed.setdefault(tuple(system.scores.failed), system)
         return with_failures(statements, [*failed.values()], self._metric)
 
@@ -277,7 +272,7 @@ async def aevaluate_stages(
         raise InvalidInput("postprocessors", type(postprocessors), expected)
     for name, postprocessor in postprocessors.items():
         checked_postprocessor("postprocessors", postprocessor)
-        if name in (RETRIEVER, CUT, BUDGET):
+        if name in _CAUSES:
             raise InvalidInput("postprocessors", name, "another name: this is a stage's own")
     plan = Plan.of(**options)
     source = as_source(retriever, retrieval_depth(plan.metrics))
@@ -302,7 +297,7 @@ class _StageAsk:
     ) -> None:
         self._evaluation = evaluation
         self._calls = map_values(postprocessor_call, postprocessors)
-        self.rankings: dict[str, dict[str, Ranking]] = {RETRIEVER: {}}
+        self.rankings: dict[str, dict[str, Ranking]] = {w.RETRIEVER: {}}
         for stage in postprocessors:
             self.rankings[stage] = {}
 
@@ -312,7 +307,7 @@ class _StageAsk:
         answer = await ask_captured(source, question, timeout)
         notes, nodes = [*answer.notes], answer.nodes()
         seconds = perf_counter() - begin
-        self._keep(RETRIEVER, question, nodes, seconds)
+        self._keep(w.RETRIEVER, question, nodes, seconds)
         for stage, call in self._calls.items():
             begin = perf_counter()
             nodes = await within(timeout, call(copies(nodes), QueryBundle(question.query_str)))
@@ -333,9 +328,8 @@ class _StageAsk:
 
     def answers_after(self, stage: str, answers: Answers) -> Answers:
         """The answers after a stage; where it failed, those of the last stage."""
-        rankings = dict(answers.rankings)
+        rankings = {}
         for attempt, answer in answers.rankings.items():
-            ranking = self.rankings[stage].get(attempt.query_id)
-            if ranking is not None:
-                rankings[attempt] = replace(ranking, concurrency=answer.concurrency)
+            ranking = self.rankings[stage].get(attempt.query_id, answer)
+            rankings[attempt] = replace(ranking, concurrency=answer.concurrency)
         return replace(answers, rankings=rankings)

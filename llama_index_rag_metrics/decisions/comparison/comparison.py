@@ -29,7 +29,7 @@ from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.words import listed
 
 from .difference import Difference, differences_of, what_to_do, winner_of
-from .pairing import Paired, clusters_in_words, pair, scores_of
+from .pairing import Paired, pair, scores_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _BEST = "{system} is the best of {systems} on {metric}."
 _HOW = "Intervals of differences hold for all systems at once, with {confidence} confidence."
 _OF_BOTH = "A difference is of the questions that both have scores for, a mean of all that one has."
+_CLUSTERS = "{questions} in {n:,} {noun}: these count as a whole, and t is cluster-robust"
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
     *("wins", "ties", "losses", "outcome", "detectable", "note", "verdict"),
@@ -176,7 +177,7 @@ class Comparison(Reportable):
         head.append("better / same / worse")
         rows = [m.Row(name, self._cells(name, primary)) for name in names]
         explanations = []
-        if len(names) > 2:
+        if len(rivals) > 1:
             explanations.append(_HOW.format(confidence=level))
         if not self._is_paired:
             explanations.append(_OF_BOTH)
@@ -185,32 +186,33 @@ class Comparison(Reportable):
 
     def _others(self, names: Sequence[str], metrics: Sequence[str]) -> m.Table:
         """Return means and differences, a row a system; of two systems on many, a row a metric."""
-        cells = {}
+        cells: dict[tuple[str, str], list[m.Cell]] = {}
         for name, metric in product(names, metrics):
             mean, bounds, difference, *_ = self._cells(name, metric)
             cells[name, metric] = [mean._replace(low=bounds.low, high=bounds.high), difference]
-        head = list(chain(*((metric, "difference") for metric in metrics)))
-        rows, label_head = [], "system"
-        for name in names:
-            rows.append(m.Row(name, list(chain(*(cells[name, key] for key in metrics)))))
+        rows, head = [], list[str]()
         if len(names) == 2 < len(metrics):
-            head, label_head = [*names, "difference"], "metric"
-            rows = [m.Row(key, [cells[names[0], key][0], *cells[names[1], key]]) for key in metrics]
-        return m.Table("On other metrics", head, rows, label_head, is_detail=True)
+            old, new = names
+            rows = [m.Row(name, [cells[old, name][0], *cells[new, name]]) for name in metrics]
+            head = [old, new, "difference"]
+            return m.Table("On other metrics", head, rows, "metric", is_detail=True)
+        for metric in metrics:
+            head += [metric, "difference"]
+        for name in names:
+            rows.append(m.Row(name, list(chain(*(cells[name, metric] for metric in metrics)))))
+        return m.Table("On other metrics", head, rows, is_detail=True)
 
     def _cells(self, name: str, metric: str) -> list[m.Cell]:
         """Return the mean of a system and its interval; the difference, its interval, a tally."""
-        rivals = self._by_metric[metric]
-        mean = self.means[name, metric]
+        mean, row = self.means[name, metric], self._by_metric[metric].get(name)
         bounds = m.Cell("score", "bounds", low=mean.low, high=mean.high)
         cells = [m.Cell(mean.mean, "score"), bounds]
-        if name in rivals:
-            row = rivals[name]
+        if row is None:
+            cells += [m.Cell(None, tone="quiet")] * 3
+        else:
             cells.append(m.Cell(row.difference, "signed", row.statement.tone))
             cells.append(m.Cell(None, "range", low=row.low, high=row.high))
             cells.append(m.Cell((row.wins, row.ties, row.losses), "tally"))
-        else:
-            cells += [m.Cell(None, tone="quiet")] * 3
         return [cell._replace(digits=self._digits[metric]) for cell in cells]
 
     def _figure(self) -> Figure:
@@ -237,14 +239,12 @@ class Comparison(Reportable):
         from scipy.stats import ttest_1samp
 
         frame, p_values = super().to_pandas(), []
-        for row in self:
-            values = list(self.by_query(row.system, row.metric).values())
-            with warnings.catch_warnings():  # of differences that are all the same
-                warnings.simplefilter("ignore", RuntimeWarning)
+        with warnings.catch_warnings():  # of differences that are all the same
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for row in self:
+                values = list(self.by_query(row.system, row.metric).values())
                 p = float(ttest_1samp(values, 0).pvalue)
-            if row.n and not row.changed:
-                p = 1.0
-            p_values.append(p)
+                p_values.append(1.0 if row.n and not row.changed else p)
         return frame.assign(p=p_values)
 
 
@@ -291,8 +291,9 @@ def compare(
     paired = pair(scores, metrics, clusters)
     notes = []
     if paired.clusters is not None:
-        words = clusters_in_words(clusters, paired.clusters)
-        notes.append(f"{words}: these count as a whole, and t is cluster-robust")
+        noun = "conversations" if clusters is None else "clusters"
+        n, n_clusters = numbers.questions(len(paired.clusters)), len(np.unique(paired.clusters))
+        notes.append(_CLUSTERS.format(questions=n, n=n_clusters, noun=noun))
     unpaired = [metric for metric in scores[baseline] if metric not in paired.columns]
     if metrics is None and unpaired:
         notes.append(f"not compared, since not every system has them: {', '.join(unpaired)}")

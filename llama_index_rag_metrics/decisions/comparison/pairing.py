@@ -13,7 +13,6 @@ import numpy as np
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.conversations import CONVERSATION
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
-from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
@@ -154,11 +153,6 @@ def pair(
         columns=columns,
         clusters=clusters_of(clusters, query_ids, metadata),
     )
-
-
-def clusters_in_words(key: str | None, numbers: IntArray) -> str:
-    noun = "conversations" if key is None else "clusters"
-    return f"{questions(len(numbers))} in {len(np.unique(numbers)):,} {noun}"
 
 
 def _metrics_of(systems: Mapping[str, Scores], metrics: Sequence[str] | None) -> list[str]:

@@ -44,33 +44,28 @@ _COSTS = {
 }
 _DIGITS = 3
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
-_SOME_FAILED = "No decision: {failed} failed and may be better. Of the others: {decision}"
+_SOME_FAILED = (
+    "No decision: {failed} failed and may be better ({errors}). Of the others: {decision}"
+)
 _DECISIONS = {
     "single": "Only {best} was evaluated: there is nothing to compare it with.",
     "nothing in common": (
         "Nothing can be compared: no question has a value for all {n} configurations."
     ),
     "winner": "{best} is the best of {n} on {metric}.",
-    "cheaper than the winner": (
-        "Take {recommended}: it costs less than {best}, the best of {n} on {metric}, and is at "
-        "most {bound} worse."
-    ),
-    "cheaper than the best mean": (
-        "Take {recommended}: it costs less than {best}, the best mean, and is at most {bound} "
-        "worse than the best of {n} on {metric} ({confidence} confidence, {questions})."
-    ),
     "take": (
         "Take {recommended}: it is at most {bound} worse than the best of {n} on {metric} "
         "({confidence} confidence, {questions})."
     ),
-    "the same": (
-        "All {n} configurations score the same on {metric}, on all {questions}: keep {best}."
+    "cheaper": (
+        "Take {recommended}: it costs less than {best}, which has the best mean, and is at most "
+        "{bound} worse than the best of {n} on {metric} ({confidence} confidence, {questions})."
     ),
     "tied": (
         "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
         "{questions}."
     ),
-    "tied, not ahead": (
+    "tied, others are near": (
         "Keep {best}: it has the best mean on {metric}, and scores the same as {ties} on all "
         "{questions}. These can't tell whether another one is better."
     ),
@@ -192,21 +187,23 @@ class Sweep(Reportable):
     @property
     def decision(self) -> str:
         """The result in one or two sentences."""
-        failed = numbers.counted(len(self.failed), "configuration", "configurations")
+        if not self.failed:
+            return self._decision_of_finished
+        reasons = dict.fromkeys(point.failure(self.primary).rstrip(".") for point in self.failed)
+        template, decision = _SOME_FAILED, ""
         if self._finished:
-            is_sure = not self.failed or len(self._finished) == 1
             decision = self._decision_of_finished
-            return decision if is_sure else _SOME_FAILED.format(failed=failed, decision=decision)
-        reasons = list(dict.fromkeys(point.failure(self.primary) for point in self))
-        if any(point.error for point in self):
-            return _NOTHING.format(failed=failed, errors=join_first(reasons, 3))
-        return " ".join(reasons)
+        elif any(point.error for point in self):
+            template = _NOTHING
+        else:
+            return f"{'. '.join(reasons)}."
+        failed = numbers.counted(len(self.failed), "configuration", "configurations")
+        errors = join_first(list(reasons), 3)
+        return template.format(failed=failed, errors=errors, decision=decision)
 
     def report(self, *, full: bool = False) -> m.Report:
         """The decision, and every configuration with its quality and cost."""
-        systems = [
-            system_of(point.results, point.name) for point in self if point.results is not None
-        ]
+        systems = [system_of(results, name) for name, results in self.results.items()]
         about = list(systems[0].about.items()) if systems else []
         for system in systems:
             about = [pair for pair in about if pair in system.about.items()]
@@ -215,7 +212,13 @@ class Sweep(Reportable):
             numbers.questions(len(self._scores)),
             numbers.counted(len(self.metric_names), "metric", "metrics"),
         ]
-        statements, remarks = self._statements(), results_report.remarks(systems)
+        tone: m.Tone = "open"
+        if self.failed:
+            tone = "alarm"
+        elif self.recommended is not None and len(self._finished) > 1:
+            tone = "best"
+        decision = with_failures([m.Statement(self.decision, tone)], systems, self.primary)
+        notes = [*self._notes(), *results_report.remarks(systems)]
         columns: dict[str, list[Any]] = {}
         for point in self:
             for name, value in self._record(point).items():
@@ -223,11 +226,11 @@ class Sweep(Reportable):
         return m.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
             lead=", ".join(sizes),
-            decision=statements,
+            decision=decision,
             about=about,
             tables=[self._table()],
             failures=results_report.failures(systems),
-            notes=[*self._notes(), *results_report.unsaid(remarks, statements)],
+            notes=results_report.unsaid(notes, decision),
             glossary=results_report.glossary(self.metric_names),
             figures={"tradeoff": self._tradeoff},
             records=m.Records(columns),
@@ -289,21 +292,21 @@ class Sweep(Reportable):
 
     @property
     def _outcome(self) -> str:
-        best, recommended = self.ranked[0], self.recommended
+        best, n_tied = self.ranked[0], len(self._tied)
         if len(self._finished) == 1:
             return "single"
         if not len(self._scores):
             return "nothing in common"
+        if self.recommended not in (None, best) and best in self.within:
+            return "cheaper"
         if self._leader is not None:
-            return "winner" if recommended in (None, best) else "cheaper than the winner"
-        if recommended is not None:
-            is_cheaper = recommended is not best and best in self.within
-            return "cheaper than the best mean" if is_cheaper else "take"
-        if len(self._tied) == len(self._finished):
-            return "the same"
-        if len(self._tied) == 1:
+            return "winner"
+        if self.recommended is not None:
+            return "take"
+        if n_tied == 1:
             return "too few"
-        return "tied" if self._is_ahead else "tied, not ahead"
+        is_last = self._is_ahead or n_tied == len(self._finished)
+        return "tied" if is_last else "tied, others are near"
 
     @property
     def _decision_of_finished(self) -> str:
@@ -325,16 +328,6 @@ class Sweep(Reportable):
             aim=aim,
             until=until,
         )
-
-    def _statements(self) -> list[m.Statement]:
-        """The decision, and what is wrong."""
-        tone: m.Tone = "open"
-        if self.failed:
-            tone = "alarm"
-        elif self.recommended is not None and len(self._finished) > 1:
-            tone = "best"
-        systems = [system_of(results, name) for name, results in self.results.items()]
-        return with_failures([m.Statement(self.decision, tone)], systems, self.primary)
 
     def _notes(self) -> Iterator[str]:
         for point in self.failed:
