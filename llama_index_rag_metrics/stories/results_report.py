@@ -17,7 +17,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import mean_of, questions
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 from .first_line import first_lines
 from .label_view import System, columns_of, metrics_of
@@ -44,22 +44,19 @@ _SIGNS = (
 def systems_report(
     systems: Sequence[System],
     *,
-    metric: str | None = None,
     worst: int = 5,
     slice_by: Sequence[str] = (),
     figures: Mapping[str, Draw] | None = None,
     decision: Sequence[m.Statement] | None = None,
     stages: bool = False,
 ) -> m.Report:
-    """The report of one or several systems, side by side; without a metric, on the first."""
-    if not systems:
-        raise InvalidInput("results", list(systems), "the results of at least one retriever")
+    """The report of one or several systems, side by side; the first metric decides."""
     names = [system.name for system in systems]
     title = "Retrieval evaluation"
     if names != ["score"]:
         title = f"Retrieval of {listed(names)}"
     metrics = metrics_of(systems)
-    primary = metric or next(iter(metrics), "")
+    primary = next(iter(metrics), "")
     counted_losses: list[Losses] = []
     listings = []
     if primary and not stages:

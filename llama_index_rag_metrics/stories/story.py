@@ -22,7 +22,7 @@ from llama_index_rag_metrics.scores.counts import name_among
 
 from . import whereabouts as w
 from .label_view import Item, System, columns_of, metrics_of
-from .whereabouts import Need, Question, SystemAnswer, Whereabouts, losses, losses_sentence
+from .whereabouts import Need, Question, SystemAnswer, Whereabouts, losses_of, losses_sentence
 from .words import by_holder, sentence
 
 _WORDS = {
@@ -137,7 +137,7 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
     ranking = answer.ranking
     if ranking is None:
         return m.Answer(answer.system.name, cell, error=answer.error)
-    retrieved, searches = [], []
+    retrieved, searches = [], None
     ranks = dict(answer.ranks)
     for item in ranking.ids:
         grade, name = answer.grade_of(item), names[item]
@@ -146,10 +146,9 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
         # the first of copies has the rank
         rank, text = ranks.pop(item, None), answer.texts[item]
         retrieved.append(m.ReportedItem(item, name, text, rank, answer.is_hit(item)))
-    for number, call in enumerate(ranking.calls or (), 1):
-        searches.append(_search(answer, call, number))
-    of_agent = searches if ranking.calls is not None else None
-    return m.Answer(answer.system.name, cell, retrieved, answer.error, of_agent)
+    if ranking.calls is not None:
+        searches = [_search(answer, call, number) for number, call in enumerate(ranking.calls, 1)]
+    return m.Answer(answer.system.name, cell, retrieved, answer.error, searches)
 
 
 def _search(answer: SystemAnswer, call: Call, number: int) -> str:
@@ -175,7 +174,7 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
 def _why(question: Question) -> list[str]:
     """Why the systems, or the last stage, missed what is relevant; one line for those alike."""
     pairs = []
-    for answer, counts in question.deciding(question.losses()):
+    for answer, counts in question.deciding(losses_of(question.systems, [question])):
         # what failed or returned nothing says so itself
         if counts.by_loss and answer.error is None and answer.labels:
             pairs.append((sentence(str(counts)), answer.system.name))
@@ -226,7 +225,7 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
         systems = systems[0].repeats
     columns = columns_of(systems, metric)
     story = query_answers(query_id, systems, metric, columns)
-    sentence = losses_sentence(Question(query_id, systems, metric).losses())
+    sentence = losses_sentence(losses_of(systems, [Question(query_id, systems, metric)]))
     if not sentence:
         sentence = "No ranking is known." if story.wanted else "Nothing is labelled as relevant."
     listing = m.Listing(metric, [story._replace(why=())], n_items=depth)
@@ -257,7 +256,7 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         decision = [m.Statement(f"{len(self):,} of {questions(len(self.scores))}, {order}.")]
         if invalid:
             decision.insert(0, m.Statement(f"{invalid}.", "alarm"))
-        lead = losses_sentence(losses([self.system], self.metric))
+        lead = losses_sentence(w.losses([self.system], self.metric))
         columns: dict[str, list[Any]] = {"query_id": [], "score": [], "question": []}
         for (query_id, value), story in zip(self, self.stories, strict=True):
             columns["query_id"].append(query_id)

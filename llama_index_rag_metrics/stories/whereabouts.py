@@ -208,8 +208,8 @@ class Question:
     def __init__(
         self, query_id: str, systems: Sequence[System], metric: str, *, stages: bool = False
     ) -> None:
-        self.query_id, self.view = query_id, LabelView.of(metric)
-        self.stages = stages
+        self.query_id, self.systems, self.stages = query_id, systems, stages
+        self.view = LabelView.of(metric)
         self.answers = [SystemAnswer(system, query_id, metric, self.view) for system in systems]
         self.needs: list[Need] = []
         for items in next((answer.needs for answer in self.answers if answer.needs), []):
@@ -221,7 +221,7 @@ class Question:
             if stages:
                 places = [*self._through_stages(need, places)]
             self.needs.append(Need(need, places))
-        self.n_deciding = sum(bool(answer.system.run) for answer, _ in self.deciding(systems))
+        self.n_deciding = sum(bool(system.run) for _, system in self.deciding(systems))
 
     def deciding(self, facts: Sequence[T]) -> list[tuple[SystemAnswer, T]]:
         """The last stage's answer, or all, with the fact about each."""
@@ -238,17 +238,6 @@ class Question:
         if self.view.budget is not None:
             return BUDGET
         return ""
-
-    def losses(self) -> list[Losses]:
-        """What each system lost."""
-        counts = [Losses(answer.system) for answer in self.answers]
-        self.count(counts)
-        return counts
-
-    def count(self, counts: Sequence[Losses]) -> None:
-        """Add what each system lost to the counts of the same systems."""
-        for number, of_system in enumerate(counts):
-            of_system.add(need.places[number] for need in self.needs)
 
     def _texts(self, item: Item) -> Iterator[str | None]:
         """What an item says: what it is recognised by, in a corpus, as it was retrieved."""
@@ -339,9 +328,15 @@ def losses(systems: Sequence[System], metric: str) -> list[Losses]:
     query_ids = dict.fromkeys(chain(*columns_of(systems, metric)))
     if len(query_ids) > MOST_QUESTIONS:
         return []
+    return losses_of(systems, (Question(query_id, systems, metric) for query_id in query_ids))
+
+
+def losses_of(systems: Sequence[System], questions: Iterable[Question]) -> list[Losses]:
+    """What each system lost of what some questions want."""
     counts = [*map(Losses, systems)]
-    for query_id in query_ids:
-        Question(query_id, systems, metric).count(counts)
+    for question in questions:
+        for number, of_system in enumerate(counts):
+            of_system.add(need.places[number] for need in question.needs)
     return counts
 
 

@@ -121,7 +121,7 @@ def test_outputs_of_text_all_say_what_was_wanted_and_what_came(
 ) -> None:
     from rich.console import Console
 
-    report = results_report({"bm25": build()}, metric=metric)
+    report = results_report({"bm25": build()})
     print_report(report, console=Console(width=250, highlight=False))
     terminal = " ".join(capsys.readouterr().out.split())
     markdown = Words(to_markdown(report)).words
