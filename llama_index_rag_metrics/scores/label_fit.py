@@ -7,14 +7,13 @@ texts credit wrong passages: neither is seen in a score.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.rankings.matching.likeness import letters, likeness
@@ -55,17 +54,11 @@ _OTHERS = "Other questions in {name} than in {baseline}: {differences}."
 
 @dataclass(frozen=True)
 class Stock:
-    """The passages that can be retrieved, as far as they are known.
+    """The passages that can be retrieved, as far as they are known."""
 
-    Attributes:
-        place: what has them, "the index" or "the corpus".
-        ids: the id of each; empty where they aren't known.
-        texts: id to text, of the passages whose text the dataset has.
-    """
-
-    place: str = "the corpus"
-    ids: Collection[str] = frozenset()
-    texts: Mapping[Any, str] = field(default_factory=dict)
+    place: str = "the corpus"  # what has them, or "the index"
+    ids: Collection[str] = frozenset()  # empty where they aren't known
+    texts: Mapping[Any, str] = field(default_factory=dict)  # by id, those that the dataset has
 
 
 NO_STOCK = Stock()
@@ -82,6 +75,12 @@ class Asked(NamedTuple):
     @property
     def labels(self) -> Sequence[str]:
         return () if self.relevance is None else as_relevance(self.relevance)
+
+    @property
+    def missed(self) -> list[str]:
+        """The labels that weren't retrieved."""
+        missed = set(self.labels).difference(self.ids)
+        return [label for label in self.labels if label in missed]
 
 
 def fit_notes(
@@ -115,43 +114,35 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many labels name passages that the stock doesn't have, and what recall can be."""
     if not stock.ids:
         return ""
-    n_labels, n_absent, shares = 0, 0, []
-    example = ("", "")
+    absent: list[tuple[str, Any]] = []
+    n_labels, shares = 0, []
     for question in rows:
-        labels = question.labels
-        if not labels:
-            continue
-        absent = [label for label in labels if label not in stock.ids]
-        if not set(absent).isdisjoint(question.ids):
-            return ""  # the stock isn't all that can be retrieved
-        n_labels += len(labels)
-        if absent and not n_absent:
-            example = absent[0], question.query_id
-        n_absent += len(absent)
-        shares.append(1 - len(absent) / len(labels))
-    if not n_absent:
+        labels, n_before = question.labels, len(absent)
+        for label in labels:
+            if label not in stock.ids:
+                absent.append((label, question.query_id))
+                if label in question.ids:
+                    return ""  # the stock isn't all that can be retrieved
+        if labels:
+            n_labels += len(labels)
+            shares.append(1 - (len(absent) - n_before) / len(labels))
+    if not absent:
         return ""
-    label, query_id = example
-    return _MISSING.format(
-        absent=n_absent,
-        labels=n_labels,
-        place=stock.place,
-        label=shorten(label),
-        question=shorten(query_id),
-        recall=score(sum(shares) / len(shares), digits=2),
-    )
+    label, query_id = map(shorten, absent[0])
+    recall = score(sum(shares) / len(shares), digits=2)
+    fields = {"label": label, "question": query_id, "place": stock.place, "recall": recall}
+    return _MISSING.format(absent=len(absent), labels=n_labels, **fields)
 
 
 def absent_labels(
     relevance: Mapping[str, Relevance], run: Run, indexed: Collection[str]
 ) -> frozenset[str]:
     """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
-    ids = set(indexed)
-    labels = set().union(*relevance.values())
-    retrieved = set().union(*(ranking.ids for ranking in run.values()))
-    if not ids or not retrieved <= ids:
-        return frozenset()
-    return frozenset(labels - ids)
+    ids = frozenset(indexed)
+    for ranking in run.values():
+        if not ids.issuperset(ranking.ids):
+            return frozenset()
+    return frozenset().union(*relevance.values()) - ids if ids else ids
 
 
 def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
@@ -183,13 +174,12 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
     n_labels, moved = 0, []
     for question in rows:
         n_labels += len(question.labels)
-        missing = set(question.labels).intersection(stock.texts).difference(question.ids)
-        texts = zip(question.ids, question.texts or (), strict=False)
-        strange = [(item, text) for item, text in texts if item not in stock.texts]
-        for label in sorted(missing):
-            label_text = stock.texts[label]
-            ids = (item for item, text in strange if label_text and label_text in text)
-            moved += [(label, question.query_id, item) for item in islice(ids, 1)]
+        for label in question.missed:
+            label_text = stock.texts.get(label)
+            for item, text in zip(question.ids, question.texts or (), strict=False):
+                if label_text and item not in stock.texts and label_text in text:
+                    moved.append((label, question.query_id, item))
+                    break
     if not moved:
         return ""
     label, query_id, item = map(shorten, moved[0])
@@ -200,7 +190,7 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
 def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> str:
     """Return how many credited passages aren't the labelled text, and the lowest likeness."""
     n_credited = 0
-    unlike: dict[tuple[str, str], None] = {}
+    unlike: dict[tuple[str, str], float] = {}
     for query_id, by_item in matched.stands_for.items():
         label_texts = matched.passages.get(query_id, {})
         for names, text in zip(by_item, texts_of.get(query_id, ()), strict=False):
@@ -209,15 +199,13 @@ def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> 
                     continue
                 n_credited += 1
                 if not same_text(label_text, text):
-                    unlike[label_text, text] = None
+                    unlike[label_text, text] = float(likeness([label_text], [text])[0, 0])
     if not unlike:
         return ""
-    shares = {(label, text): float(likeness([label], [text])[0, 0]) for label, text in unlike}
-    lowest = min(shares, key=shares.__getitem__)
+    lowest = min(unlike, key=unlike.__getitem__)
     label, text = map(shorten, lowest)
-    lowest_share = score(shares[lowest], digits=2)
-    fields = {"unlike": len(unlike), "credited": n_credited, "text": text, "label": label}
-    return _UNLIKE.format(lowest=lowest_share, **fields)
+    fields = {"lowest": score(unlike[lowest], digits=2), "text": text, "label": label}
+    return _UNLIKE.format(unlike=len(unlike), credited=n_credited, **fields)
 
 
 def check_same_questions(
@@ -269,8 +257,8 @@ def _labels(scores: Scores) -> dict[str, object]:
 
 def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[str]:
     """The questions of which both sides know something else."""
-    shared = (query_id for query_id in ours if ours[query_id] and theirs.get(query_id))
-    return {query_id for query_id in shared if ours[query_id] != theirs[query_id]}
+    shared = ours.keys() & theirs.keys()
+    return {name for name in shared if ours[name] and theirs[name] and ours[name] != theirs[name]}
 
 
 def same_text(text: str, other: str) -> bool:
@@ -282,8 +270,7 @@ def same_text(text: str, other: str) -> bool:
 
 
 def _without_space(text: str) -> str:
-    visible = (letter for letter in text if category(letter) not in ("Cf", "Cc"))
-    return "".join("".join(visible).split())
+    return "".join(filter(str.isprintable, text)).replace(" ", "")
 
 
 # what spellings of one id differ in, to what takes that away
@@ -294,6 +281,7 @@ _STEPS: Mapping[str, Callable[[str], str]] = {
     "case": str.casefold,
 }
 _PLAIN = re.compile(r"[a-z0-9_:/-]*")  # what no step changes
+_AFFIXES = ("the prefix ", "the suffix ")
 
 
 def _spelling_key(text: str) -> str:
@@ -304,49 +292,49 @@ def _spelling_key(text: str) -> str:
     return text
 
 
-class Pair(NamedTuple):
-    """A label, and the id that seems to be the same passage."""
-
-    label: str
-    item: str
-    but_for: str  # what the two differ in
-
-
 def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     """Return how many labels are there under an id that is equal but for its spelling."""
-    pairs: list[Pair] = []
     retrieved: set[str] = set()
+    for question in rows:
+        retrieved.update(question.ids)
+    pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)  # by what the two differ in
     n_labels = n_missing = 0
-    in_stock: dict[str, str] | None = None
+    in_stock: dict[str, str] = {}
     for question in rows:
         n_labels += len(question.labels)
-        retrieved.update(question.ids)
-        missing = set(question.labels).difference(question.ids, stock.ids)
-        labels = [label for label in question.labels if label in missing and type(label) is str]
-        if not labels:
+        missing = [label for label in question.missed if label not in stock.ids]
+        if not missing:
             continue
-        n_missing += len(labels)
-        if in_stock is None:
-            in_stock = {_spelling_key(item): item for item in stock.ids}
-        spellings = {_spelling_key(item): item for item in map(str, question.ids)}
-        for label in labels:
+        n_missing += len(missing)
+        in_stock = in_stock or _by_spelling(stock.ids)
+        spellings = _by_spelling(question.ids)
+        for label in map(str, missing):
             key = _spelling_key(label)
             item = spellings.get(key) or in_stock.get(key)
+            if label in retrieved:  # as it is written, so that it is a passage of its own
+                continue
             if item is not None:
-                pairs.append(Pair(label, item, _differing_in(label, item)))
-            else:
-                pairs += _affix_pairs(label, spellings.values())
-    # an id that was retrieved as it is written is no other spelling of a passage
-    pairs = [pair for pair in pairs if pair.label not in retrieved]
-    for but_for, n in Counter(pair.but_for for pair in pairs).most_common():
+                pairs[_differing_in(label, item)].append((label, item))
+                continue
+            for item in spellings.values():
+                if label in item or item in label:
+                    pairs[_affix(label, item)].append((label, item))
+    but_for = ""
+    for difference, examples in pairs.items():
         # one passage alone may have another's id with a suffix
-        is_common = n > 1 and 2 * n >= n_missing
-        if is_common or not but_for.startswith(_AFFIXES):
-            example = next(pair for pair in pairs if pair.but_for == but_for)
-            label, item = seen_apart(example.label, example.item)
-            fields = {"but_for": but_for, "pairs": n, "labels": n_labels}
-            return _SPELLED.format(label=label, other=item, **fields)
-    return ""
+        is_common = len(examples) > 1 and 2 * len(examples) >= n_missing
+        is_listed = is_common or not difference.startswith(_AFFIXES)
+        if difference and is_listed and len(examples) > len(pairs.get(but_for, ())):
+            but_for = difference
+    if not but_for:
+        return ""
+    label, item = seen_apart(*pairs[but_for][0])
+    fields = {"label": label, "other": item, "but_for": but_for}
+    return _SPELLED.format(pairs=len(pairs[but_for]), labels=n_labels, **fields)
+
+
+def _by_spelling(ids: Iterable[object]) -> dict[str, str]:
+    return {_spelling_key(item): item for item in map(str, ids)}
 
 
 def _differing_in(label: str, item: str) -> str:
@@ -357,18 +345,13 @@ def _differing_in(label: str, item: str) -> str:
     return "spelling"
 
 
-_AFFIXES = ("the prefix ", "the suffix ")
-
-
-def _affix_pairs(label: str, items: Iterable[str]) -> Iterator[Pair]:
-    """Pairs of a label and an id of which one is the other with a prefix or a suffix."""
-    for item in items:
-        if not label or (label not in item and item not in label):
-            continue
-        short, long = sorted((label, item), key=len)
-        head, tail = long[: -len(short)], long[len(short) :]
-        # "1" is no part of "11"
-        if long.endswith(short) and not (head[-1] + short[0]).isdigit():
-            yield Pair(label, item, f"the prefix {shorten(head)}")
-        elif long.startswith(short) and not (short[-1] + tail[0]).isdigit():
-            yield Pair(label, item, f"the suffix {shorten(tail)}")
+def _affix(label: str, item: str) -> str:
+    """Return what one id has beside the other; "" where one is a part of the other's number."""
+    short, long = sorted((label, item), key=len)
+    head, tail = long.removesuffix(short), long.removeprefix(short)
+    # "1" is no part of "11"
+    if head != long and not (head[-1] + short[0]).isdigit():
+        return f"the prefix {shorten(head)}"
+    if tail != long and not (short[-1] + tail[0]).isdigit():
+        return f"the suffix {shorten(tail)}"
+    return ""
