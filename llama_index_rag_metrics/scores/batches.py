@@ -73,16 +73,7 @@ class ScoredBatch:
     @classmethod
     def joined(cls, parts: Sequence[ScoredBatch]) -> ScoredBatch:
         """The scores of all parts of a table."""
-        arrays: dict[str, Any] = {}
-        for name, value in vars(parts[0]).items():
-            values = [getattr(part, name) for part in parts]
-            if isinstance(value, dict):
-                arrays[name] = {
-                    key: np.concatenate([member[key] for member in values]) for key in value
-                }
-            else:
-                arrays[name] = np.concatenate(values)
-        return cls(**arrays)
+        return cls(**_concatenated([*map(vars, parts)]))
 
     def has_value(self, metric: str) -> BoolArray:
         """Whether the query counts in the mean of a metric."""
@@ -92,6 +83,13 @@ class ScoredBatch:
     def is_scored(self) -> BoolArray:
         """Whether the query counts in the means."""
         return np.asarray(self.reason == 0, np.bool_)
+
+
+def _concatenated(parts: Sequence[Any]) -> Any:
+    """Arrays one after another, or those under each key of mappings."""
+    if not isinstance(parts[0], dict):
+        return np.concatenate(parts)
+    return {key: _concatenated([part[key] for part in parts]) for key in parts[0]}
 
 
 def score_batch(

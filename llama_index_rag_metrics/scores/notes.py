@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.run import slope
 from llama_index_rag_metrics.report.numbers import counted, score
+from llama_index_rag_metrics.runtime.mappings import present
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .batches import ScoredBatch, compares_ids
@@ -53,29 +54,27 @@ def label_notes(
     batch: ScoredBatch,
     metrics: Sequence[RankingMetric],
     asked_at: Callable[[int], Asked],
+    apart: str,
     stock: Stock = NO_STOCK,
-    mismatch: str = "",
 ) -> list[str]:
-    """Return the notes on labels that don't fit, which first lines repeat; `mismatch` is one."""
+    """Return the notes on labels that don't fit, which first lines repeat; `apart` is the first."""
     if not any(metric.needs_relevance for metric in metrics):
         return []
-    notes = [mismatch]
-    if compares_ids(metrics) and not mismatch:
+    notes = [apart]
+    if compares_ids(metrics) and not apart:
         missed = np.flatnonzero(batch.n_found < batch.n_relevant).tolist()
         fit = fit_notes(asked_at, len(batch.depth), stock, missed)
         notes = fit or [_little_in_common(batch, asked_at)]
-    notes += [_below(batch, grade) for grade in batch.n_below if grade <= _USUAL_GRADE]
-    return [*filter(None, notes)]
+    return [*filter(None, notes), *_below(batch, is_usual=True)]
 
 
-def questions_apart(labels: Mapping[Any, object], rankings: Collection[Any]) -> str:
+def questions_apart(labels: Mapping[Any, object], rankings: Mapping[Any, object]) -> str:
     """Return a sentence where either side has a tenth or more of questions that the other lacks.
 
     `labels` are by question, None where one has none.
     """
-    judged = [query_id for query_id in labels if labels[query_id] is not None]
-    judged_alone = [query_id for query_id in judged if query_id not in rankings]
-    ranked_alone = [query_id for query_id in rankings if query_id not in labels]
+    judged = present(labels).keys()
+    judged_alone, ranked_alone = judged - rankings.keys(), rankings.keys() - labels.keys()
     is_little = len(judged_alone) * _FEW_QUESTIONS < len(judged)
     is_little |= len(ranked_alone) * _FEW_QUESTIONS < len(rankings)
     if not judged_alone or not ranked_alone or is_little:
@@ -84,8 +83,8 @@ def questions_apart(labels: Mapping[Any, object], rankings: Collection[Any]) -> 
         common=len(judged) - len(judged_alone),
         judged=len(judged),
         others=len(ranked_alone),
-        ours=shorten(judged_alone[0]),
-        theirs=shorten(ranked_alone[0]),
+        ours=shorten(min(judged_alone, key=str)),
+        theirs=shorten(min(ranked_alone, key=str)),
     )
 
 
@@ -100,12 +99,13 @@ def _little_in_common(batch: ScoredBatch, asked_at: Callable[[int], Asked]) -> s
     return _LITTLE.format(hits=n_hits, labels=n_labels, label=label, passage=passage)
 
 
-def _below(batch: ScoredBatch, grade: float) -> str:
-    """Return a sentence on labels with a positive grade that don't count as relevant."""
-    n = int(batch.n_below[grade][batch.is_scored].sum())
-    if not n:
-        return ""
-    return _BELOW.format(n=n, labels=int(batch.n_relevant[batch.is_scored].sum()), grade=grade)
+def _below(batch: ScoredBatch, *, is_usual: bool) -> Iterator[str]:
+    """Yield a sentence on labels with a positive grade that don't count as relevant."""
+    n_labels = int(batch.n_relevant[batch.is_scored].sum())
+    for grade, n_below in batch.n_below.items():
+        n = int(n_below[batch.is_scored].sum())
+        if n and is_usual == (grade <= _USUAL_GRADE):
+            yield _BELOW.format(n=n, labels=n_labels, grade=grade)
 
 
 def other_notes(
@@ -113,17 +113,17 @@ def other_notes(
     judged: JudgedRankings,
     metrics: Sequence[RankingMetric],
     deepest: int | None = None,
-) -> list[str]:
-    """Return the notes on grades and depths; `deepest` where rankings don't say it."""
-    notes = [_below(batch, grade) for grade in batch.n_below if grade > _USUAL_GRADE]
-    notes += _short_rankings(batch, judged, metrics)
-    greatest_depth = int(judged.depth.max(initial=0)) if deepest is None else deepest
+) -> Iterator[str]:
+    """Yield the notes on grades and depths; `deepest` where rankings don't say it."""
+    yield from _below(batch, is_usual=False)
+    yield from _short_rankings(batch, judged, metrics)
+    if deepest is None:
+        deepest = int(judged.depth.max(initial=0))
     cutoffs = {getattr(metric, "k", None) or 0 for metric in metrics}
-    beyond = sorted(cutoff for cutoff in cutoffs if cutoff > greatest_depth)
-    if greatest_depth and beyond:
-        passages = counted(greatest_depth, "passage", "passages")
-        notes.append(_SHALLOW.format(most=passages, beyond=", ".join(map(str, beyond))))
-    return [*filter(None, notes)]
+    beyond = sorted(cutoffs.difference(range(deepest + 1)))
+    if deepest and beyond:
+        passages = counted(deepest, "passage", "passages")
+        yield _SHALLOW.format(most=passages, beyond=", ".join(map(str, beyond)))
 
 
 def _short_rankings(
@@ -131,14 +131,14 @@ def _short_rankings(
 ) -> Iterator[str]:
     """What ndcg would be against all that is relevant, where rankings are shorter."""
     is_short = batch.is_scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
-    for metric in metrics if is_short.any() else ():
-        if not isinstance(metric, NDCG) or metric.k is not None or metric.ideal != "retrieved":
-            continue
-        scores = metric.model_copy(update={"ideal": "all"}).score_queries(judged)
-        name, mean = metric.metric_name, score(float(np.mean(scores[batch.is_scored])))
-        name_of_all = f"{name[:-1]}, ideal=all)" if name.endswith(")") else f"{name}(ideal=all)"
-        counts = {"short": int(is_short.sum()), "scored": int(batch.is_scored.sum())}
-        yield _SHORT.format(name=name, other=name_of_all, mean=mean, **counts)
+    counts = {"short": int(is_short.sum()), "scored": int(batch.is_scored.sum())}
+    for metric in metrics:
+        is_bare = isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
+        if is_bare and counts["short"]:
+            of_all = metric.model_copy(update={"ideal": "all"})
+            mean = float(np.mean(of_all.score_queries(judged)[batch.is_scored]))
+            names = {"name": metric.metric_name, "other": of_all.metric_name}
+            yield _SHORT.format(mean=score(mean), **names, **counts)
 
 
 def graders_of_labels(labels: Iterable[object]) -> list[str]:
@@ -147,19 +147,17 @@ def graders_of_labels(labels: Iterable[object]) -> list[str]:
     return [GRADED + _OF_LABELS.format(model=model) for model in sorted(models)]
 
 
-def graders_of_metrics(metrics: Iterable[object]) -> list[str]:
-    """Return a sentence on each metric whose scores are an LLM's grades."""
-    sentences = []
+def graders_of_metrics(metrics: Iterable[object]) -> Iterator[str]:
+    """Yield a sentence on each metric whose scores are an LLM's grades."""
     for metric in metrics:
         if isinstance(metric, TextMetric) and metric.graded_by:
             low, high = metric.bounds
             fields = {"model": metric.graded_by, "metric": metric.metric_name}
-            sentences.append(GRADED + _OF_METRIC.format(low=low, high=high, **fields))
-    return sentences
+            yield GRADED + _OF_METRIC.format(low=low, high=high, **fields)
 
 
-def order_notes(rankings: Iterable[object]) -> list[str]:
-    """Return what is strange about the scores of most rankings: they rise, or are all equal."""
+def order_notes(rankings: Iterable[object]) -> Iterator[str]:
+    """Yield what is strange about the scores of most rankings: they rise, or are all equal."""
     n_scored = n_rising = n_equal = 0
     for ranking in rankings:
         scores = getattr(ranking, "scores", None)
@@ -168,9 +166,7 @@ def order_notes(rankings: Iterable[object]) -> list[str]:
         n_scored += 1
         n_rising += slope(scores) > 0
         n_equal += scores[0] == scores[-1] and len(set(scores)) == 1
-    notes = []
     if 2 * n_rising > n_scored:
-        notes.append(_RISING.format(n=n_rising, rankings=n_scored))
+        yield _RISING.format(n=n_rising, rankings=n_scored)
     if 2 * n_equal > n_scored:
-        notes.append(_EQUAL.format(n=n_equal, rankings=n_scored))
-    return notes
+        yield _EQUAL.format(n=n_equal, rankings=n_scored)
