@@ -65,19 +65,13 @@ class ScoredBatch:
     n_found: IntArray  # how many of its labels were retrieved
     n_relevant: IntArray  # how many labels have a grade above 0
     n_below: dict[float, IntArray]  # min_grade of a metric to how many of these are below it
-    columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to scores
-    # metric to who has a value, if not those of `is_scored`
-    members: dict[str, BoolArray] = field(default_factory=dict)
+    columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to scores, NaN for none
     errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
 
     @classmethod
     def joined(cls, parts: Sequence[ScoredBatch]) -> ScoredBatch:
         """The scores of all parts of a table."""
         return cls(**_concatenated([*map(vars, parts)]))
-
-    def has_value(self, metric: str) -> BoolArray:
-        """Whether the query counts in the mean of a metric."""
-        return self.members.get(metric, self.is_scored)
 
     @property
     def is_scored(self) -> BoolArray:
@@ -127,13 +121,14 @@ def score_batch(
                 raise
             column = np.full(len(judged), np.nan)
             scored.errors[name] = describe_error(error)
-        scored.columns[name] = column
+        has_value = reason == 0
         if metric.of_unanswerable:
             column[is_failed] = 0.0
             counts_failures = options.failed == "zero" and not metric.lower_is_better
-            scored.members[name] = has_no_relevant & is_judged & (~is_failed | counts_failures)
+            has_value = has_no_relevant & is_judged & (~is_failed | counts_failures)
         elif metric.lower_is_better:
-            scored.members[name] = ~is_failed & (reason == 0)
+            has_value &= ~is_failed
+        scored.columns[name] = np.where(has_value, column, np.nan)
     return scored
 
 

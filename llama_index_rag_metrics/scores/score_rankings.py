@@ -178,17 +178,16 @@ def score_with(
     notes += other_notes(batch, judged, metrics, deepest)
     for metric, error in batch.errors.items():
         notes.append(f"{metric} has no value: {error}")
-    is_listed = np.logical_or.reduce([batch.is_scored, *batch.members.values()])
-    columns = {}
-    for metric, column in batch.columns.items():
-        columns[metric] = np.where(batch.has_value(metric), column, np.nan)[is_listed]
+    is_listed = batch.is_scored
+    for column in batch.columns.values():
+        is_listed |= ~np.isnan(column)
     excluded: dict[str, Reason] = {}
     for row in np.flatnonzero(batch.reason).tolist():
         excluded[query_ids[row]] = cast(Reason, REASONS[batch.reason[row]])
     labels = dict(zip(query_ids, relevance, strict=True))
     return Scores(
         list(compress(query_ids, is_listed)),
-        columns,
+        {metric: column[is_listed] for metric, column in batch.columns.items()},
         excluded=excluded,
         failed=present(dict(zip(query_ids, errors, strict=True))),
         empty=list(compress(query_ids, (batch.depth == 0) & ~batch.is_failed)),

@@ -154,8 +154,7 @@ def _columns_of(batch: ScoredBatch, frame: pl.DataFrame, keep: Sequence[str]) ->
 
     columns: dict[str, Any] = {QUERY_ID: frame[QUERY_ID]} if QUERY_ID in frame.columns else {}
     for metric, column in batch.columns.items():
-        is_missing = pl.Series(~batch.has_value(metric))
-        columns[metric] = pl.Series(metric, column).set(is_missing, None)
+        columns[metric] = pl.Series(metric, column, nan_to_null=True)
     columns[EXCLUDED] = pl.Series(REASONS, dtype=pl.String).gather(batch.reason)
     columns[N_RETRIEVED], columns[N_RELEVANT] = batch.depth, batch.n_relevant
     if ERROR in frame.columns:
