@@ -46,16 +46,15 @@ class Retrieval:
 
     def select(self, query_ids: Collection[str]) -> Retrieval:
         """The same of some of the questions."""
-        run = self.run.select(query_id for query_id in self.run if query_id in query_ids)
-        pairs = self.labels.items()
-        labels = {query_id: judged for query_id, judged in pairs if query_id in query_ids}
-        return replace(self, run=run, labels=labels)
+        kept_ids = [query_id for query_id in {**self.labels, **self.run} if query_id in query_ids]
+        run = self.run.select(picked(self.run, kept_ids))
+        return replace(self, run=run, labels=picked(self.labels, kept_ids))
 
     def to_plain(self) -> dict[str, Any]:
         """All of it as JSON holds it, with the beginnings of texts."""
         texts: dict[str, str] = {}
         for item in chain(*picked(self.relevance, self.run).values()):
-            text = None if self.text_of is None else self.text_of(item)
+            text = self.text_of and self.text_of(item)
             if text:
                 texts[item] = text[:_CHARACTERS]
         plain: dict[str, Any] = {
@@ -65,14 +64,14 @@ class Retrieval:
             "min_score": self.run.min_score,
         }
         for matched in [*self.matched.values()][:1]:  # there is one matcher
-            passages: dict[str, dict[str, Any]] = {}
-            for query_id in self.run:
-                passages[query_id] = map_values(_beginning, matched.passages.get(query_id, {}))
+            passages: dict[str, dict[str, str | Span]] = {}
+            for query_id, members in picked(matched.passages, self.run).items():
+                passages[query_id] = map_values(_beginning, members)
             plain["matched"] = {
                 **_plain(matched.run, matched.relevance, with_texts=False),
                 "metrics": list(self.matched),
                 "matcher": matched.matcher,
-                "stands_for": {key: matched.stands_for.get(key, []) for key in self.run},
+                "stands_for": picked(matched.stands_for, self.run),
                 "passages": passages,
                 "errors": dict(matched.errors),
             }
@@ -94,17 +93,14 @@ class Retrieval:
             by_metric = dict.fromkeys(stored["metrics"], matched)
         return cls(run, labels, by_metric, plain["texts"].get, frozenset(plain["absent"]))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Retrieval.of_plain, (self.to_plain(),)
-
 
 def _plain(
     run: Run, relevance: Mapping[str, Relevance], *, with_texts: bool = True
 ) -> dict[str, Any]:
-    return {
-        "run": {query_id: _plain_items(ranking, with_texts) for query_id, ranking in run.items()},
-        "labels": map_values(Relevance.to_plain, relevance),
-    }
+    rankings = {}
+    for query_id, ranking in run.items():
+        rankings[query_id] = _plain_items(ranking, with_texts)
+    return {"run": rankings, "labels": map_values(Relevance.to_plain, relevance)}
 
 
 def _read(plain: Mapping[str, Any]) -> tuple[Run, dict[str, Relevance]]:

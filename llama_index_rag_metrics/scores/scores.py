@@ -153,14 +153,17 @@ class Scores(Reportable):
         return (*left_out, *self.no_relevant)
 
     def due(self, metric: str) -> set[str]:
-        """The queries that should have a value by a metric.
+        """The queries that should have a value by a metric, those that failed among them.
 
-        Those that are scored, or have nothing relevant where the metric is of these; and all that
-        have a value, since a metric may need no labels.
+        All that aren't left out for their labels, or simply all where a metric needs no labels;
+        those with nothing relevant where it is of these.
         """
         if is_of_unanswerable(metric):
             return set(self.unanswerable)
-        return set(self.query_ids) - self.excluded.keys() | self.by_query(metric).keys()
+        left_out = {name for name, reason in self.excluded.items() if reason != "failed"}
+        if not left_out.isdisjoint(self.by_query(metric)):
+            left_out = set()
+        return {*self.query_ids, *self.excluded} - left_out
 
     @property
     def is_measured(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
-from llama_index_rag_metrics.metrics.metric_names import is_of_unanswerable, limits_of
+from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.reportable import Sentence
@@ -185,7 +185,7 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
         sides = {_BEFORE: previous, _NOW: now}
     paired = pair(sides, [metric])
     query_ids, scores = paired.scored(metric)
-    expected = min(_expected(side, metric) for side in sides.values())
+    expected = min(len(side.due(metric)) for side in sides.values())
     mean = exact_mean(scores[:, -1])
     verdict = Verdict(rule, metric, mean, len(scores), expected, paired=paired)
     if _BEFORE in sides:
@@ -221,16 +221,6 @@ def _is_same_run(query_ids: Sequence[str], sides: Mapping[str, Scores]) -> bool:
         if not rankings or rankings != previous.rankings(query_id):
             return False
     return True
-
-
-def _expected(scores: Scores, metric: str) -> int:
-    """Return how many questions should have a value, the failed ones included."""
-    if is_of_unanswerable(metric):
-        return len(scores.unanswerable)
-    needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}
-    if not needless.isdisjoint(scores.by_query(metric)):
-        needless = set()  # a metric that needs no labels
-    return len({*scores.query_ids, *scores.excluded} - needless)
 
 
 def decide(measured: Sequence[Verdict]) -> list[Verdict]:
