@@ -194,10 +194,11 @@ class RankingMetric(NamedMetric):
             remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
             remedy = _BY_TEXT if expected_texts else remedy
             raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
-        tokens = retrieved_tokens if TOKENS in self.needs else None
-        if TOKENS in self.needs and tokens is None and retrieved_texts is not None:
+        needs = self.needs
+        tokens = retrieved_tokens if TOKENS in needs else None
+        if TOKENS in needs and tokens is None and retrieved_texts is not None:
             tokens = TokenCounter().count(retrieved_texts)
-        spans = retrieved_spans if SPANS in self.needs else None
+        spans = retrieved_spans if SPANS in needs else None
         judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
         is_answerable = judged.n_gaining[0] > 0
         if self.of_unanswerable and is_answerable:
@@ -207,11 +208,14 @@ class RankingMetric(NamedMetric):
             remedy = "A dataset's means leave such questions out and count them."
             remedy = _BY_TEXT if expected_texts else remedy
             raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
-        score = float(self.score_queries(judged)[0])
+        low, high = self.bounds
+        score = min(max(float(self._score(judged)[0]), low), high)
         metadata = self.metadata(judged)
-        lowest = getattr(self, "min_grade", None)
-        if not score and lowest is not None and not judged.count_judgements(lowest)[0]:
-            metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
+        if not score:
+            lowest = getattr(self, "min_grade", None)
+            if lowest is not None and not judged.count_judgements(lowest)[0]:
+                sentence = "no grade reaches min_grade={:g}, so the question scores 0"
+                metadata["note"] = sentence.format(lowest)
         return RetrievalMetricResult(score=score, metadata=metadata)
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from llama_index_rag_metrics.rankings.judging.judged import (
     GroupHits,
-    JudgedRankings,
+    JudgedGroups,
     Ranked,
     ordinal_of,
 )
@@ -179,8 +179,8 @@ class ERRIA(NoveltyMetric):
 def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
     """The greedy ranking of every query's relevant items, with their gains as grades."""
     hits = groups.hits
-    structures = _structures(hits.judged, min_grade)
-    is_grouped = np.bincount(hits.judged.group_query, minlength=groups.n_queries) > 0
+    structures = _structures(hits.judged.groups, min_grade)
+    is_grouped = np.bincount(hits.judged.groups.query, minlength=groups.n_queries) > 0
     lengths = np.broadcast_to(hits.length, groups.n_queries)
     gains = [np.array([])]
     for position, length in enumerate(lengths.tolist()):
@@ -192,14 +192,14 @@ def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
     return Ranked(groups.n_queries, query, ordinal_of(query), np.concatenate(gains))
 
 
-def _structures(judged: JudgedRankings, min_grade: float) -> dict[int, tuple[tuple[int, ...], ...]]:
+def _structures(judged: JudgedGroups, min_grade: float) -> dict[int, tuple[tuple[int, ...], ...]]:
     """Query with groups to the groups of each relevant item, in the order for ties."""
     by_query: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     relevant = judged.member_grade >= min_grade
     group = judged.member_group[relevant]
-    query = judged.group_query[group]
+    query = judged.query[group]
     # groups by their number in the query, so that queries alike share their ideal
-    number = group - np.searchsorted(judged.group_query, query)
+    number = group - np.searchsorted(judged.query, query)
     columns = query.tolist(), judged.member_item[relevant].tolist(), number.tolist()
     for query_position, item, group_number in zip(*columns, strict=True):
         by_query[query_position][item].append(group_number)

@@ -19,10 +19,8 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     >>> ratio([1, 0], [2, 0])
     array([0.5, 0. ])
     """
-    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
     share = np.zeros(np.broadcast(part, whole).shape)
-    np.divide(part, whole, out=share, where=whole != 0)
-    return share
+    return np.divide(part, whole, out=share, where=np.not_equal(whole, 0))
 
 
 class Lazy:

@@ -193,7 +193,7 @@ def test_means_do_not_depend_on_the_order_of_queries(batch: list[Query], seed: i
 @examples(150)
 def test_arrays_of_judged_rankings(batch: list[Query]) -> None:
     judged = judge_all(batch)
-    n, items, pairs = len(batch), len(judged.item_query), len(judged.pair_group)
+    n, items, pairs = len(batch), len(judged.item_query), len(judged.groups.pair_group)
     assert len(judged) == n
     assert judged.depth.tolist() == [len(set(query.ranking)) for query in batch]
     assert judged.item_rank.shape == judged.item_grade.shape == (items,)
@@ -216,13 +216,17 @@ def test_arrays_of_judged_rankings(batch: list[Query]) -> None:
         assert [query.relevance.grades[item] for item in judged_items] == judged.item_grade[
             mine
         ].tolist()
-    assert judged.pair_item.shape == (pairs,)
-    members = list(zip(judged.pair_group.tolist(), judged.pair_item.tolist(), strict=True))
+    assert judged.groups.pair_item.shape == (pairs,)
+    members = list(
+        zip(judged.groups.pair_group.tolist(), judged.groups.pair_item.tolist(), strict=True)
+    )
     assert members == sorted(set(members))
-    assert judged.group_query.tolist() == [
+    assert judged.groups.query.tolist() == [
         number for number, query in enumerate(batch) for _ in query.relevance.alternatives or ()
     ]
-    assert (judged.group_query[judged.pair_group] == judged.item_query[judged.pair_item]).all()
+    assert (
+        judged.groups.query[judged.groups.pair_group] == judged.item_query[judged.groups.pair_item]
+    ).all()
 
 
 @given(drawn=chosen())

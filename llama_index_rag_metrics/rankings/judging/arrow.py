@@ -80,13 +80,14 @@ def _judge_hashed(frame: pl.DataFrame) -> JudgedRankings:
     retrieved = retrieved.without(retrieved.repeats()[0])
     position, label = retrieved.find(expected)
     query = retrieved.query[position]
+    offset = np.concatenate([[0], np.cumsum(expected.counts)])
     return JudgedRankings(
         depth=retrieved.counts,
         item_query=query,
         item_rank=position - retrieved.begin[query] + 1,
         item_grade=grade[label],
-        judged_grade=grades_best_first(grade, expected.counts),
-        judged_offset=np.concatenate([[0], np.cumsum(expected.counts)]),
+        judged_grade=grades_best_first(grade, offset),
+        judged_offset=offset,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,8 +26,25 @@ class TokenBudget:
 Cutoff: TypeAlias = "int | TokenBudget"
 
 
-def _no_positions() -> IntArray:
-    return np.array([], np.int64)
+@dataclass(frozen=True, eq=False)
+class JudgedGroups:
+    """The groups of a batch of queries, and their items, retrieved or not."""
+
+    query: IntArray  # (groups,) the group's query
+    weight: FloatArray  # (groups,)
+    pair_group: IntArray  # (pairs,) a group, and
+    pair_item: IntArray  # one of its retrieved items, by group, rank
+    member_group: IntArray  # (members,) a group, and
+    # one of its items, retrieved or not, by a number: a query's numbers follow the ids, descending,
+    # as trec_eval and ndeval break ties
+    member_item: IntArray
+    member_grade: FloatArray
+
+
+_NOTHING = np.array([], np.int64)
+NO_GROUPS = JudgedGroups(
+    _NOTHING, np.array([]), _NOTHING, _NOTHING, _NOTHING, _NOTHING, np.array([])
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +57,7 @@ class JudgedRankings:
     item_grade: FloatArray  # (items,) its grade, 0 and negative ones included
     judged_grade: FloatArray  # (judgements,) all grades of a query, retrieved or not, best first
     judged_offset: IntArray  # (queries + 1,) where each query's grades begin in `judged_grade`
-    group_query: IntArray = field(default_factory=_no_positions)  # (groups,) the group's query
-    group_weight: FloatArray = field(default_factory=lambda: np.array([]))
-    pair_group: IntArray = field(default_factory=_no_positions)  # (pairs,) a group, and
-    pair_item: IntArray = field(default_factory=_no_positions)  # one of its items, by group, rank
-    member_group: IntArray = field(default_factory=_no_positions)  # (members,) a group, and
-    # one of its items, retrieved or not, by a number: a query's numbers follow the ids, descending,
-    # as trec_eval and ndeval break ties
-    member_item: IntArray = field(default_factory=_no_positions)
-    member_grade: FloatArray = field(default_factory=lambda: np.array([]))
+    groups: JudgedGroups = NO_GROUPS
     tokens: IntArray | None = None  # (retrieved,) of every distinct item, or None if not asked for
     spans: JudgedSpans | None = None  # where expected and retrieved items are, or None likewise
     _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
@@ -71,19 +79,30 @@ class JudgedRankings:
     @cached_property
     def n_gaining(self) -> IntArray:
         """(queries,) how many items have a grade above 0, retrieved or not."""
-        return self.count_judgements(None)
+        return self._count(self.judged_grade > 0)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether every grade is 1, as those of plain ids are."""
+        return bool((self.judged_grade == 1).all())
 
     @cached_property
     def _begin(self) -> IntArray:
         return np.cumsum(self.depth) - self.depth
 
-    def count_judgements(self, lowest: float | None, below: float | None = math.inf) -> IntArray:
-        """(queries,) how many grades are from `lowest` (None: above 0) to under `below`."""
-        counted = _reaches(self.judged_grade, lowest) & ~_reaches(self.judged_grade, below)
+    def count_judgements(self, lowest: float | None) -> IntArray:
+        """(queries,) how many items have this grade or more, or None: above 0."""
+        return self.n_gaining if lowest is None else self._count(self.judged_grade >= lowest)
+
+    def _count(self, counted: BoolArray) -> IntArray:
+        if counted.all():
+            return self.n_judged
         return np.bincount(self._judged_query[counted], minlength=len(self))
 
     def at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> Hits:
         """The hits within a cutoff, memoised."""
+        if self._is_plain and min_grade is not None and min_grade <= 1:
+            min_grade = None  # the same hits
         view = self._views.get((cutoff, min_grade))
         if view is None:
             view = self._views[cutoff, min_grade] = self._view(cutoff, min_grade)
@@ -94,28 +113,28 @@ class JudgedRankings:
         is_counted = _reaches(self.item_grade, min_grade)
         if last is not None:
             is_counted &= _is_within(self.item_query, self.item_rank, last)
-        item = np.flatnonzero(is_counted)
+        item = is_counted.nonzero()[0]
         query, rank, grade = self.item_query[item], self.item_rank[item], self.item_grade[item]
         return Hits(len(self), query, rank, grade, self, last, min_grade, item)
 
     def groups_at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> GroupHits:
         """The retrieved members of groups within a cutoff; without groups, one group per item."""
-        hits = self.at(cutoff, min_grade)
-        n_groups = np.bincount(self.group_query, minlength=len(self))
-        weight = np.bincount(self.group_query, self.group_weight, minlength=len(self))
+        hits, groups = self.at(cutoff, min_grade), self.groups
+        n_groups = np.bincount(groups.query, minlength=len(self))
+        weight = np.bincount(groups.query, groups.weight, minlength=len(self))
         is_hit = np.zeros(len(self.item_rank), np.bool_)
         is_hit[hits.item] = True
-        pairs = np.flatnonzero(is_hit[self.pair_item])
-        item, group = self.pair_item[pairs], self.pair_group[pairs]
+        pairs = np.flatnonzero(is_hit[groups.pair_item])
+        item, group = groups.pair_item[pairs], groups.pair_group[pairs]
         # the hits of queries without groups
         ungrouped = np.flatnonzero(n_groups[hits.query] == 0)
         return GroupHits(
             n_queries=len(self),
-            query=np.concatenate([self.group_query[group], hits.query[ungrouped]]),
+            query=np.concatenate([groups.query[group], hits.query[ungrouped]]),
             rank=np.concatenate([self.item_rank[item], hits.rank[ungrouped]]),
             grade=np.concatenate([self.item_grade[item], hits.grade[ungrouped]]),
-            group=np.concatenate([group, len(self.group_query) + ungrouped]),
-            weight=np.concatenate([self.group_weight[group], np.ones(len(ungrouped))]),
+            group=np.concatenate([group, len(groups.query) + ungrouped]),
+            weight=np.concatenate([groups.weight[group], np.ones(len(ungrouped))]),
             n_groups=np.where(n_groups > 0, n_groups, hits.n_relevant),
             total_weight=np.where(n_groups > 0, weight, hits.n_relevant),
             hits=hits,
@@ -123,13 +142,11 @@ class JudgedRankings:
 
     def ideal(self, length: IntArray | int | None = None) -> Ranked:
         """The best possible ranking of each query: its grades above 0, best first."""
-        lengths = self.n_judged
-        if length is not None:
-            lengths = np.minimum(lengths, length)
-        query = np.repeat(np.arange(len(self)), lengths)
-        rank = np.arange(1, len(query) + 1) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        grade = self.judged_grade[self.judged_offset[query] + rank - 1]
+        query, grade = self._judged_query, self.judged_grade
+        rank = np.arange(1, len(query) + 1) - self.judged_offset[query]
         gains = grade > 0
+        if length is not None:
+            gains &= _is_within(query, rank, length)
         return Ranked(len(self), query[gains], rank[gains], grade[gains])
 
     def n_fitting(self, budget: TokenBudget) -> IntArray:
@@ -174,8 +191,8 @@ class Ranked:
 
     def sum_by_query(self, weight: npt.ArrayLike) -> FloatArray:
         """(queries,) the sum of one weight per item, the same to the last bit in any batch."""
-        total = np.bincount(self.query, np.asarray(weight, np.float64), self.n_queries)
-        return total.astype(np.float64, copy=False)
+        total = np.bincount(self.query, weight, self.n_queries)
+        return total.astype(np.float64, copy=False)  # without items they are integers
 
     @cached_property
     def count(self) -> IntArray:
@@ -226,7 +243,7 @@ class Hits(Ranked):
     @cached_property
     def n_nonrelevant(self) -> IntArray:
         """(queries,) how many items were judged and aren't relevant, retrieved or not."""
-        return self.judged.count_judgements(0.0, self.min_grade)
+        return self.judged.count_judgements(0.0) - self.n_relevant
 
     @cached_property
     def nonrelevant_above(self) -> IntArray:
@@ -283,9 +300,9 @@ def _is_within(query: IntArray, rank: IntArray, last: IntArray | int) -> BoolArr
     return np.asarray(rank <= last, np.bool_)
 
 
-def grades_best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
-    """The grades of every query, which stand together, brought into order: best first."""
-    if not grade.size or grade.min() == grade.max():
+def grades_best_first(grade: FloatArray, offset: npt.ArrayLike) -> FloatArray:
+    """The grades of every query, which begin at the offsets, brought into order: best first."""
+    if (grade == 1).all():
         return grade
-    counts = np.asarray(counts, np.int64)
+    counts = np.diff(offset)
     return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]

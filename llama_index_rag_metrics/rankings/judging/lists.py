@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, compress, count
+from itertools import chain, compress, count, repeat
 from numbers import Integral
 from typing import Any
 
@@ -17,9 +16,10 @@ from llama_index_rag_metrics.rankings.run import Ranking, has_order
 from llama_index_rag_metrics.rankings.span import SpanLike
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import present
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
-from .judged import JudgedRankings, grades_best_first
+from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 
 _FEW = 4
 """Up to this many found items, looking each one up in the list is faster than a pass over it."""
@@ -56,11 +56,9 @@ def _judge_ids(
     relevance: Sequence[RelevanceLike | None], rankings: Sequence[RankingLike]
 ) -> JudgedRankings:
     depth: list[int] = []
-    n_judged: list[int] = []
-    n_found: list[int] = []
-    is_graded: list[bool] = []
-    judged_grade: list[float] = []
-    item_position: list[int] = []
+    offsets = [0]
+    judged_grade: list[float] = []  # of all queries until the last that has grades
+    places: list[int] = []
     item_grade: list[float] = []
     grouped: list[tuple[int, Relevance, list[str]]] = []
     for labels, retrieved in zip(relevance, rankings, strict=True):
@@ -81,39 +79,45 @@ def _judge_ids(
             raise InvalidInput("retrieved_ids", ranking, "a list of ids, without None")
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
+        begin = len(depth) << _PLACE
         items: Collection[str] = members & judged
         if not items:
             _check_types(judged, ranking)
         elif len(items) <= _FEW:
             for item in items:
-                item_position.append(ranking.index(item))
+                places.append(begin + ranking.index(item))
         else:
-            positions = list(compress(count(), map(items.__contains__, ranking)))
-            items = [ranking[position] for position in positions]
-            item_position += positions
-        depth.append(len(ranking))
-        n_judged.append(len(judged))
-        n_found.append(len(items))
-        is_graded.append(graded is not None)
+            is_item = [item in items for item in ranking]
+            items = [*compress(ranking, is_item)]
+            places += compress(count(begin), is_item)
         if graded is not None:
-            grades = graded.grades
-            judged_grade += grades.values()
-            item_grade += [grades[item] for item in items]
+            judged_grade += repeat(1.0, offsets[-1] - len(judged_grade))
+            judged_grade += graded.grades.values()
+            item_grade += repeat(1.0, len(places) - len(items) - len(item_grade))
+            item_grade += map(graded.grades.__getitem__, items)
             if graded.alternatives is not None:
-                grouped.append((len(depth) - 1, graded, ranking))
-    query_place = np.repeat(np.arange(len(depth)) << _PLACE, n_found)
-    place = query_place + np.array(item_position, np.int64)
+                grouped.append((len(depth), graded, ranking))
+        depth.append(len(ranking))
+        offsets.append(offsets[-1] + len(judged))
+    place = np.array(places, np.int64)
     order = np.argsort(place)
     place = place[order]
     return JudgedRankings(
         depth=np.array(depth, np.int64),
         item_query=place >> _PLACE,
         item_rank=(place & _POSITION) + 1,
-        item_grade=_fill(item_grade, is_graded, n_found)[order],
-        judged_grade=grades_best_first(_fill(judged_grade, is_graded, n_judged), n_judged),
-        judged_offset=np.cumsum([0, *n_judged]),
-        **_groups(grouped, place),
+        item_grade=_fill(item_grade, len(places))[order],
+        judged_grade=grades_best_first(_fill(judged_grade, offsets[-1]), offsets),
+        judged_offset=np.array(offsets, np.int64),
+        groups=_groups(grouped, place),
     )
+
+
+def _fill(grades: list[float], n: int) -> FloatArray:
+    """The grades of a batch, filled up by those of plain ids."""
+    filled = np.ones(n)
+    filled[: len(grades)] = grades
+    return filled
 
 
 _last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
@@ -131,19 +135,20 @@ def judge_one(
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
     if tokens is not None or spans is not None:
         columns: dict[str, Any] = {TOKENS: tokens, SPANS: spans}
-        needs = [name for name, values in columns.items() if values is not None]
-        return judge([labels], [Ranking(ids, **columns)], needs)
+        return judge([labels], [Ranking(ids, **columns)], present(columns))
     if type(labels) is not list and labels is not None:
         labels = as_relevance(labels)
     last_labels, last_ids, last_judged = _last[0]
     if last_judged is not None and type(labels) is type(last_labels):
-        with suppress(ValueError):  # of arrays among the ids, which aren't compared to one truth
+        try:
             if ids == last_ids and labels == last_labels:
                 return last_judged
+        except ValueError:  # of arrays among the ids, which aren't compared to one truth
+            pass
     judged = judge([labels], [ids])
     if isinstance(labels, Relevance):
         _last[0] = labels, [*ids], judged
-    elif labels is not None and not len(judged.group_query):  # a list in a list may change
+    elif labels is not None and not len(judged.groups.query):  # a list in a list may change
         _last[0] = [*labels], [*ids], judged
     return judged
 
@@ -195,18 +200,10 @@ def id_kinds(ids: Iterable[object]) -> set[type]:
     return kinds
 
 
-def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> FloatArray:
-    """The grades of all queries: those given, and 1 where a query has plain ids."""
-    grade = np.ones(sum(counts))
-    if grades:
-        grade[np.repeat(is_graded, counts)] = grades
-    return grade
-
-
-def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray) -> dict[str, Any]:
-    """The groups of a batch, as fields of `JudgedRankings`; `place` holds those of its items."""
+def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray) -> JudgedGroups:
+    """The groups of a batch; `place` holds the places of its items."""
     if not grouped:
-        return {}
+        return NO_GROUPS
     query_of: list[int] = []
     weights: list[float] = []
     pairs: list[tuple[int, int]] = []
@@ -226,12 +223,12 @@ def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray
         weights += relevance.weights or ()
     pair_group, pair_place = np.array(pairs, np.int64).reshape(-1, 2).T
     member_group, member_item, member_grade = np.array(members, np.float64).reshape(-1, 3).T
-    return {
-        "group_query": np.array(query_of, np.int64),
-        "group_weight": np.array(weights),
-        "pair_group": pair_group,
-        "pair_item": np.searchsorted(place, pair_place),
-        "member_group": member_group.astype(np.int64),
-        "member_item": member_item.astype(np.int64),
-        "member_grade": member_grade.copy(),
-    }
+    return JudgedGroups(
+        np.array(query_of, np.int64),
+        np.array(weights),
+        pair_group,
+        np.searchsorted(place, pair_place),
+        member_group.astype(np.int64),
+        member_item.astype(np.int64),
+        member_grade.copy(),
+    )
