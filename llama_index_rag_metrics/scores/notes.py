@@ -54,14 +54,14 @@ def label_notes(
     batch: ScoredBatch,
     metrics: Sequence[RankingMetric],
     asked_at: Callable[[int], Asked],
-    apart: str,
+    mismatch: str,
     stock: Stock = NO_STOCK,
 ) -> list[str]:
-    """Return the notes on labels that don't fit, which first lines repeat; `apart` is the first."""
+    """Return the notes on labels that don't fit, repeated by first lines; `mismatch` is one."""
     if not any(metric.needs_relevance for metric in metrics):
         return []
-    notes = [apart]
-    if compares_ids(metrics) and not apart:
+    notes = [mismatch]
+    if compares_ids(metrics) and not mismatch:
         missed = np.flatnonzero(batch.n_found < batch.n_relevant).tolist()
         fit = fit_notes(asked_at, len(batch.depth), stock, missed)
         notes = fit or [_little_in_common(batch, asked_at)]

@@ -93,6 +93,9 @@ class Retrieval:
             by_metric = dict.fromkeys(stored["metrics"], matched)
         return cls(run, labels, by_metric, plain["texts"].get, frozenset(plain["absent"]))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Retrieval.of_plain, (self.to_plain(),)
+
 
 def _plain(
     run: Run, relevance: Mapping[str, Relevance], *, with_texts: bool = True

@@ -170,10 +170,10 @@ def score_with(
     run = retrieved if isinstance(retrieved, Run) else Run()
     of_labels, notes = graders_of_labels(relevance), [*run.notes]
     if options.checks_ids:
-        apart = ""
+        mismatch = ""
         if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
-            apart = questions_apart(expected, retrieved)
-        of_labels += label_notes(batch, metrics, asked_at, apart, stock)
+            mismatch = questions_apart(expected, retrieved)
+        of_labels += label_notes(batch, metrics, asked_at, mismatch, stock)
         notes += order_notes(rankings)
     notes += other_notes(batch, judged, metrics, deepest)
     for metric, error in batch.errors.items():

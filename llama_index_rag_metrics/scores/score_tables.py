@@ -116,13 +116,13 @@ def score_table(
 
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
         batch = ScoredBatch.joined(list(pool.map(score, _parts(frame))))
-    apart = ""
+    mismatch = ""
     if QUERY_ID in frame.columns:
         is_ranked = frame[RETRIEVED].is_not_null() | _errors(frame).is_not_null()
         judged_ids = frame[QUERY_ID].filter(frame[EXPECTED].is_not_null())
         ranked_ids = frame[QUERY_ID].filter(is_ranked)
-        apart = questions_apart(dict.fromkeys(judged_ids, ()), dict.fromkeys(ranked_ids))
-    for note in label_notes(batch, scored_metrics, _rows_of(frame), apart):
+        mismatch = questions_apart(dict.fromkeys(judged_ids, ()), dict.fromkeys(ranked_ids))
+    for note in label_notes(batch, scored_metrics, _rows_of(frame), mismatch):
         warn_caller(LabelWarning(note))
     result: Table = _like(table, _columns_of(batch, frame, keep), scored_metrics, keep)
     return result
