@@ -155,9 +155,7 @@ def test_refused_calls_name_an_option_or_a_file(folder: Path, call: str, named: 
     assert after == before
 
 
-def test_file_that_may_not_be_written_is_refused_before_any_work(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_file_is_refused_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # root may write everywhere, so the answer of the system stands in for a disk without writing
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) not in (folder, Path("/dev")))
     ended = run(*shlex.split(f"{SCORE} --json scores.json"))

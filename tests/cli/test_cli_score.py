@@ -235,9 +235,7 @@ def test_standard_error_steers_no_terminal() -> None:
         assert not {"\x1b", "\x07", "\u202e"} & {*ended.stderr}
 
 
-def test_nor_does_a_warning(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_warnings_dont(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def command(prog_name: str) -> None:
         warnings.showwarning(UserWarning(f"a{STEERING}b"), UserWarning, "file.py", 1)
 

@@ -81,10 +81,7 @@ class TestExitCodes:
             (["same.json", "--accept"], "--baseline: expected a file to write"),
             (["text.json", "--rule", RULE], "text.json: expected scores, as `rag-metrics evaluate"),
             (["list.json", "--rule", RULE], "list.json: expected scores, as `rag-metrics evaluate"),
-            (
-                ["other.json", "--rule", RULE],
-                "other.json: expected scores, as `rag-metrics evaluate",
-            ),
+            (["other.json", "--rule", RULE], "other.json: expected scores, as `rag-metrics eval"),
             (["two.json", "--rule", "mrr >= 0.1"], "--system: expected 'bm25' or 'lsa', got None"),
             (["same.json", "-b", "list.json", "--rule", RULE], "list.json: expected scores"),
         ],

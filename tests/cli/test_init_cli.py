@@ -12,11 +12,7 @@ CORE = tuple(map(int, version("llama-index-core").split(".")[:2]))
 
 WORSE = {  # what a user may break: the file, what stands there, and what makes it worse
     "index": ("my_index.py", "return bm25(", "return lambda question: ['fees']\n    return bm25("),
-    "documents": (
-        "my_documents.py",
-        "return bm25(",
-        "return lambda question: []\n    return bm25(",
-    ),
+    "documents": ("my_documents.py", "return bm25(", "return lambda query: []\n    return bm25("),
 }
 
 

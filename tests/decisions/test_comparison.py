@@ -50,9 +50,7 @@ def comparison(systems: dict[str, Scores]) -> Comparison:
     return compare(systems, "bm25")
 
 
-def test_systems_are_compared_by_every_metric(
-    comparison: Comparison, systems: dict[str, Scores]
-) -> None:
+def test_systems_by_every_metric(comparison: Comparison, systems: dict[str, Scores]) -> None:
     metrics = ("ndcg@10", "hit_rate@5")
     assert comparison.metric_names == metrics
     assert [key(difference) for difference in comparison] == [
@@ -92,14 +90,10 @@ def assert_same(compared: Comparison, expected: Comparison) -> None:
 
 
 class TestReproducible:
-    def test_order_of_the_systems_doesnt_matter(
-        self, comparison: Comparison, systems: dict[str, Scores]
-    ) -> None:
+    def test_order_of_systems(self, comparison: Comparison, systems: dict[str, Scores]) -> None:
         assert_same(compare(dict(reversed(systems.items())), "bm25"), comparison)
 
-    def test_nor_does_the_order_of_the_queries(
-        self, comparison: Comparison, systems: dict[str, Scores]
-    ) -> None:
+    def test_order_of_queries(self, comparison: Comparison, systems: dict[str, Scores]) -> None:
         order = np.random.default_rng(4).permutation(N)
         shuffled = {
             name: Scores(
@@ -120,24 +114,18 @@ class TestReproducible:
 
 
 class TestTogether:
-    def test_families_are_wider_than_a_difference_alone(
-        self, comparison: Comparison, systems: dict[str, Scores]
-    ) -> None:
+    def test_families_are_wider(self, comparison: Comparison, systems: dict[str, Scores]) -> None:
         for row in comparison:
             pair = {name: systems[name] for name in ("bm25", row.system)}
             alone = compare(pair, "bm25", metrics=[row.metric])[row.system, row.metric]
             assert width(alone) < width(row)
 
-    def test_looking_at_more_metrics_costs_the_decision_nothing(
-        self, systems: dict[str, Scores]
-    ) -> None:
+    def test_further_metrics_cost_the_decision_nothing(self, systems: dict[str, Scores]) -> None:
         beside = compare(systems, "bm25", metrics=["hit_rate@5", "ndcg@10"])
         assert beside.primary == "hit_rate@5"
         assert_same(beside, compare(systems, "bm25", metrics=["hit_rate@5"]))
 
-    def test_copy_of_a_system_costs_nothing(
-        self, comparison: Comparison, systems: dict[str, Scores]
-    ) -> None:
+    def test_copies_cost_nothing(self, comparison: Comparison, systems: dict[str, Scores]) -> None:
         copied = compare({**systems, "copy": systems["hybrid"]}, "bm25")
         assert_same(copied, comparison)
         copy, hybrid = copied["copy", "ndcg@10"], copied["hybrid", "ndcg@10"]
@@ -211,9 +199,7 @@ class TestOut:
         ),
     ],
 )
-def test_arguments_that_mean_nothing(
-    systems: dict[str, Scores], change: dict[str, Any], message: str
-) -> None:
+def test_wrong_arguments(systems: dict[str, Scores], change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         compare(**{"systems": systems, "baseline": "bm25", **change})
     assert str(caught.value).startswith(message)
@@ -240,9 +226,7 @@ class TestMissing:
             ("123456789", "1", "8 missing (q2, q3, q4, q5, q6 and 3 more)."),
         ],
     )
-    def test_different_queries_are_refused_with_the_difference(
-        self, a: str, b: str, lacking: str
-    ) -> None:
+    def test_other_queries_are_refused_and_named(self, a: str, b: str, lacking: str) -> None:
         systems = {
             name: Scores([f"q{digit}" for digit in digits], {"mrr": [1.0] * len(digits)})
             for name, digits in (("a", a), ("b", b))

@@ -94,9 +94,7 @@ class TestIntervals:
         assert difference_of(HALVES, ALTERNATING, metric, margin=0.02).outcome == "alike"
 
     @pytest.mark.parametrize(("score", "widest"), [(1.0, 1.0), (0.5, 1.0)])
-    def test_range_of_the_metric_counts_where_no_score_differs(
-        self, score: float, widest: float
-    ) -> None:
+    def test_range_of_the_metric_counts_without_a_change(self, score: float, widest: float) -> None:
         # pseudo-queries at ±1: √(2 / 52 / 51) × t(51)
         reach = math.sqrt(2 / 52 / 51) * stats.t.ppf(0.975, 51) * widest
         same = difference_of([score] * 50, [score] * 50)

@@ -65,7 +65,7 @@ def excluding(n: int, reason: Any, values: list[float], metric: str = "ndcg@10")
         ),
     ],
 )
-def test_gate_isnt_green_where_too_little_was_measured(
+def test_gate_needs_measurements(
     now: Scores, rule: str, outcome: str, n: int, expected: int
 ) -> None:
     (verdict,) = check_rules(now, rule, baseline=scores([0.2] * 100) if "base" in rule else None)

@@ -97,9 +97,7 @@ def test_baseline_is_stored_on_request(session: Session) -> None:
     session().assert_outcomes(passed=1)
 
 
-def test_failure_shows_the_worst_queries_and_begins_with_the_verdict(
-    with_baseline: Session,
-) -> None:
+def test_failure_begins_with_the_verdict_and_shows_the_worst(with_baseline: Session) -> None:
     result = with_baseline("-ra", lost=29)
     result.assert_outcomes(failed=1)
     # 29 of 50 lose everything: -0.58 + 1.676551 × 0.0705 = -0.4618
@@ -138,9 +136,7 @@ def test_call_may_name_its_own_baseline(session: Session, pytester: pytest.Pytes
     session(lost=29).assert_outcomes(failed=1)
 
 
-def test_baseline_takes_no_different_results_of_two_tests(
-    session: Session, pytester: pytest.Pytester
-) -> None:
+def test_baseline_takes_results_of_one_test(session: Session, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_retrieval=f"""{TESTS}
     def test_another(assert_retrieval):
@@ -160,9 +156,7 @@ def test_accepted_results_must_keep_to_limits_all_the_same(with_baseline: Sessio
     with_baseline("--rag-accept", lost=40).assert_outcomes(failed=1)
 
 
-def test_session_that_measures_nothing_doesn_t_import_llama_index(
-    session: Session, pytester: pytest.Pytester
-) -> None:
+def test_idle_session_imports_no_llama_index(session: Session, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_retrieval="""
         import sys

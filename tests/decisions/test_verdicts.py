@@ -72,7 +72,7 @@ class TestVerdicts:
             ([0.7, 0.5], [0.68, 0.48], "ndcg@10 <= baseline + 0.02 as observed", "pass"),
         ],
     )
-    def test_against_the_baseline(
+    def test_baselines(
         self, now: list[float], before: list[float], rule: str, outcome: str
     ) -> None:
         assert verdict_of(now, before, rule).outcome == outcome

@@ -80,9 +80,7 @@ def test_judgements_speak_of_the_collection(collection: RetrievalDataset) -> Non
     ] * 5
 
 
-def test_passage_in_another_language_never_has_the_highest_grade(
-    collection: RetrievalDataset,
-) -> None:
+def test_passage_in_another_language_has_no_highest_grade(collection: RetrievalDataset) -> None:
     for query_id, relevance in collection.relevance.items():
         language = collection.metadata[query_id]["language"]
         for item, grade in relevance.grades.items():
@@ -98,9 +96,7 @@ def test_passage_in_another_language_never_has_the_highest_grade(
         ("한국어 도예 교실 참가비는 얼마입니까?", "ko-kids"),
     ],
 )
-def test_retrievers_find_the_passage_in_each_language(
-    retriever: BaseRetriever, query: str, expected: str
-) -> None:
+def test_retrievers_know_each_language(retriever: BaseRetriever, query: str, expected: str) -> None:
     retrieved = retriever.retrieve(query)
     assert retrieved[0].node.node_id == expected
     assert len({node.node_id for node in retrieved}) == len(retrieved) > 3

@@ -157,7 +157,7 @@ def test_results_are_those_of_one_process(
 
 
 @pytest.mark.parametrize(("factory", "options"), [(told, {})])
-def test_askers_of_one_question(
+def test_askers_with_a_question(
     cluster: Cluster, tmp_path: Path, factory: Any, options: Any
 ) -> None:
     def asked_by(*tenants: str) -> RetrievalDataset:
@@ -191,9 +191,7 @@ def test_worker_that_is_killed_at_work(
     assert same(ours, evaluate(factory(), dataset, NAMES))
 
 
-def test_query_that_kills_every_worker_fails_alone(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path
-) -> None:
+def test_deadly_query_fails_alone(cluster: Cluster, dataset: RetrievalDataset, log: Path) -> None:
     factory = Factory(log, kills_always=frozenset({17}))
     ours = distributed.evaluate(factory, dataset, NAMES, workers=2, concurrency=4)
     assert set(ours.scores.failed) == {"q17"}
@@ -215,24 +213,20 @@ def test_query_that_kills_every_worker_fails_alone(
     } == (theirs.scores.by_query("ap"))
 
 
-def test_object_that_cannot_be_pickled_is_a_clear_error(
-    cluster: Cluster, dataset: RetrievalDataset
-) -> None:
+def test_unpicklable_object_is_a_clear_error(cluster: Cluster, dataset: RetrievalDataset) -> None:
     lock = threading.Lock()
     with pytest.raises(InvalidInput, match="build: expected a function that can be pickled"):
         evaluate_there(lambda: lock, dataset, NAMES)
 
 
-def test_raise_on_error_ends_at_the_first_failure(
+def test_raise_on_error_ends_at_once(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
     with pytest.raises(RetrievalFailed, match=r"'q5'.*ConnectionError: no answer to 5"):
         evaluate_there(Factory(log, fails=frozenset({5})), dataset, NAMES, raise_on_error=True)
 
 
-def test_factory_that_fails_is_a_clear_error(
-    cluster: Cluster, dataset: RetrievalDataset, log: Path
-) -> None:
+def test_failing_factory_is_clear(cluster: Cluster, dataset: RetrievalDataset, log: Path) -> None:
     with pytest.raises(RagMetricsError, match="FileNotFoundError: the index isn't here"):
         distributed.evaluate(Factory(log, broken=True), dataset, NAMES, workers=2)
     with pytest.raises(InvalidInput, match="build: expected a function"):

@@ -125,9 +125,7 @@ def test_matcher_spends_the_budget_on_whole_chunks() -> None:
     ),
     st.integers(0, 40),
 )
-def test_exactly_the_chunks_that_fit_count(
-    retrieved: list[tuple[list[str], int, int]], budget: int
-) -> None:
+def test_chunks_that_fit_count(retrieved: list[tuple[list[str], int, int]], budget: int) -> None:
     """The oracle cuts the chunks first and flattens what is left."""
     cost = {own: own + tokens for _, tokens, own in reversed(retrieved)}
     stands_for = [items for items, _, _ in retrieved]

@@ -41,7 +41,7 @@ def dataset() -> RetrievalDataset:
     )
 
 
-def test_results_hold_run_relevance_scores_and_llama_index_results(
+def test_results_hold_run_relevance_scores_and_rows_of_llama_index(
     dataset: RetrievalDataset,
 ) -> None:
     results = evaluate(Scripted(SCRIPT), dataset, ["mrr", "ndcg@2"], name="scripted")
@@ -249,7 +249,7 @@ def test_relevance_reaches_the_stock_evaluator_with_its_grades() -> None:
     )
 
 
-def test_progress_goes_to_standard_error(
+def test_progress_is_on_stderr(
     dataset: RetrievalDataset, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evaluate(Scripted(SCRIPT), dataset, ["mrr"], name="scripted", show_progress=True)

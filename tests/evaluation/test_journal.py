@@ -75,7 +75,7 @@ def test_torn_last_line_is_mended(dataset: RetrievalDataset, path: Path, cut: in
     "damage",
     [lambda row: row.replace(b'"retrieved_ids"', b'"retrieved_idz"'), lambda row: b"not json\n"],
 )
-def test_damaged_row_is_named(
+def test_damaged_row(
     damage: Callable[[bytes], bytes], dataset: RetrievalDataset, path: Path
 ) -> None:
     whole = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
@@ -91,9 +91,7 @@ def test_damaged_row_is_named(
     assert again.scores.means == whole.scores.means
 
 
-def test_file_of_another_kind_is_refused_and_left_alone(
-    dataset: RetrievalDataset, path: Path
-) -> None:
+def test_file_of_another_kind_is_left_alone(dataset: RetrievalDataset, path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"my": "data"}\n')
     with pytest.raises(FileFormatError, match="line 1"):
@@ -189,9 +187,7 @@ class Counting:
         (Counting(), lambda question: ["a", "b"]),
     ],
 )
-def test_code_is_never_looked_at(
-    first: Any, again: Any, dataset: RetrievalDataset, path: Path
-) -> None:
+def test_code_isnt_looked_at(first: Any, again: Any, dataset: RetrievalDataset, path: Path) -> None:
     """Whatever asks, what is answered stays answered, and a note says where it comes from."""
     before = evaluate(first, dataset, ["mrr"], journal=path)
     after = evaluate(again, dataset, ["mrr"], journal=path)
@@ -257,7 +253,7 @@ def test_answers_that_are_finished_are_not_lost(tmp_path: Path, how: signal.Sign
     assert float(mean) == pytest.approx(1 / 100)
 
 
-def test_call_whose_error_is_masked_anew_is_kept(
+def test_call_with_an_error_masked_anew_is_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = Call(["x"], query="?", error="no entry for zz-secret-zz")
@@ -277,9 +273,7 @@ def _by_evaluator(source: Any, dataset: Any, metrics: list[str], **options: Any)
 
 
 @pytest.mark.parametrize("evaluated", [evaluate, _by_evaluator])
-def test_index_by_a_name_of_ones_own_is_asked_for_more_by_a_deeper_metric(
-    tmp_path: Path, evaluated: Any
-) -> None:
+def test_named_index_is_asked_for_more_by_a_deeper_metric(tmp_path: Path, evaluated: Any) -> None:
     nodes = [TextNode(id_=f"d{n}", text=f"{n}") for n in range(12)]
     index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
     dataset = RetrievalDataset({"q1": "x?"}, {"q1": ["d1"]})

@@ -64,7 +64,7 @@ LINES = [
 ]
 
 
-def test_text_outputs_unfold_a_question(
+def test_outputs_of_a_question(
     results: EvaluationResults, capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_report(results_report({"agent": results}, worst=3), console=Console(width=160))

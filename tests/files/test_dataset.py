@@ -96,9 +96,7 @@ def test_select_keeps_what_belongs_to_the_queries(dataset: RetrievalDataset) -> 
         dataset.select(["q1", "x"])
 
 
-def test_dataset_is_made_of_datasets_dicts_lists_and_paths(
-    dataset: RetrievalDataset, tmp_path: Path
-) -> None:
+def test_datasets_are_made_of_dicts_lists_paths(dataset: RetrievalDataset, tmp_path: Path) -> None:
     assert RetrievalDataset.load(dataset) is dataset
     dataset.save(tmp_path / "moons.json")
     assert RetrievalDataset.load(tmp_path / "moons.json") == dataset

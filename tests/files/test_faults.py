@@ -117,9 +117,7 @@ ROWS: list[tuple[dict[str, Any], Relevance]] = [
 
 
 @pytest.mark.parametrize(("row", "relevance"), ROWS)
-def test_doors_all_read_the_same_labels(
-    tmp_path: Path, row: dict[str, Any], relevance: Relevance
-) -> None:
+def test_doors_read_the_same(tmp_path: Path, row: dict[str, Any], relevance: Relevance) -> None:
     row = {"query_id": "q1", "query": "Why?", **row}
     path = tmp_path / "labels.jsonl"
     path.write_text(json.dumps(row), encoding="utf-8")

@@ -94,7 +94,7 @@ def test_columns_are_those_of_the_header(folder: Path) -> None:
     [
         (
             "queries.jsonl",
-            '{"_id": "q1", "text": "a"}\n{"_id": "q1", "text": "b"}',
+            '{"_id": "q", "text": "a"}\n{"_id": "q", "text": "b"}',
             2,
             "query id once",
         ),
@@ -103,7 +103,7 @@ def test_columns_are_those_of_the_header(folder: Path) -> None:
         ("queries.jsonl", '{"_id": "", "text": "a"}', 1, "an id"),
         (
             "corpus.jsonl",
-            '{"_id": "d", "text": "a"}\n{"_id": "d", "text": "a"}',
+            '{"_id": "d", "text": ""}\n{"_id": "d", "text": ""}',
             2,
             "document id once",
         ),
@@ -115,9 +115,7 @@ def test_columns_are_those_of_the_header(folder: Path) -> None:
         ("qrels/test.tsv", "q1\td1\tnan", 1, "a finite number, got 'nan'"),
     ],
 )
-def test_errors_name_file_line_and_expectation(
-    folder: Path, name: str, text: str, line: int, expected: str
-) -> None:
+def test_errors_name_the_line(folder: Path, name: str, text: str, line: int, expected: str) -> None:
     (folder / name).write_text(text)
     with pytest.raises(FileFormatError) as caught:
         RetrievalDataset.load(folder)

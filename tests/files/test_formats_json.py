@@ -66,9 +66,7 @@ ON_DISK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.slow
 @ON_DISK
 @given(dataset=datasets(), ending=st.sampled_from([".json", ".json.gz"]))
-def test_our_own_files_hold_everything(
-    tmp_path: Path, dataset: RetrievalDataset, ending: str
-) -> None:
+def test_own_files_hold_everything(tmp_path: Path, dataset: RetrievalDataset, ending: str) -> None:
     path = tmp_path / f"dataset{ending}"
     dataset.save(path)
     again = RetrievalDataset.load(path)

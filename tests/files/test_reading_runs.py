@@ -75,9 +75,7 @@ BAD_RUNS = [
 
 
 @pytest.mark.parametrize(("line", "wording"), BAD_RUNS)
-def test_bad_line_of_a_run_ends_the_read_or_is_skipped(
-    tmp_path: Path, line: str, wording: str
-) -> None:
+def test_bad_line_of_a_run_ends_the_reading(tmp_path: Path, line: str, wording: str) -> None:
     path = tmp_path / "run.txt"
     path.write_text(f"ok Q0 d1 1 0.5 t\n{line}\nok Q0 d2 2 0.7 t\n")
     with pytest.raises(FileFormatError) as caught:
@@ -239,9 +237,7 @@ def test_bad_parquet_file_and_a_bad_row(tmp_path: Path) -> None:
         read_run(tmp_path / "run.parquet")
 
 
-def test_parquet_without_pyarrow_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_names_the_extra_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for use in (read_run, read_qrels, lambda path: write_run({"q": ["a"]}, path)):

@@ -70,9 +70,7 @@ def test_trec_run_keeps_the_order(folder: Path, rankings: dict[str, Ranking]) ->
 
 @pytest.mark.parametrize("form", WHOLE)
 @given(rankings=rankings_of(anything))
-def test_records_hold_rankings_as_they_are(
-    folder: Path, form: str, rankings: dict[str, Ranking]
-) -> None:
+def test_records_hold_all_rankings(folder: Path, form: str, rankings: dict[str, Ranking]) -> None:
     write_run(rankings, file_of(folder, form))
     assert read_run(file_of(folder, form)) == Run(rankings)
 

@@ -405,9 +405,7 @@ class TestDocuments:
             "their metadata, a matcher finds texts): 3",
         )
 
-    def test_documents_that_the_exporter_dropped_are_an_error_not_a_shorter_ranking(
-        self, path: Path
-    ) -> None:
+    def test_documents_that_the_exporter_dropped_are_an_error(self, path: Path) -> None:
         cut = retrieval("r", "x", ["a", "b", "c"])
         cut["droppedAttributesCount"] = 4
         write_lines(path, request(cut))
@@ -487,9 +485,7 @@ class TestDialects:
 
 
 class TestFiles:
-    def test_gzip_whole_files_and_blank_lines_are_all_the_same(
-        self, path: Path, tmp_path: Path
-    ) -> None:
+    def test_gzip_whole_files_and_blank_lines(self, path: Path, tmp_path: Path) -> None:
         lines = [
             request(retrieval("r1", "x", ["a"])),
             request(retrieval("r2", "y", ["b"], trace="t2")),
@@ -537,9 +533,7 @@ class TestFiles:
             ("input.value", 5),
         ],
     )
-    def test_span_that_cannot_be_read_leaves_its_question_out(
-        self, path: Path, attribute: str, value: object
-    ) -> None:
+    def test_unreadable_span_is_named(self, path: Path, attribute: str, value: object) -> None:
         bad = retrieval("r1", "x", ["a"], "root")
         for pair in bad["attributes"]:
             if pair["key"] == attribute:

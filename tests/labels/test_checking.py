@@ -68,9 +68,7 @@ class TestDrift:
             ),
         ],
     )
-    def test_passages_and_what_became_of_them(
-        self, today: dict[str, Any], expected: list[Any]
-    ) -> None:
+    def test_fates_of_passages(self, today: dict[str, Any], expected: list[Any]) -> None:
         corpus = {moon: text for moon, text in {**MOONS, **today}.items() if text is not None}
         findings = check_labels(moons(), corpus)
         assert kinds(findings) == expected

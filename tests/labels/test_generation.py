@@ -158,10 +158,7 @@ def test_lines_that_are_no_questions_are_listed() -> None:
     [
         ({"nodes": []}, "nodes: expected at least one node"),
         ({"nodes": ["a text"]}, "index.docstore.docs or vector_store.get_nodes(None) has them"),
-        (
-            {"nodes": [TextNode(id_="a", text="x"), TextNode(id_="a", text="y")]},
-            "twice, with different texts",
-        ),
+        ({"nodes": [TextNode(id_="a", text=text) for text in "xy"]}, "twice, with different texts"),
         ({"num_questions_per_chunk": 0}, "num_questions_per_chunk: expected a whole number"),
         ({"workers": 0}, "workers: expected a whole number of at least 1, got 0"),
         ({"retry_limit": 1.5}, "retry_limit: expected a whole number"),
@@ -196,10 +193,7 @@ def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str])
         ("1. **What is A?**\n## What is B?", ["What is A?", "What is B?"]),
         ("1、什么是水？\n2：為什麼？", ["什么是水？", "為什麼？"]),
         ("<think>Ask what?</think>\nWhat is A?", ["What is A?"]),
-        (
-            "3.5 percent of what?\n2 moons have what?",
-            ["3.5 percent of what?", "2 moons have what?"],
-        ),
+        ("3.5 percent of it?\n2 moons have what?", ["3.5 percent of it?", "2 moons have what?"]),
         ("What is A?\nwhat  is a ?", ["What is A?"]),
         ("?\nExplain the following:\nI'm sorry.", []),
         ("I'm sorry, I can't help with that passage. Do you have another one?", []),

@@ -112,9 +112,7 @@ class TestPage:
         assert "http" not in text.replace("http-equiv", "")
 
     @pytest.mark.parametrize("change", [{"text": "He."}, {"query": "What?"}, {"doc_id": "e"}])
-    def test_differences_that_make_another_pool(
-        self, tmp_path: Path, change: dict[str, str]
-    ) -> None:
+    def test_differences_between_pools(self, tmp_path: Path, change: dict[str, str]) -> None:
         lines = write(tmp_path / "p.jsonl", ITEM)
         page = write_review_page(lines, tmp_path / "p.html")
         first, names = page.read_bytes(), {content(page)["pool"]}

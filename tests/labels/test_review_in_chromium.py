@@ -206,7 +206,7 @@ class TestJudging:
         ("key", "code", "shown"),
         [("&", "Digit1", "1"), ("٢", "Digit2", "2"), ("3", "Numpad3", "3")],
     )
-    def test_keyboards_of_other_layouts(
+    def test_other_layouts_of_keys(
         self, open_page: Opener, key: str, code: str, shown: str
     ) -> None:
         desk = open_page().begin()
@@ -279,9 +279,7 @@ class TestKeeping:
         again.export(tmp_path / "again.jsonl")
         assert read_qrels(tmp_path / "again.jsonl") == JUDGED
 
-    def test_browser_that_keeps_nothing(
-        self, open_page: Opener, page: Path, tmp_path: Path
-    ) -> None:
+    def test_browser_that_keeps_none(self, open_page: Opener, page: Path, tmp_path: Path) -> None:
         # a frame without an origin of its own: IndexedDB and sessionStorage refuse it
         outer = tmp_path / "outer.html"
         outer.write_text(
@@ -397,9 +395,7 @@ class TestInAndOut:
         exported = read_qrels(tmp_path / "all.jsonl")
         assert exported == {**JUDGED, "q1": first, "q9": Relevance({"elsewhere": 2})}
 
-    def test_nobody_sees_where_a_passage_comes_from(
-        self, open_page: Opener, tmp_path: Path
-    ) -> None:
+    def test_source_of_a_passage_isnt_seen(self, open_page: Opener, tmp_path: Path) -> None:
         lines = [{**line, "system": "bm25", "rank": 1, "weight": 0.5} for line in POOL]
         path = write_review_page(write_pool(tmp_path / "s.jsonl", lines), tmp_path / "s.html")
         desk = open_page(path).begin()
@@ -441,7 +437,7 @@ class TestSight:
         assert dialogs == []
 
     @pytest.mark.parametrize("width", [375, 821, 1280])
-    def test_page_scrolls_sideways_at_no_width(
+    def test_page_never_scrolls_sideways(
         self, open_page: Opener, tmp_path: Path, width: int
     ) -> None:
         line = {**POOL[0], "query": "Why" + "y" * 300, "text": "a" * 900}
@@ -489,9 +485,7 @@ class TestSight:
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     @pytest.mark.parametrize("width", [375, 1280])
-    def test_axe_finds_nothing_that_shuts_a_reader_out(
-        self, open_page: Opener, scheme: str, width: int
-    ) -> None:
+    def test_axe_finds_nothing(self, open_page: Opener, scheme: str, width: int) -> None:
         desk = open_page(
             bypass_csp=True, color_scheme=scheme, viewport={"width": width, "height": 800}
         )

@@ -157,9 +157,7 @@ def test_names_of_ids_have_no_effect(drawn: Chosen, query: Query, seed: int) -> 
 
 @given(drawn=chosen(), query=queries(), data=st.data())
 @examples(100)
-def test_order_of_judgements_has_no_effect(
-    drawn: Chosen, query: Query, data: st.DataObject
-) -> None:
+def test_order_of_labels_has_no_effect(drawn: Chosen, query: Query, data: st.DataObject) -> None:
     if query.relevance.alternatives is None:
         grades = data.draw(st.permutations(list(query.relevance.grades.items())))
         relevance = Relevance(dict(grades))

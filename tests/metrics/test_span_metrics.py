@@ -55,9 +55,7 @@ def test_within_tokens(name: str, question: tuple[Relevance, Ranking], budget: i
 @pytest.mark.parametrize("name", SPAN_NAMES)
 @given(question=questions(), cut=st.integers(1, 11))
 @examples(100)
-def test_cutting_a_chunk_in_two_changes_nothing(
-    name: str, question: tuple[Relevance, Ranking], cut: int
-) -> None:
+def test_cuts_change_nothing(name: str, question: tuple[Relevance, Ranking], cut: int) -> None:
     relevance, ranking = question
     halves: list[tuple[str, Span | None]] = []
     for item, span in zip(ranking.ids, ranking.spans or (), strict=True):

@@ -221,9 +221,7 @@ ODD: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("made", ODD.values(), ids=ODD)
-def test_values_that_cant_be_a_ranking_are_an_error_of_this_package(
-    made: Callable[[], Any],
-) -> None:
+def test_values_that_cant_be_a_ranking_are_errors_of_this_package(made: Callable[[], Any]) -> None:
     with pytest.raises((InvalidInput, InvalidInput), match="retrieved_ids"):
         mrr(made())
 

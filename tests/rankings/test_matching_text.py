@@ -72,9 +72,7 @@ class TestNormalisation:
             ("한국어", "\u1112\u1161\u11ab\u1100\u116e\u11a8\u110b\u1165"),
         ],
     )
-    def test_case_width_spaces_and_punctuation_make_no_difference(
-        self, text: str, other: str
-    ) -> None:
+    def test_case_width_spaces_and_punctuation_are_alike(self, text: str, other: str) -> None:
         assert letters(text) == letters(other)
 
     def test_vowels_and_tones_are_no_punctuation(self) -> None:

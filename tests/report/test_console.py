@@ -162,9 +162,7 @@ def test_notes_say_for_whom_they_hold() -> None:
     assert "! of all" in text
 
 
-def test_report_is_printed_to_standard_output(
-    good: EvaluationResults, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_is_on_stdout(good: EvaluationResults, capsys: pytest.CaptureFixture[str]) -> None:
     terminal.print_report(good.report())
     out, err = capsys.readouterr()
     assert "0.83" in out
@@ -197,7 +195,7 @@ def test_page_and_a_sentence_round_an_interval_alike() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_lines_fit_and_leave_no_value_out(
+def test_lines_fit_with_all_values(
     good: EvaluationResults, bad: EvaluationResults, width: int
 ) -> None:
     systems = [good, bad, results("package.module:檢索器的長名字", dict(good.run))]

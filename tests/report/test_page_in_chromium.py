@@ -92,9 +92,7 @@ def test_page_is_readable_without_script(open_report: OpenReport, browser: Any) 
     context.close()
 
 
-def test_what_many_questions_fold_is_searched_and_read_as_it_unfolds(
-    open_report: OpenReport,
-) -> None:
+def test_folded_questions_are_searched_and_read_as_they_unfold(open_report: OpenReport) -> None:
     stories = [
         QueryAnswers(f"q{n}", "?", [Wanted(["d"], "d", f"<i>{n}</i> & more")]) for n in range(1_001)
     ]
@@ -116,9 +114,7 @@ def test_narrow_screen_needs_no_scrolling_to_the_side(open_report: OpenReport) -
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", list(EVERY))
-def test_page_breaks_no_rule_of_accessibility(
-    open_report: OpenReport, name: str, scheme: str
-) -> None:
+def test_page_keeps_rules_of_accessibility(open_report: OpenReport, name: str, scheme: str) -> None:
     for build in EVERY[name]:
         tab = open_report(build(), bypass_csp=True, color_scheme=scheme)
         tab.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")

@@ -82,9 +82,7 @@ def test_errors_survive_pickling(error: RagMetricsError) -> None:
     ],
     ids=lambda warning: type(warning).__name__,
 )
-def test_warnings_are_made_of_their_message_as_pytest_xdist_makes_them(
-    warning: UserWarning,
-) -> None:
+def test_warnings_are_made_of_a_message_as_pytest_xdist_makes_them(warning: UserWarning) -> None:
     assert str(type(warning)(*warning.args)) == str(warning)
     assert str(pickle.loads(pickle.dumps(warning))) == str(warning)
 

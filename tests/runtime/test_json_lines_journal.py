@@ -102,9 +102,7 @@ def test_file_that_is_no_journal_is_named_and_left_alone(path: Path, content: by
         (TWO + b"[" * 100_000 + b"\n", 3),
     ],
 )
-def test_damaged_row_is_named_and_the_file_left_alone(
-    path: Path, damaged: bytes, number: int
-) -> None:
+def test_damaged_row_is_named_in_a_file_left_alone(path: Path, damaged: bytes, number: int) -> None:
     existing(path, HEADER + damaged)
     with pytest.raises(FileFormatError, match=rf"rows\.jsonl, line {number}: .* Delete the line"):
         opened(path)
@@ -120,9 +118,7 @@ def test_damaged_row_is_named_and_the_file_left_alone(
         ({"format": "others", "a": "b"}, "format is 'others', but the journal has 'rows, version"),
     ],
 )
-def test_journal_of_another_run_is_refused(
-    path: Path, header: dict[str, str], wording: str
-) -> None:
+def test_journal_of_another_run(path: Path, header: dict[str, str], wording: str) -> None:
     content = HEADER + ONE + b'{"torn'
     with pytest.raises(JournalMismatch) as caught:
         opened(existing(path, content), **header)

@@ -213,9 +213,7 @@ def test_twin_has_the_signature_and_the_words_of_the_other(twin: Any, asynchrono
     assert pickle.loads(pickle.dumps(twin)) is twin
 
 
-def test_ctrl_c_while_a_coroutine_is_handed_over_leaves_the_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ctrl_c_while_handing_over_leaves_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its code may block the loop by then: the next call has another thread."""
     released = threading.Event()
 

@@ -61,9 +61,7 @@ def test_link_where_the_file_goes_is_replaced_and_not_followed(
 
 
 @each_output
-def test_folder_holds_nothing_else_afterwards(
-    name: str, write: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_folder_holds_nothing_else(name: str, write: Callable[[Path], Any], tmp_path: Path) -> None:
     write(tmp_path / name)
     assert {path.name for path in tmp_path.iterdir()} <= {name, "run.trec"}
 

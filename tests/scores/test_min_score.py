@@ -51,7 +51,7 @@ def slowly(ranking: Ranking, min_score: float) -> list[str]:
 @pytest.mark.slow
 @given(st.lists(questions(), min_size=1, max_size=8), SCORES)
 @examples(80)
-def test_score_is_that_of_what_is_left(
+def test_scores_of_what_is_left(
     batch: list[tuple[dict[str, int], Ranking]], min_score: float
 ) -> None:
     expected = {f"q{number}": grades for number, (grades, _) in enumerate(batch)}

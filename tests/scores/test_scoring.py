@@ -290,11 +290,7 @@ class TestIds:
             (["a"], {"a": 1.0}, "retrieved_ids: expected a list of ids, best first"),
             (["a"], {"a"}, "retrieved_ids: expected a list of ids, best first"),
             (["a"], 5, "retrieved_ids: expected a list of ids, best first"),
-            (
-                "a",
-                ["a"],
-                r"expected_ids: expected a list of ids or a map.* Write one id as \['id'\]",
-            ),
+            ("a", ["a"], r"expected_ids: expected a list of ids or .* Write one id as \['id'\]"),
             ([TextNode(id_="a")], ["a"], "expected_ids: expected an id, .* node.node_id of"),
             (["a"], [TextNode(id_="a")], "retrieved_ids: expected a list .* is node.node_id"),
             (["a"], [NodeWithScore(node=TextNode(id_="a"))], "node.node_id"),

@@ -44,9 +44,7 @@ def with_pseudo_queries(values: np.ndarray, widest: float) -> np.ndarray:
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 @pytest.mark.parametrize("values", [SPARSE, DENSE, HITS], ids=["sparse", "dense", "hits"])
-def test_interval_is_scipys_of_t_with_two_more_queries(
-    values: np.ndarray, confidence: float
-) -> None:
+def test_interval_is_scipys_with_two_more_queries(values: np.ndarray, confidence: float) -> None:
     sample = with_pseudo_queries(values, 1.0)
     theirs = stats.ttest_1samp(sample, 0).confidence_interval(2 * confidence - 1)
     ours = bounds_of(values, confidence=confidence)

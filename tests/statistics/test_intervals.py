@@ -30,9 +30,7 @@ MANY_ZEROS = np.where(RNG.random(300) < 0.6, 0.0, RNG.choice([1.0, 0.5, 1 / 3], 
 
 @pytest.mark.parametrize(("hits", "n"), [(3, 6), (45, 50), (196, 200), (700, 1000)])
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
-def test_column_of_zeros_and_ones_has_wilsons_interval(
-    hits: int, n: int, confidence: float
-) -> None:
+def test_zeros_and_ones_have_wilsons_interval(hits: int, n: int, confidence: float) -> None:
     ours = mean_interval([1.0] * hits + [0.0] * (n - hits), confidence=confidence)
     theirs = stats.binomtest(hits, n).proportion_ci(confidence, method="wilson")
     assert (ours.n, ours.mean) == (n, hits / n)
@@ -134,9 +132,7 @@ def test_constant_column_has_an_interval(value: float) -> None:
 
 @pytest.mark.parametrize("limits", [(0.0, math.inf), (-math.inf, math.inf)])
 @pytest.mark.parametrize("value", [2.0, 2.5, -2.5])
-def test_constant_columns_without_limits_have_none(
-    value: float, limits: tuple[float, float]
-) -> None:
+def test_constant_columns_need_limits(value: float, limits: tuple[float, float]) -> None:
     # nothing says how far another score could be
     interval = mean_interval([value] * 50, limits=limits)
     assert interval.mean == value
@@ -238,7 +234,7 @@ class TestClusters:
         # nearly all hits: those that miss may by chance all be in small clusters
         [(1.7, 200, 0.3), (3.0, 200, 0.3), (1.7, 500, 0.97), (1.5, 1000, 0.99)],
     )
-    def test_clusters_of_very_different_sizes_are_covered(
+    def test_clusters_of_unequal_sizes_are_covered(
         self, exponent: float, n: int, truth: float
     ) -> None:
         # 5 % miss at most: of 400 data sets, 20 and twice their standard deviation of 4.4

@@ -76,9 +76,7 @@ RANKED = st.lists(st.tuples(st.sampled_from("abcdxyz"), st.integers(1, 9)), min_
 
 
 @given(RANKED, st.sampled_from(["recall@1", "recall@4", "recall@10tokens", "recall@30tokens"]))
-def test_passages_that_werent_lost_are_what_the_metric_counts(
-    ranked: list[tuple[str, int]], name: str
-) -> None:
+def test_passages_not_lost_are_those_that_count(ranked: list[tuple[str, int]], name: str) -> None:
     """Recall is the share of the wanted items that weren't lost, whatever repeats or costs."""
     cost = dict(reversed(ranked))  # copies of an item have its first one's length
     ranking = Ranking([item for item, _ in ranked], tokens=[cost[item] for item, _ in ranked])

@@ -187,10 +187,8 @@ def test_comparisons_are_those_of_before() -> None:
             interval = comparison.means[system, metric]
             assert same(interval, before, ["mean"])
             groups = groups_of(row, row["systems"][system][metric])
-            for ends, half in (
-                ((before["low"], before["high"]), 0.0),
-                ((interval.low, interval.high), 0.5),
-            ):
+            earlier = before["low"], before["high"]
+            for ends, half in ((earlier, 0.0), ((interval.low, interval.high), 0.5)):
                 by_formula = ends_of_mean(groups, metric, row["confidence"], half)
                 assert ends == close_to(by_formula)
         assert len(list(comparison)) == len(row["differences"])

@@ -33,7 +33,7 @@ class TestOneQuery:
         ("agg", "score"),
         [("max", 1.0), ("mean", 0.6), ("median", 0.8)],
     )
-    def test_scores_come_back_in_the_order_of_the_texts(
+    def test_scores_are_in_the_order_of_texts(
         self, server: CohereServer, agg: Any, score: float
     ) -> None:
         result = of(server, agg=agg).compute(QUERY, retrieved_texts=TEXTS)
@@ -51,9 +51,7 @@ class TestOneQuery:
         assert server.requests[0]["model"] == "rerank-v4.0-fast"
 
     @pytest.mark.parametrize("texts", [[], ["", "  "]])
-    def test_request_of_nothing_is_0_without_a_call_or_a_key(
-        self, server: CohereServer, texts: list[str]
-    ) -> None:
+    def test_request_of_nothing_needs_no_key(self, server: CohereServer, texts: list[str]) -> None:
         result = of(server, api_key=None).compute(QUERY, retrieved_texts=texts)
         assert result.score == 0
         assert "empty" not in result.metadata
@@ -94,9 +92,7 @@ class TestOneQuery:
 
 
 class TestKeys:
-    def test_key_that_is_missing_is_an_error_before_anything_is_sent(
-        self, server: CohereServer
-    ) -> None:
+    def test_key_that_is_missing_is_an_error_at_once(self, server: CohereServer) -> None:
         scorer = of(server, api_key=None)
         message = "needs an API key: set CO_API_KEY or COHERE_API_KEY, or pass api_key"
         with pytest.raises(MissingKey, match=message):
@@ -106,9 +102,7 @@ class TestKeys:
             evaluate(retriever, RetrievalDataset({"q": QUERY}), [scorer])
         assert retriever.asked == server.requests == []  # type: ignore[comparison-overlap]
 
-    def test_argument_wins_then_co_api_key(
-        self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_order_of_keys(self, server: CohereServer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COHERE_API_KEY", "cohere-api-key")
         of(server, api_key=None).compute(QUERY, retrieved_texts=TEXTS)
         monkeypatch.setenv("CO_API_KEY", "co-api-key")
@@ -137,7 +131,7 @@ class TestKeys:
         with pytest.raises(ScorerFailed, match=r"UnicodeEncodeError: .*surrogates"):
             of(server).compute(QUERY, retrieved_texts=["half \ud800"])
 
-    def test_name_takes_all_from_the_environment(
+    def test_name_with_an_environment(
         self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("CO_API_KEY", KEY)

@@ -100,9 +100,7 @@ class TestEvaluator:
         assert server.connections == 1
 
     @pytest.mark.filterwarnings("error")
-    def test_connections_are_closed_with_their_loop_or_their_metric(
-        self, server: CohereServer
-    ) -> None:
+    def test_connections_close_with_their_loop_or_metric(self, server: CohereServer) -> None:
         async def notebook() -> float:
             return of(server).compute(QUERY, retrieved_texts=TEXTS).score
 

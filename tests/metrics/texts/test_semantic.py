@@ -105,9 +105,7 @@ class TestEmbeddings:
             {"q1": 0.8, "q2": 0.3, "q3": 0.8}
         )
 
-    def test_settings_embed_model_is_looked_up_when_it_is_needed(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_settings_embed_model_is_looked_up_late(self, monkeypatch: pytest.MonkeyPatch) -> None:
         scorer = metric("embedding_similarity(mode=dot)@1")
         monkeypatch.setattr(Settings, "_embed_model", scripted())
         assert scorer.compute("query", retrieved_texts=["same", "near"]).score == 50
