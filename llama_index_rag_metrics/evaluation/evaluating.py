@@ -193,8 +193,8 @@ class Evaluation:
         if label_note is not None:
             warn_caller(LabelWarning(label_note))
         failures = [every_query_failed(run) for run in runs]
-        if failures[0] is not None and all(failures):
-            warn_caller(failures[0])
+        if all(failures):
+            warn_caller(EveryQueryFailed(failures[0]))
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
@@ -376,12 +376,13 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
     return result.metadata.get("empty") is True
 
 
-def every_query_failed(run: Run) -> EveryQueryFailed | None:
+def every_query_failed(run: Run) -> str:
+    """A sentence where no question was answered."""
     if not run.failed or len(run.failed) < len(run):
-        return None
+        return ""
     error, n = Counter(run.failed.values()).most_common(1)[0]
     times = "once" if n == 1 else f"{n} times"
-    return EveryQueryFailed(f"retrieval failed on every question, {times} with: {error}")
+    return f"retrieval failed on every question, {times} with: {error}"
 
 
 def _notes(
@@ -396,8 +397,8 @@ def _notes(
     ]
     if any(needs_labels) and not plan.dataset.relevance:
         yield from unread_labels(plan.dataset)
-    if (warning := every_query_failed(run)) is not None:
-        yield str(warning)
+    if failure := every_query_failed(run):
+        yield failure
     for name, results in computed.items():
         if errors[name]:
             query_id, error = next(iter(errors[name].items()))

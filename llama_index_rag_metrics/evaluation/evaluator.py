@@ -23,7 +23,7 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
-from llama_index_rag_metrics.runtime.sync import WORKERS, run_sync, synchronous
+from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 
 from .as_ask import Source, SourceLike, SourceRetriever, as_source, retrieval_depth
@@ -156,7 +156,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
         **kwargs: Any,
     ) -> RetrievalEvalResult:
-        """Evaluate one query. An error of the retriever, or no value of a metric, is raised.
+        """Evaluate one query; its twin `evaluate` isn't awaited.
+
+        An error of the retriever, or no value of a metric, is raised.
 
         Args:
             query: the query.
@@ -180,9 +182,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 raise InvalidInput("expected_ids", expected_ids, sentence=sentence)
         return results[0]
 
-    def evaluate(self, *arguments: Any, **options: Any) -> RetrievalEvalResult:
-        """The synchronous twin of `aevaluate`."""
-        return run_sync(self.aevaluate(*arguments, **options))
+    evaluate = synchronous(aevaluate)  # type: ignore[arg-type, pydantic-field]
 
     async def aevaluate_dataset(
         self,

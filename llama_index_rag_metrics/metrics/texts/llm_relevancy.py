@@ -22,7 +22,7 @@ from llama_index_rag_metrics.runtime.errors import (
 from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, quote, settings_of
-from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, run_sync
+from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous
 
 from .grades import HIGHEST, read_grade
 from .text_metric import Aggregation, HasCorpus, TextMetric, service
@@ -135,7 +135,8 @@ class LLMRelevancy(TextMetric):
     ) -> dict[str, Relevance]:
         """Relevance by the LLM's grades: then all metrics run on queries without labels.
 
-        A query with a text that can't be graded is left out, and a warning says so.
+        `agrade` is awaited, `grade` isn't. A query with a text that can't be graded is left out,
+        and a warning says so.
 
         Args:
             queries: query id to query.
@@ -161,11 +162,7 @@ class LLMRelevancy(TextMetric):
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {reason}"))
         return picked(relevance, queries)
 
-    def grade(
-        self, queries: Mapping[str, str], run: Run, *, workers: int = WORKERS
-    ) -> dict[str, Relevance]:
-        """The synchronous twin of `agrade`; works in notebooks, too."""
-        return run_sync(self.agrade(queries, run, workers=workers))
+    grade = synchronous(agrade)  # type: ignore[pydantic-field]
 
     async def _graded(self, query_id: str, query: str, ranking: Ranking) -> Relevance:
         if ranking.texts is None and ranking.ids:

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.sync import run_sync
+from llama_index_rag_metrics.runtime.sync import synchronous
 
 __all__ = ["TextMetric"]
 
@@ -103,7 +103,7 @@ class TextMetric(NamedMetric):
         agg: Aggregation | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
-        """Score one query.
+        """Score one query; `acompute` is awaited, `compute` isn't.
 
         A text that comes twice is scored once; a blank one isn't sent anywhere and scores 0.
 
@@ -143,19 +143,7 @@ class TextMetric(NamedMetric):
             metadata={"agg": aggregation, "scores": scores},
         )
 
-    def compute(
-        self,
-        query: str | None = None,
-        expected_ids: RelevanceLike | None = None,
-        retrieved_ids: Sequence[str] | None = None,
-        expected_texts: Sequence[str] | None = None,
-        retrieved_texts: Sequence[str] | None = None,
-        agg: Aggregation | None = None,
-        **kwargs: Any,
-    ) -> RetrievalMetricResult:
-        """The synchronous twin of `acompute`; works in notebooks, too."""
-        arguments = (query, expected_ids, retrieved_ids, expected_texts, retrieved_texts, agg)
-        return run_sync(self.acompute(*arguments, **kwargs))
+    compute = synchronous(acompute)  # type: ignore[arg-type, pydantic-field]
 
     def _checked(self, query: object, texts: Sequence[str] | None, aggregation: str) -> list[str]:
         """The texts that count."""
