@@ -197,18 +197,20 @@ def _spread(places: Sequence[float], gap: float, end: float) -> list[float]:
 
 
 def _marks(figure: Figure) -> _Plot:
-    """Points of two numbers, with their labels towards the middle."""
+    """Points of two numbers, with the labels of each place towards the middle."""
     plot = _Plot(figure, _PLOT_HEIGHT)
     x, y = _axes(plot)
+    labels: dict[tuple[float, float | str], list[str]] = {}
     for series in figure.series:
         for mark in series.marks:
-            place, down = x.across(mark.x), plot.down(y, mark.y)
-            plot.symbol(place, down, series, mark)
-            side = {"x": "8", "text_anchor": "start"}
-            if x.share(mark.x) > 0.5:
-                side = {"x": "-8", "text_anchor": "end"}
-            label = _cut(one_line(mark.label), _TITLE_CHARACTERS)
-            plot.place(place, down, element("text", label, y="-5", **side))
+            plot.symbol(x.across(mark.x), plot.down(y, mark.y), series, mark)
+            labels.setdefault((mark.x, mark.y), []).append(mark.label)
+    for (across, down), texts in labels.items():
+        side = {"x": "8", "text_anchor": "start"}
+        if x.share(across) > 0.5:
+            side = {"x": "-8", "text_anchor": "end"}
+        label = _cut(one_line(", ".join(texts)), _TITLE_CHARACTERS)
+        plot.place(x.across(across), plot.down(y, down), element("text", label, y="-5", **side))
     return plot
 
 

@@ -1,7 +1,5 @@
 """What reviewers are given: pools, scales, pages."""
 
-import base64
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,9 @@ from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 
-def unpacked(chunk: str) -> Any:
-    """The inverse of `packed`."""
-    return json.loads(gzip.decompress(base64.b64decode(chunk)))
-
-
 def content(page: Path) -> Any:
     carried = page.read_text(encoding="utf-8").split('id="data-review">')[1].split("</script>")[0]
-    return unpacked(carried)
+    return json.loads(carried)
 
 
 class TestPool:

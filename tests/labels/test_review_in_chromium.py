@@ -404,7 +404,7 @@ class TestInAndOut:
             assert "id-" not in seen
             assert "bm25" not in seen
             desk.press("ArrowRight")
-        data = desk.page.evaluate("unpack('review')")
+        data = desk.text("#data-review")
         assert "bm25" not in data
         assert "weight" not in data
         desk.judge_all()

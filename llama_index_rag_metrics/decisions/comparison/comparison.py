@@ -166,12 +166,17 @@ class Comparison(Reportable):
         is_missing = np.isnan(self.paired.columns[self.primary])
         return bool(np.all(is_missing == is_missing[:, :1]))
 
+    @property
+    def _rivals(self) -> list[str]:
+        """The other systems, the best first on the metric that decides."""
+        rows = list(self._by_metric[self.primary].values())
+        rows.sort(key=lambda row: -row.gain if row.n else math.inf)
+        return [row.system for row in rows]
+
     def _tables(self) -> list[m.Table]:
         """Return a table of the metric that decides, the best system first, and one of others."""
         primary, *metrics = self.metric_names
-        rivals = list(self._by_metric[primary].values())
-        rivals.sort(key=lambda row: -row.gain if row.n else math.inf)
-        names = [self.baseline, *(row.system for row in rivals)]
+        names = [self.baseline, *self._rivals]
         level = numbers.percent(self.confidence)
         head = ["mean", f"{level} interval", "difference", f"{level} interval"]
         head.append("better / same / worse")
@@ -221,14 +226,15 @@ class Comparison(Reportable):
         if len(self.systems) <= MOST_ABREAST:
             metrics = [name for name in self.metric_names if limits_of(name) == scale]
         series = []
-        for number, name in enumerate(list(self.systems)[1:], 1):
+        systems = list(self.systems)
+        for name in self._rivals:
             marks = []
             for row in self:
                 if row.system == name and row.metric in metrics and row.n:
                     interval = numbers.between(row.low, row.high)
                     title = f"{name}: {row.metric}: {numbers.signed(row.difference)} ({interval})"
                     marks.append(Mark(row.difference, row.metric, title, row.low, row.high))
-            series.append(Series(name, number, marks))
+            series.append(Series(name, systems.index(name), marks))
         return Figure("points", f"difference from {self.baseline}", "", series, has_zero_line=True)
 
     def to_pandas(self) -> pd.DataFrame:

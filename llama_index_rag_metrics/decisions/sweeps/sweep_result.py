@@ -390,14 +390,16 @@ class Sweep(Reportable):
         }
 
     def _tradeoff(self) -> Figure | None:
-        """Every configuration by its tokens and its quality; the recommended one has its name."""
+        """Every configuration by its tokens and its quality, with its rank; one has its name."""
         named = self.recommended or next(iter(self.ranked), None)
         marks = []
         for point in self._finished:
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:
                 title = f"{point}; tokens {numbers.count(point.tokens)}"
-                label = point.name if point is named else ""
+                label = f"{self.ranked.index(point) + 1}"
+                if point is named:
+                    label += f": {point.name}"
                 marks.append(Mark(point.tokens, mean, title, label=label))
         if not marks:
             return None

@@ -1,3 +1,17 @@
+"use strict";
+const byId = (id) => document.getElementById(id);
+
+// ---- elements: text is only ever set as text
+const make = (tag, attributes, ...children) => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value != null) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child != null));
+  return made;
+};
+
 // ---- where grades are kept: IndexedDB, in a database of the pool's own, by reviewer and passage.
 // Transactions are strict: they end when the disk has them, so that a killed browser loses none
 // that ended. localStorage is written seconds later, and would lose these.
@@ -43,7 +57,7 @@ class Store {
 
 // ---- one passage after the other: shown, graded, kept, exported
 const review = async () => {
-  const data = JSON.parse(await unpack("review"));
+  const data = JSON.parse(byId("data-review").textContent);
   const keyOf = (query, id) => JSON.stringify([query, id]);
   const items = data.items.map(([query, id, text]) => ({ query, id, text, key: keyOf(query, id) }));
   const given = new Map(data.judgements.map((record) => [keyOf(record.query_id, record.doc_id), record]));

@@ -15,9 +15,8 @@ from llama_index_rag_metrics.files.lines import Location, from_json, read_lines,
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.labels.pooling import Pool
 from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
-from llama_index_rag_metrics.report import escape
-from llama_index_rag_metrics.report.html.assets import asset, carriers, packed, script_source
-from llama_index_rag_metrics.runtime.atomic_files import short_hash, write_text
+from llama_index_rag_metrics.report.html.assets import asset, script_source
+from llama_index_rag_metrics.runtime.atomic_files import json_text, short_hash, write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 PoolLike: TypeAlias = "Pool | str | os.PathLike[str]"
@@ -151,11 +150,11 @@ def write_review_page(
         "judgements": [*map(msgspec.to_builtins, earlier)],
         **scale,
     }
-    script = asset("carried.js") + asset("review.js", __package__)
+    script = asset("review.js", __package__)
     text = Template(asset("page.html", __package__)).substitute(
         policy=script_source(script),
         css=asset("base.css") + asset("review.css", __package__),
         script=script,
-        chunks=escape.render(*carriers({"review": packed(content)})),
+        data=json_text(content).replace("<", "\\u003c"),
     )
     return write_text(target, text)

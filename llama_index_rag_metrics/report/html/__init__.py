@@ -147,9 +147,9 @@ def _heading(name: str, side: str) -> str:
 
 
 def _cell_text(cell: m.Cell) -> str:
-    text, interval = escape(shown(cell, interval=False)), escape(interval_of(cell))
+    interval = _around(escape(interval_of(cell)), " <small>{}</small>")
     # where it is narrow, an interval is two lines, not three
-    return text.replace(" to ", f"{_NO_BREAK}to ") + _around(interval, " <small>{}</small>")
+    return f"{escape(shown(cell, interval=False))}{interval}".replace(" to ", f"{_NO_BREAK}to ")
 
 
 def _tally(counts: Sequence[float], system: int) -> str:
