@@ -182,7 +182,7 @@ class Comparison(Reportable):
         head.append("better / same / worse")
         rows = [m.Row(name, self._cells(name, primary)) for name in names]
         explanations = []
-        if len(rivals) > 1:
+        if len(names) > 2:
             explanations.append(_HOW.format(confidence=level))
         if not self._is_paired:
             explanations.append(_OF_BOTH)
