@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 STDOUT = Path("-")
-_WRITTEN = ("json", "html", "output", "page")  # options that name files which a command writes
+_WRITTEN = ("json", "html", "output")  # options that name files which a command writes
 _CALLED = {  # arguments of the package that a command calls otherwise
     "index_or_nodes": ("corpus", "new_nodes", "nodes"),
     "judgements": ("qrels", "output"),

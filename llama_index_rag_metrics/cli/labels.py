@@ -112,19 +112,19 @@ def run_pool(
 def run_review(
     pool: Annotated[Path, o.argument("POOL", "What to judge, as `labels pool` writes it.")],
     output: o.Output,
-    page: o.Page = None,
     rubric: o.Rubric = None,
 ) -> None:
     """Write a page in which somebody judges a pool.
 
     It shows neither systems nor ranks. It is one HTML file that works offline: open it, grade by
-    keyboard, and export as OUTPUT. If that exists, the page shows what is in it.
+    keyboard, and export as OUTPUT. If that exists, the page shows what is in it. The page is
+    beside it, ending in .html.
     """
     from llama_index_rag_metrics.labels import write_review_page
 
-    target = output.with_suffix(".html") if page is None else page
-    if target.resolve() == output.resolve():
-        raise InvalidInput("--page", str(target), "another file than that of --output")
+    target = output.with_suffix(".html")
+    if target == output:
+        raise InvalidInput("--output", str(output), "a name that ends in .jsonl")
     judgements = output if output.exists() else None
     write_review_page(pool, target, judgements=judgements, output=output.name, rubric=rubric)
     tell(f"Open {target} in a browser, and save its export as {output}.")

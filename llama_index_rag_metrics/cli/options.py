@@ -53,7 +53,6 @@ HELP = {
     "--threshold": "Share of a label's text that a passage must hold, above 0, to 1.",
     "--depth": "How many of each ranking are read, best first.",
     "-n": "How many to write.",
-    "--page": "The page. By default beside the judgements, ending in .html.",
     "--rubric": "A rubric of your own: what is asked, and a line such as '2: It answers in part.' "
     "for each grade. By default that of llm_relevancy, grades 0 to 3.",
     "--llm": "package.module:factory, which makes an LLM of LlamaIndex, or the LLM.",
@@ -120,7 +119,6 @@ Rules: TypeAlias = Annotated[list[str] | None, option("--rule", "RULE", METRICS)
 Baseline: TypeAlias = Annotated[Path | None, option("--baseline -b", "FILE", QUESTIONS, **_file)]
 SystemName: TypeAlias = Annotated[str | None, option("--system", "NAME", QUESTIONS)]
 Accept: TypeAlias = Annotated[bool, option("--accept", None, OUTPUT)]
-Page: TypeAlias = Annotated[Path | None, option("--page", "FILE", OUTPUT, **_file)]
 Html: TypeAlias = Annotated[Path | None, option("--html", "FILE", OUTPUT, **_file)]
 Json: TypeAlias = Annotated[Path | None, option("--json", "FILE", OUTPUT, **_file)]
 

@@ -35,11 +35,7 @@ _PACKED = "text; this is the content of a {} file: give it that ending, or unpac
 _CONVERT = (
     "text in UTF-8; this looks like {}: path.write_text(path.read_text('{}'), 'utf-8') converts it"
 )
-RENAMING = ", or columns={field: your column} to say what it is called here"
-
-
-class LacksField(FileFormatError):
-    """A record or a table lacks a field under all of its names."""
+_RENAMING = ", or columns={field: your column} to say what it is called here"
 
 
 class Location(NamedTuple):
@@ -55,8 +51,8 @@ class Location(NamedTuple):
         if not is_right:
             raise self.wrong(expected, value)
 
-    def lacks(self, field: str, names: Iterable[object]) -> LacksField:
-        return LacksField(self.path, self.line, f"{field}{RENAMING}", sorted(map(str, names)))
+    def lacks(self, field: str, names: Iterable[object]) -> FileFormatError:
+        return self.wrong(f"{field}{_RENAMING}", sorted(map(str, names)))
 
     @contextmanager
     def expecting(self, expected: str, *errors: type[Exception]) -> Iterator[None]:
@@ -151,6 +147,10 @@ def _unpacking(path: Path) -> Iterator[None]:
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     with whole_file(path) as partial, open_bytes(partial, "wb") as file:
         file.writelines(f"{line}\n".encode() for line in lines)
+
+
+def json_lines(path: Path) -> Iterator[tuple[Location, Any]]:
+    return ((location, from_json(line, location)) for location, line in read_lines(path))
 
 
 def from_json(text: str, location: Location) -> Any:

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from hashlib import sha256
 from numbers import Real
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from typing_extensions import TypedDict
 from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.rankings.span import Span, read_span
+from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
 from llama_index_rag_metrics.runtime.masking import truncated
@@ -104,17 +104,12 @@ def question_id(row: Mapping[str, Any], fields: Fields, location: Location) -> s
         return read_id(value, location)
     if not isinstance(text, str):
         raise location.lacks("a field 'query_id'", row)
-    return f"q-{sha256(encoded(comparable(text))).hexdigest()[:12]}"
+    return f"q-{short_hash(comparable(text))}"
 
 
 def comparable(question: str) -> str:
     """A question's text as it is compared: without spaces around it, in one Unicode form."""
     return normalize("NFC", question.strip())
-
-
-def encoded(text: str) -> bytes:
-    """A text as bytes, half a surrogate pair included."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 def format_grade(grade: float) -> str:

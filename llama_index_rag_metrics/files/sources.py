@@ -15,7 +15,7 @@ from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .fields import EXAMPLE, LABELS, TEXTS, Fields
-from .lines import Location, from_json, name_of, read_lines, read_text, without_packing
+from .lines import Location, from_json, json_lines, name_of, read_lines, read_text, without_packing
 
 Row: TypeAlias = tuple[Location, dict[str, Any]]
 """Where it was read, and its fields, None where they have no value."""
@@ -84,8 +84,7 @@ def _open_path(path: Path, fields: Fields, refuse: Refuse) -> Source:
     if kind == "other":
         raise refuse(str(path), f"its name ends in {path.suffix}")
     if kind == "jsonl":
-        lines = ((line, from_json(text, line)) for line, text in read_lines(path))
-        return Source(name, location, records_of(lines))
+        return Source(name, location, records_of(json_lines(path)))
     if kind == "json":
         return _of_value(from_json(read_text(path), location), name, location, refuse)
     if kind == "csv" or (kind == "tsv" and _has_headings(path, fields)):

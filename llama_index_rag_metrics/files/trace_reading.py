@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import Any
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls, item_columns
+from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.mappings import collection_paused
 
 from .conversations import CONVERSATION, HISTORY
 from .lines import Location, name_of
-from .records import comparable, converted, encoded, number_or_none, read_id
+from .records import comparable, converted, number_or_none, read_id
 from .sources import plain
 from .trace_dialects import read_dialect
 from .trace_spans import Document, TraceSpan, mapping, parsed, spans_in
@@ -198,7 +198,7 @@ class _Reader:
         return None if value is None else read_id(value, span.location)
 
     def _read(self, documents: Sequence[Document], location: Location) -> Ranking:
-        columns: dict[str, list[Any]] = {"ids": [], "scores": [], "texts": []}
+        columns: dict[str, Any] = {"ids": [], "scores": [], "texts": []}
         for document in documents:
             converted(document.text, str | None, "the text of a document", location)
             columns["ids"].append(self._id(document, location))
@@ -220,7 +220,7 @@ class _Reader:
             item, names = metadata.get(self._match_on), str(sorted(map(str, metadata)))
         elif item in (None, "") and document.text:
             self._remarks["nameless"] += 1
-            return f"text-{sha256(encoded(document.text)).hexdigest()[:16]}"
+            return f"text-{short_hash(document.text, 16)}"
         expected = _NO_ID.format(match_on=self._match_on, names=names or "no keys")
         location.check(item not in (None, ""), expected, "")
         return str(item) if names else read_id(item, location)

@@ -28,12 +28,7 @@ _REMEDY = "TREC's format can't hold it; JSONL and Parquet hold everything."
 _SPACES = re.compile(r"[ \t\v\f\r\n]")
 
 
-def write_run(
-    run: Run | Mapping[str, Any],
-    path: str | os.PathLike[str],
-    *,
-    relevance: Mapping[str, RelevanceLike] | None = None,
-) -> None:
+def write_run(run: Run | Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Write rankings.
 
     JSONL and Parquet have one record a query and hold all of a run. A TREC run holds ids, order and
@@ -44,8 +39,6 @@ def write_run(
         run: a Run, or {query id: ids or Ranking}.
         path: the file, whose ending says the format: .jsonl, .parquet, or any other for TREC's,
             packed by .gz, .bz2 or .xz behind it where it is text.
-        relevance: query id to what is relevant, to stand beside the ranking as `expected_ids` and
-            `grades`, in JSONL and Parquet.
 
     Raises:
         InvalidInput: a TREC run can't hold it, such as an id with a space or a failed question.
@@ -62,11 +55,10 @@ def write_run(
     """
     rankings, target = run if isinstance(run, Run) else Run(run), Path(path)
     if holds_repeats(target):
-        _write_records(target, _run_records(rankings, relevance or {}))
+        _write_records(target, _run_records(rankings))
         return
     has_copies = any(len(set(ranking.ids)) < len(ranking.ids) for ranking in rankings.values())
     too_much = {
-        "relevance, too": relevance is not None,
         "several runs of each question": bool(rankings.repeats),
         "that the retriever failed": bool(rankings.failed),
         "an id twice in one ranking": has_copies,
@@ -125,7 +117,7 @@ def holds_repeats(path: Path) -> bool:
     return kind != "trec"
 
 
-def _run_records(run: Run, relevance: Mapping[str, RelevanceLike]) -> Iterator[dict[str, Any]]:
+def _run_records(run: Run) -> Iterator[dict[str, Any]]:
     for repeat, rankings in enumerate(run.repeats or [run], 1):
         for query_id, ranking in rankings.items():
             record = ranking_record(query_id, repeat, ranking)
@@ -133,8 +125,6 @@ def _run_records(run: Run, relevance: Mapping[str, RelevanceLike]) -> Iterator[d
                 record["query"] = run.queries[query_id]
             if run.is_log:
                 record[IS_LOG] = True
-            if query_id in relevance:
-                record |= relevance_record(query_id, as_relevance(relevance[query_id]))
             yield record
 
 

@@ -6,16 +6,19 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import BaseNode, MetadataMode
+from pydantic import BaseModel, Field
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed, check_integer
 from llama_index_rag_metrics.runtime.mappings import picked
-from llama_index_rag_metrics.runtime.masking import describe_error, join_first
+from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, without_reasoning
 from llama_index_rag_metrics.runtime.progress import progress_bar
 from llama_index_rag_metrics.runtime.retries import attempts, http_status
@@ -43,10 +46,12 @@ else.
 
 _FIRST_PAUSE = 0.25  # seconds before the second attempt on a node, doubled for each further one
 _NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
-_SENTENCE_BEFORE = re.compile(r"[^\W\d_]{5}[.!]\s|[。！]")  # "I'm sorry, I can't. Another one?"
+# "I'm sorry, I can't. Another one?", but not "What did Dr. Li say?" or "What is made of ink etc.?"
+_SENTENCE_BEFORE = re.compile(r"[^\W\d_]{5}[.!]\s|(?<![\w'’])[a-z][\w'’]{2,}[.!]\s+[A-Z]|[。！]")
 _NOTES = {
     "fewer": "{count:,} of {asked:,} nodes gave fewer than {wanted} questions",
     "refused": "{count:,} lines weren't questions: {examples}",
+    "beyond": "{count:,} questions were more than the {wanted} asked for: {examples}",
     "empty": "{count:,} of {nodes:,} nodes have no text, so nothing was asked about them",
     "failed": "{count:,} of {asked:,} nodes failed: {examples}",
 }
@@ -54,6 +59,12 @@ _NO_QUESTION = (
     "no questions about {n} nodes with text: {notes}. A question is a line that ends in a question "
     "mark: ask for that in qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
 )
+
+
+class Questions(BaseModel):
+    """Questions that a passage answers by itself."""
+
+    questions: list[str] = Field(description="The questions; none if the passage answers none.")
 
 
 async def agenerate_question_context_pairs(
@@ -69,7 +80,8 @@ async def agenerate_question_context_pairs(
 ) -> RetrievalDataset:
     """Let an LLM write questions about nodes, for a dataset in which each node answers its own.
 
-    A question is a line of the answer that ends in a question mark, without its number.
+    An LLM that calls functions returns a list (`structured_predict`), another one lines. A question
+    is what ends in a question mark, without its number.
 
     Args:
         nodes: the nodes; their ids become the document ids of the dataset.
@@ -83,7 +95,8 @@ async def agenerate_question_context_pairs(
 
     Returns:
         A dataset with stable query ids; a question about several nodes has all of them as relevant.
-        The notes count nodes without text, that failed or gave fewer questions, and refused lines.
+        The notes count nodes without text, that failed or gave fewer questions, and what of the
+        answers wasn't taken.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -121,7 +134,7 @@ async def agenerate_question_context_pairs(
             prompt = prompts[node_id]
 
             async def ask(_: list[int]) -> list[str]:
-                return [await retried(in_thread, ask_llm, llm, prompt)]
+                return [await retried(in_thread, _answer, llm, prompt)]
 
             try:
                 key = cache_key("questions", model, text=prompt)
@@ -141,11 +154,22 @@ def _may_pass(error: BaseException) -> bool:
     return http_status(error) not in (401, 403)
 
 
-def parse(answer: str) -> tuple[list[str], list[str]]:
-    """The lines that are a question, each once and without a number; and the others.
+def _answer(llm: LLM, prompt: str) -> str:
+    """What an LLM answers, or, where it calls functions, its questions, a line each."""
+    if llm.metadata.is_function_calling_model:
+        register_secrets_of(llm)
+        with suppress(ValueError):  # it called none
+            template = PromptTemplate("{text}")
+            questions = llm.structured_predict(Questions, template, text=prompt).questions
+            return "\n".join(" ".join(question.split()) for question in questions)
+    return ask_llm(llm, prompt)
 
-    >>> parse("Two questions:\\n1. What is it?\\n- **Why?**")
-    (['What is it?', 'Why?'], ['Two questions:'])
+
+def parse(answer: str) -> tuple[list[str], list[str]]:
+    """The lines that are a question, each once and without a number; and the others, but headings.
+
+    >>> parse("Two questions:\\n1. What is it?\\n- **Why?**\\nThese are two.")
+    (['What is it?', 'Why?'], ['These are two.'])
     """
     questions: dict[str, str] = {}
     refused: list[str] = []
@@ -153,9 +177,9 @@ def parse(answer: str) -> tuple[list[str], list[str]]:
         bare = _NUMBER.sub("", line).rstrip(" \t*_")
         if not any(map(str.isalpha, line)):
             continue
-        if bare.endswith(("?", "？")) and not _SENTENCE_BEFORE.search(bare):
+        if bare.endswith(("?", "？", "؟")) and not _SENTENCE_BEFORE.search(bare):
             questions.setdefault(_normal_form(bare), bare)
-        else:
+        elif not bare.endswith((":", "：")):
             refused.append(line.strip())
     return list(questions.values()), refused
 
@@ -181,7 +205,10 @@ def _dataset(
         questions, refusals = parse(answer)
         if len(questions) < n_wanted:
             lacking["fewer"].append(node_id)
-            lacking["refused"] += [f"{node_id!r}: {line!r}" for line in refusals]
+            if refusals:  # and the only question may end a refusal
+                questions, refusals = [], refusals + questions
+        for name, lines in {"refused": refusals, "beyond": questions[n_wanted:]}.items():
+            lacking[name] += [f"{node_id!r}: {line!r}" for line in lines]
         for question in questions[:n_wanted]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(_normal_form(question), new_id)

@@ -105,8 +105,7 @@ REFUSED = [
     ("labels move d.json c.jsonl -o c.jsonl", "--output: expected another file than that of NEW"),
     ("labels check d.json --html ./d.json", "--html: expected another file than that of DATASET"),
     ("labels pool a.run -d d.json -o d.json", "another file than that of --dataset"),
-    ("labels review pool.jsonl -o j.jsonl --page pool.jsonl", "another file than that of POOL"),
-    ("labels review pool.jsonl -o j.html", "--page: expected another file than that of --output"),
+    ("labels review pool.jsonl -o j.html", "--output: expected a name that ends in .jsonl"),
     ("score a.run --qrels \ud800", "--qrels"),
     (f"{SCORE} --html \ud800", "--html"),
 ]  # fmt: skip

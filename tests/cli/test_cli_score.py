@@ -101,8 +101,6 @@ def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
 
 
 def test_relevance_beside_the_rankings(folder: Path) -> None:
-    write_run({"q1": ["b", "a"], "q2": ["a"]}, "run.jsonl", relevance={"q1": ["a"], "q2": ["a"]})
-    assert rows(score("run.jsonl", "-m", "mrr", qrels=""))["mrr"] == ["0.75"]
     labels = [{"query_id": "q1", "retrieved_ids": ["b", "a"], "expected_ids": ["a"]}]
     Path("run.json").write_text(json.dumps(labels))
     assert rows(score("run.json", "-m", "mrr", qrels=""))["mrr"] == ["0.50"]

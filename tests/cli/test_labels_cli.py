@@ -171,9 +171,8 @@ def test_page_of_a_pool_stands_beside_its_judgements(folder: Path) -> None:
     assert (folder / "judged.html").read_text().startswith("<!DOCTYPE html>")
     assert not (folder / "judged.jsonl").exists()
     write_lines("judged.jsonl", {"query_id": "q", "doc_id": "a", "grade": 2})
-    again = run("review", "pool.jsonl", "-o", "judged.jsonl", "--page", "page.html")
+    again = run("review", "pool.jsonl", "-o", "judged.jsonl")
     assert again.exit_code == 0, again.output
-    assert (folder / "page.html").exists()
     assert read_qrels("judged.jsonl")["q"].grades == {"a": 2}
 
 

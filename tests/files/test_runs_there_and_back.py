@@ -92,14 +92,10 @@ FULL = Run(
 
 
 @pytest.mark.parametrize("form", WHOLE)
-def test_runs_and_relevance_in_one_file(tmp_path: Path, form: str) -> None:
-    relevance = {"q1": {"d1": 2, "d9": 0}, "q3": [], "unasked": ["d1"]}
-    write_run(FULL, file_of(tmp_path, form), relevance=relevance)
+def test_whole_run_in_one_file(tmp_path: Path, form: str) -> None:
+    write_run(FULL, file_of(tmp_path, form))
     assert read_run(file_of(tmp_path, form)) == FULL
     assert read_run(file_of(tmp_path, form), name="other").name == "other"
-    # q2 has no judgements, and a query without a ranking no line
-    assert read_qrels(file_of(tmp_path, form)) == {"q1": Relevance({"d1": 2, "d9": 0}), "q3": []}
-    write_run(FULL, file_of(tmp_path, form))
     with pytest.raises(FileFormatError, match="1: expected a field 'expected_ids'"):
         read_qrels(file_of(tmp_path, form))
 
@@ -356,8 +352,10 @@ def test_time_given_twice_names_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_stored_repeats_on_the_command_line(tmp_path: Path, ending: str) -> None:
     path, page = tmp_path / f"run.{ending}", tmp_path / "page.html"
-    write_run(THRICE, path, relevance=JUDGED)
-    shown = run("score", str(path), "-m", "mrr", "--html", str(page))
+    write_run(THRICE, path)
+    write_qrels(JUDGED, tmp_path / "qrels.jsonl")
+    qrels = str(tmp_path / "qrels.jsonl")
+    shown = run("score", str(path), "--qrels", qrels, "-m", "mrr", "--html", str(page))
     assert shown.exit_code == 0, shown.output
     assert "Asked 3 times, 2 of 2 questions score differently" in " ".join(shown.stdout.split())
     assert "differently from run to run on mrr" in page.read_text(encoding="utf-8")

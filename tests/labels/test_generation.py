@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from llama_index.core import PromptTemplate, Settings
+from llama_index.core.llms import ChatMessage, ChatResponse
+from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.schema import TextNode
 from support.question_llms import PROMPT, ScriptedLLM, nodes, two
+from support.scripted import ScriptedFunctions
 
 from llama_index_rag_metrics.labels.question_generation import (
     generate_question_context_pairs,
@@ -54,6 +57,31 @@ def test_questions_are_no_more_than_asked_for() -> None:
     llm = ScriptedLLM(lambda _: "A a?\nB b?\nC c?")
     dataset = generate_question_context_pairs(nodes(1), llm, num_questions_per_chunk=2)
     assert list(dataset.queries.values()) == ["A a?", "B b?"]
+    assert dataset.notes == ["1 questions were more than the 2 asked for: 'n0': 'C c?'"]
+
+
+def test_model_that_calls_functions_returns_a_list() -> None:
+    class Calling(ScriptedFunctions):
+        def get_tool_calls_from_response(self, *_: Any, **__: Any) -> list[ToolSelection]:
+            questions = ["What is\nit?", "I can't help with that. Shall I try?", "Why?"]
+            kwargs = {"questions": questions}
+            return [ToolSelection(tool_id="1", tool_name="Questions", tool_kwargs=kwargs)]
+
+    prompt = "2 about text 0"
+    dataset = generate_question_context_pairs(nodes(1), Calling(script={prompt: []}), PROMPT)
+    assert list(dataset.queries.values()) == ["What is it?", "Why?"]
+    assert dataset.notes == [
+        "1 lines weren't questions: 'n0': \"I can't help with that. Shall I try?\""
+    ]
+
+
+def test_model_that_calls_none_is_read_by_lines() -> None:
+    class Writing(ScriptedFunctions):
+        def chat(self, messages: Any, **_: Any) -> ChatResponse:
+            return ChatResponse(message=ChatMessage(role="assistant", content="What is it?\nWhy?"))
+
+    dataset = generate_question_context_pairs(nodes(1), Writing(script={}), PROMPT)
+    assert list(dataset.queries.values()) == ["What is it?", "Why?"]
 
 
 def test_notes_name_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
@@ -141,15 +169,23 @@ def test_answers_without_a_question_are_an_error_that_shows_them() -> None:
         generate_question_context_pairs([TextNode(text=" ")], ScriptedLLM(two))
 
 
+def test_refusal_over_two_lines_is_no_question() -> None:
+    answers = {"0": "I can't help with that.\n\nCould you say more?", "1": "What?\nWhy?"}
+    llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
+    dataset = generate_question_context_pairs(nodes(2), llm, PROMPT)
+    assert list(dataset.queries.values()) == ["What?", "Why?"]
+    assert "'n0': \"I can't help with that.\", 'n0': 'Could you say more?'" in dataset.notes[1]
+
+
 def test_lines_that_are_no_questions_are_listed() -> None:
     answers = {"0": "Explain what text 0 is.\nIt is text.", "1": "What?\nWhy?\nEnough of it."}
     llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
     dataset = generate_question_context_pairs(nodes(2), llm, PROMPT)
     assert list(dataset.queries.values()) == ["What?", "Why?"]
-    # the node that gave enough of them isn't looked at
     assert dataset.notes == [
         "1 of 2 nodes gave fewer than 2 questions",
-        "2 lines weren't questions: 'n0': 'Explain what text 0 is.', 'n0': 'It is text.'",
+        "3 lines weren't questions: 'n0': 'Explain what text 0 is.', 'n0': 'It is text.', "
+        "'n1': 'Enough of it.'",
     ]
 
 
@@ -197,6 +233,7 @@ def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str])
         ("What is A?\nwhat  is a ?", ["What is A?"]),
         ("?\nExplain the following:\nI'm sorry.", []),
         ("I'm sorry, I can't help with that passage. Do you have another one?", []),
+        ("I'm sorry, but I can't help with that. Could you provide more context?", []),
         ("抱歉，我不能回答。您還有別的問題嗎？", []),
         ("What did Prof. Orr say to Dr. Li?", ["What did Prof. Orr say to Dr. Li?"]),
     ],

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from llama_index_rag_metrics.files.lines import Location, from_json, read_lines, read_text, to_json
+from llama_index_rag_metrics.files.lines import Location, json_lines, read_text, to_json
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.labels.pooling import Pool
 from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
@@ -72,7 +72,7 @@ def read_pool(pool: PoolLike) -> list[ReviewItem]:
     if isinstance(pool, Pool):
         records: Iterable[tuple[Location, Any]] = Location("pool").numbered(pool.records())
     elif isinstance(pool, (str, os.PathLike)):
-        records = _lines_of(pool)
+        records = json_lines(Path(pool))
     else:
         raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
     items = [*read_passages(records, ReviewItem).values()]
@@ -80,10 +80,6 @@ def read_pool(pool: PoolLike) -> list[ReviewItem]:
         remedy = "pool(..., dataset=...) and `labels pool --dataset` bring the texts."
         raise InvalidInput("pool", "no texts", "at least one passage with a text", remedy)
     return sorted(items, key=lambda item: (short_hash(item.query_id), short_hash(item.doc_id)))
-
-
-def _lines_of(path: str | os.PathLike[str]) -> Iterable[tuple[Location, Any]]:
-    return ((location, from_json(line, location)) for location, line in read_lines(Path(path)))
 
 
 def read_rubric(path: str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -141,7 +137,9 @@ def write_review_page(
         if isinstance(source, (str, os.PathLike)) and Path(source).absolute() == target.absolute():
             raise InvalidInput("path", str(path), "another file than the pool and the judgements")
     scale = read_rubric(rubric)
-    earlier = [] if judgements is None else read_passages(_lines_of(judgements), Judgement).values()
+    earlier: Iterable[Judgement] = ()
+    if judgements is not None:
+        earlier = read_passages(json_lines(Path(judgements)), Judgement).values()
     content = {
         "pool": short_hash(to_json([scale, *map(msgspec.to_builtins, items)]), 32),
         "output": output,
