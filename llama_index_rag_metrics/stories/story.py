@@ -18,6 +18,7 @@ from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import check_integer
 from llama_index_rag_metrics.runtime.mappings import map_values
+from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.counts import name_among
 
 from . import whereabouts as w
@@ -152,7 +153,7 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
 
 
 def _search(answer: SystemAnswer, call: Call, number: int) -> str:
-    """What was asked, how much of what came is relevant, and whether any was new."""
+    """How much of what came is relevant, whether any was new, and what was searched for."""
     n_hits, is_new = 0, False
     for item in call.ids:
         if answer.is_hit(item):
@@ -163,12 +164,12 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
     if n_hits and not is_new:
         outcome += ", none new"
     if call.error is not None:
-        outcome = f"failed: {plain(call.error)}"
+        outcome = f"failed ({truncated(plain(call.error))})"
     elif not call.ids:
         outcome = "nothing retrieved"
-    if call.asked_by:
-        outcome += f" ({plain(call.asked_by)})"
-    return f"“{excerpt(call.query)}” → {outcome}"
+    # a terminal cuts what is long: the outcome goes first
+    asked_by = f" ({plain(call.asked_by)})" if call.asked_by else ""
+    return f"{outcome}: “{excerpt(call.query)}”{asked_by}"
 
 
 def _why(question: Question) -> list[str]:
@@ -182,23 +183,23 @@ def _why(question: Question) -> list[str]:
 
 
 def _remarks(question: Question, metric: str) -> Iterator[str]:
-    conversation, n_repeats = "", 0
-    is_asked = is_judged = False
+    conversation, is_asked, is_judged = "", False, False
+    repeats = []
     for answer in question.answers:
         scores = answer.system.scores
         metadata = scores.metadata.get(question.query_id, {})
         conversation = conversation or conversation_sentence(metadata)
-        n_repeats = max(n_repeats, len(scores.repeats))
         is_asked |= scores.excluded.get(question.query_id) != "not asked"
         is_judged |= bool(answer.judged)
+        if scores.repeats:
+            repeats.append((_OF_RUNS.format(n=len(scores.repeats)), answer.system.name))
     if conversation:
         yield conversation
     if not is_asked:
         yield _NOT_ASKED
     if is_judged and not question.needs:
         yield _TOO_STRICT.format(least=question.view.min_grade, metric=metric)
-    if n_repeats:
-        yield _OF_RUNS.format(n=n_repeats)
+    yield from by_holder(repeats, len(question.answers))
 
 
 def listing_title(metric: str) -> str:

@@ -58,9 +58,9 @@ def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
 
 
 LINES = [
-    "“Saturn” → 2 passages, 1 relevant (search)",
-    "“saturn” → 2 passages, 1 relevant, none new (search)",
-    "“Mars” → failed: timeout",
+    "2 passages, 1 relevant: “Saturn” (search)",
+    "2 passages, 1 relevant, none new: “saturn” (search)",
+    "failed (timeout): “Mars”",
 ]
 
 
@@ -72,5 +72,5 @@ def test_outputs_of_a_question(
     for page in pages:
         plain = unescape(page).replace("\\", "")
         assert [line for line in LINES if line not in plain] == []
-        assert "“<b>rings</b>” → 1 passage, 1 relevant (lookup)" in plain
+        assert "1 passage, 1 relevant: “<b>rings</b>” (lookup)" in plain
     assert "<b>rings" not in pages[1]

@@ -190,8 +190,8 @@ def test_story_says_what_only_a_call_had() -> None:
     lost = f"a [1] “{IO}”: in search 1, not in the result"
     assert lines(story) == [lost, f"c [1] “{TITAN}”: rank 1 by search 2"]
     assert story.answers[0].searches == [
-        "“moons” → 2 passages, 1 relevant (search)",
-        "“titan” → 1 passage, 1 relevant (search)",
+        "2 passages, 1 relevant: “moons” (search)",
+        "1 passage, 1 relevant: “titan” (search)",
     ]
     (counted,) = losses([one], "recall@5")
     assert dict(counted.by_loss) == {"in a search, not in the result": 1}

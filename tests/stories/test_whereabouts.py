@@ -115,13 +115,13 @@ def test_searches_say_how_much_is_relevant() -> None:
     system = System("agent", Scores([], {}), {}, Retrieval(run, {"q": Relevance(["a"])}))
     story = query_answers("q", [system], "recall")
     assert story.answers[0].searches == [
-        "“moons” → 1 passage, 1 relevant (search)",
-        "“moon” → 2 passages, none relevant",
-        "“rings” → failed: refused [31m",
-        "“dust” → nothing retrieved",
+        "1 passage, 1 relevant: “moons” (search)",
+        "2 passages, none relevant: “moon”",
+        "failed (refused [31m): “rings”",
+        "nothing retrieved: “dust”",
     ]
     text = " ".join(to_text(Report("", listings=[Listing("", [story])]), width=100).split())
-    assert "relevant a [1]: rank 1 by search 1 agent – search 1: “moons” → 1 passage" in text
+    assert "relevant a [1]: rank 1 by search 1 agent – search 1: 1 passage, 1 relevant" in text
 
 
 def test_passages_left_out_are_counted() -> None:
