@@ -68,7 +68,7 @@ def main() -> None:
         tables = (markdown_table(PEERS, peers), markdown_table(COSTS, costs))
         write_between(ROOT / "docs" / "scale.md", "speed", "\n\n".join((*tables, made)))
         scored = [row for row in peers if row.task.startswith("score_")]
-        write_between(ROOT / "README.md", "speed", markdown_table(PEERS, scored[:4]))
+        write_between(ROOT / "README.md", "speed", markdown_table(PEERS, scored[:3]))
 
 
 if __name__ == "__main__":
