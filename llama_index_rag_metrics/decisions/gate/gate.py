@@ -25,7 +25,7 @@ from llama_index_rag_metrics.runtime.errors import (
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
 from llama_index_rag_metrics.scores.scores import read_json
-from llama_index_rag_metrics.stories.first_line import nothing_measured
+from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import failures, unsaid
 from llama_index_rag_metrics.stories.story import query_answers
@@ -51,9 +51,7 @@ _RECORDS = (
 
 @dataclass(frozen=True, repr=False)
 class GateReport(Reportable):
-    """The verdicts of a gate, one for each rule, in their order.
-
-    `causes` explain a loss: that nothing was measured, or that labels don't fit.
+    """The verdicts of a gate on a system, one for each rule, in their order.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"recall@5": [1.0, 0.5]})
@@ -63,10 +61,7 @@ class GateReport(Reportable):
     """
 
     verdicts: tuple[Verdict, ...]
-    name: str = ""
-    causes: tuple[str, ...] = ()
-    notes: Sequence[str] = ()
-    failures: Sequence[m.Failure] = ()
+    system: System
 
     @property
     def outcome(self) -> Outcome:
@@ -83,10 +78,9 @@ class GateReport(Reportable):
 
     def report(self, *, full: bool = False) -> m.Report:
         """The rules that aren't kept, a table with a row a rule, and the worst questions."""
-        worst_first = sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome))
         listings: dict[str, m.Listing] = {}
         decision, rows = [], []
-        for verdict in worst_first:
+        for verdict in sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome)):
             rows.append(_row(verdict))
             if verdict.outcome != "pass":
                 tone = _TONES[verdict.outcome]
@@ -94,20 +88,21 @@ class GateReport(Reportable):
             if verdict.worst:
                 title = f"Worst questions on {verdict.metric}"
                 listings.setdefault(title, m.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
-        rules = counted(len(rows), "rule", "rules")
+        rules, scores = counted(len(rows), "rule", "rules"), self.system.scores
         if not decision:
             decision.append(m.Statement(f"pass: {rules} kept.", "best", "pass"))
-        decision += [m.Statement(cause, "alarm") for cause in self.causes]
+        # what explains a loss: that questions failed, or that labels don't fit
+        decision += with_failures([], [self.system], self.verdicts[0].metric)
         columns = m.Records.of_fields(self.verdicts, _RECORDS).columns
         return m.Report(
-            title=f"Retrieval gate of {self.name}" if self.name else "Retrieval gate",
+            title=f"Retrieval gate of {scores.name}" if scores.name else "Retrieval gate",
             lead=rules,
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
             tables=[m.Table("", _HEAD, rows, label_head="rule")],
             listings=list(listings.values()),
-            failures=self.failures,
-            notes=unsaid(self.notes, decision),
+            failures=failures([self.system]),
+            notes=unsaid(scores.notes, decision),
             records=m.Records({"rule": [str(verdict.rule) for verdict in self], **columns}),
         )
 
@@ -149,10 +144,7 @@ least baseline (2 questions).
     system, verdicts = system_of(results, scores.name or "now"), []
     for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
         verdicts.append(replace(verdict, worst=tuple(_worst(verdict, system))))
-    causes = [f"{note}." for note in scores.label_notes]
-    if scores.failed and not scores.is_measured:
-        causes.insert(0, nothing_measured(scores))
-    return GateReport(tuple(verdicts), scores.name, tuple(causes), scores.notes, failures([system]))
+    return GateReport(tuple(verdicts), system)
 
 
 def assert_retrieval(
@@ -230,8 +222,8 @@ def baseline_scores(baseline: BaselineLike, name: str) -> Scores:
         return scores_of(baseline, "baseline")
     if not Path(baseline).is_file():
         raise InvalidInput("baseline", str(baseline), "a file", _ACCEPT)
-    is_one = len(read_json(Path(baseline))) == 1
-    return read_scores(baseline, None if is_one else name)
+    by_name = read_json(Path(baseline))
+    return next(iter(by_name.values())) if len(by_name) == 1 else read_scores(baseline, name)
 
 
 def _worst(verdict: Verdict, system: System) -> Iterator[m.QueryAnswers]:
@@ -256,13 +248,12 @@ def _row(verdict: Verdict) -> m.Row:
     bounds = m.Cell("score", "bounds", low=verdict.lower, high=verdict.upper)
     if verdict.rule.baseline:
         bounds = bounds._replace(value="signed")
-    numbers = [
+    cells = [
+        m.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome]),
         m.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score"),
         m.Cell(verdict.baseline, "score"),
         m.Cell(verdict.difference, "signed"),
         bounds,
     ]
     digits = digits_for(verdict.n, bounds)
-    outcome = m.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome])
-    numbers = [cell._replace(digits=digits) for cell in numbers]
-    return m.Row(str(verdict.rule), [outcome, *numbers])
+    return m.Row(str(verdict.rule), [cell._replace(digits=digits) for cell in cells])

@@ -37,7 +37,6 @@ from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_kept
 from .rules import Rule
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
-_Ends: TypeAlias = "tuple[float | None, float | None]"
 
 _MIN_COVERAGE = 0.95  # with fewer values than this share of the questions, a rule fails
 _TOLERABLE = 0.25  # a larger loss, as a share of R, isn't proposed as a tolerance
@@ -124,11 +123,9 @@ class Verdict(Sentence):
             template += _OPEN[self.needed is not None, decidable > rule.tolerance >= 0]
         return template.format(
             metric=self.metric,
-            value=self._score(self.value),
-            before=self._score(self.baseline or 0.0),
-            difference=numbers.signed(
-                self.difference or 0.0, rule.value, numbers.digits_of(self.n)
-            ),
+            value=self._number(self.value),
+            before=self._number(self.baseline or 0.0),
+            difference=self._number(self.difference or 0.0, is_signed=True),
             bound=self._bound,
             wanted=_WANTED[rule.sign].format(limit=rule.limit),
             questions=numbers.questions(self.n),
@@ -138,14 +135,14 @@ class Verdict(Sentence):
             decidable=numbers.rounded_up(decidable, 2),
         )
 
-    def _score(self, value: float | int) -> str:
-        """Return a count in full, or a score in the digits that n carries, told from a limit."""
+    def _number(self, value: float | int, *, is_signed: bool = False) -> str:
+        """Return a count in full, a score in the digits that n carries, told from the limit."""
+        digits, limit = numbers.digits_of(self.n), self.rule.value
         if isinstance(value, int):
             return numbers.count(value)
-        digits = numbers.digits_of(self.n)
-        if self.rule.baseline:
-            return numbers.score(value, digits=digits)
-        return numbers.score(value, self.rule.value, digits)
+        if is_signed:
+            return numbers.signed(value, limit, digits)
+        return numbers.score(value, None if self.rule.baseline else limit, digits)
 
     @property
     def _bound(self) -> str:
@@ -156,9 +153,7 @@ class Verdict(Sentence):
         bound = (self.lower, self.upper)[is_upper]
         if rule.confidence is None or bound is None:
             return ""
-        text = self._score(bound)
-        if rule.baseline:
-            text = numbers.signed(bound, rule.value, numbers.digits_of(self.n))
+        text = self._number(bound, is_signed=rule.baseline)
         confidence = numbers.percent(rule.failing_confidence(together))
         return _BOUND.format(kind=kind, bound=text, confidence=confidence)
 
@@ -194,7 +189,7 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
             verdict,
             baseline=exact_mean(scores[:, 0]),
             difference=exact_mean(differences),
-            identical=not differences.any() and _is_same_run(query_ids, sides),
+            identical=bool(query_ids) and not differences.any() and _is_same_run(query_ids, sides),
         )
     if rule.confidence is None or verdict.identical or not verdict.is_covered:
         return _observed(verdict)
@@ -242,10 +237,10 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
     """Return the verdict by its bounds: it passes by the worse, and fails by the better one."""
     rule, units = verdict.rule, Units.of(verdict.values.reshape(-1, 1), verdict.paired.clusters)
     confidences = rule.confidence or 0.0, rule.failing_confidence(together)
-    passing, failing = _intervals(verdict, units, *confidences)
-    worse, better = lower, upper = passing[0], failing[1]
+    low, high, low_to_fail, high_to_fail = _bounds(verdict, units, *confidences)
+    worse, better = lower, upper = low, high_to_fail
     if rule.lower_is_better:
-        better, worse = lower, upper = failing[0], passing[1]
+        better, worse = lower, upper = low_to_fail, high
     verdict = replace(verdict, lower=lower, upper=upper, together=together)
     if worse is not None and rule.is_kept_by(worse):
         return replace(verdict, outcome="pass")
@@ -264,23 +259,25 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
     return replace(verdict, needed=needed, decidable=decidable)
 
 
-def _intervals(verdict: Verdict, units: Units, passing: float, failing: float) -> list[_Ends]:
-    """Return what the true mean is above and below, with the confidence to pass, and to fail."""
+def _bounds(
+    verdict: Verdict, units: Units, passing: float, failing: float
+) -> Sequence[float | None]:
+    """Return what the true mean is above and below, to pass and to fail with these confidences."""
     metric, paired = verdict.metric, verdict.paired
     if not verdict.rule.baseline:
-        column, limits, clusters = verdict.values, limits_of(metric), paired.clusters
-        means = [
-            mean_interval(column, confidence=2 * level - 1, limits=limits, clusters=clusters)
-            for level in (passing, failing)
-        ]
-        return [(mean.low, mean.high) for mean in means]
+        scores, clusters, ends = verdict.values, paired.clusters, list[float | None]()
+        for level in (2 * passing - 1, 2 * failing - 1):
+            limits = limits_of(metric)
+            mean = mean_interval(scores, confidence=level, limits=limits, clusters=clusters)
+            ends += mean.low, mean.high
+        return ends
     if units.n_units[0] < 2:
-        return [(None, None)] * 2
+        return [None] * 4
     assumed = pseudo_queries(units, paired.widest(_NOW, metric, _BEFORE), counted=CAUTIOUS)
     plain = assumed
     if not unvaried(units)[0]:
         plain = student(units)
     possible = paired.possible([(_NOW, metric, _BEFORE)], passing)[0]
     bounds = np.concatenate([*assumed.bounds(passing), *plain.bounds(failing)])
-    low, high, low_to_fail, high_to_fail = np.clip(bounds, *possible).tolist()
-    return [(low, high), (low_to_fail, high_to_fail)]
+    clipped: list[float | None] = np.clip(bounds, *possible).tolist()
+    return clipped
