@@ -24,7 +24,7 @@ from llama_index_rag_metrics.runtime.mappings import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.score_rankings import score_with
-from llama_index_rag_metrics.stories.label_view import System, metrics_of, shown_name
+from llama_index_rag_metrics.stories.label_view import System, metrics_of
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.story import HardQuestions
 
@@ -117,7 +117,7 @@ class EvaluationResults(Reportable, ListOfResults):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
-        return results_report({shown_name(self.scores, "score"): self})
+        return results_report({"": self})
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The scores with digests of questions, labels and rankings; written to `path`, if given.

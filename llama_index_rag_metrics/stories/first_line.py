@@ -60,10 +60,7 @@ def first_lines(
 def with_failures(
     verdicts: Sequence[Statement], systems: Sequence[System], metric: str
 ) -> list[Statement]:
-    """The verdicts, below what makes scores invalid, and above which questions failed.
-
-    What holds for all systems is said once.
-    """
+    """The verdicts, below what makes scores invalid, and above which questions failed."""
     alarms: list[tuple[str, str]] = []
     gaps: list[tuple[str, str]] = []
     for system in systems:
@@ -129,15 +126,13 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
 
 def _lost(losses: Losses, metric: str) -> str:
     """How many questions got no relevant passage, where it was lost, and what could find it."""
-    view, depth = LabelView.of(metric), ""
+    k, depth = LabelView.of(metric).k, ""
     text = str(losses)
     if losses.n_without:
-        if view.k is not None:
-            depth = f" in the first {view.k:,}"
-        of_questions = questions(losses.n_questions)
-        text = _WITHOUT_PASSAGE.format(
-            n=losses.n_without, questions=of_questions, depth=depth, losses=text
-        )
+        n = questions(losses.n_questions)
+        if k is not None:
+            depth = f" in the first {k:,}"
+        text = _WITHOUT_PASSAGE.format(n=losses.n_without, questions=n, depth=depth, losses=text)
     if losses.by_loss[BELOW]:
         text += f". A reranker could lift {losses.by_loss[BELOW]:,} of them"
     return sentence(text)

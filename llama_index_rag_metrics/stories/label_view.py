@@ -100,7 +100,7 @@ class System(NamedTuple):
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
         retrieval = scores.retrieval or Retrieval(Run())
-        return cls(name or shown_name(scores, "score"), scores, {}, retrieval)
+        return cls(name or terminal(scores.name) or "score", scores, {}, retrieval)
 
     @property
     def run(self) -> Run:
@@ -160,10 +160,6 @@ def with_retrieval(scores: Scores, retrieval: Retrieval) -> Scores:
         of_run_retrieval = replace(retrieval, run=retrieval.run.repeats[number], matched=matched)
         repeats.append(of_run.replace(retrieval=of_run_retrieval))
     return scores.replace(retrieval=retrieval, repeats=repeats)
-
-
-def shown_name(scores: Scores, unnamed: str) -> str:
-    return terminal(scores.name) or unnamed
 
 
 def metrics_of(systems: Iterable[System]) -> list[str]:

@@ -191,16 +191,15 @@ def queries_of(
 ) -> m.Queries:
     """Every question on a metric; of `compared` systems the first is the baseline."""
     query_ids: dict[str, None] = {}
-    names = []
     for system in systems:
         scores = system.scores
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
-        names.append(system.name)
     columns = columns_of(systems, metric)
     stories = (
         query_answers(query_id, systems, metric, columns, stages=stages) for query_id in query_ids
     )
+    names = [system.name for system in systems]
     is_lower_better = bool(metric) and lower_is_better(metric)
     return m.Queries(metric, names, stories, compared, is_lower_better)
 

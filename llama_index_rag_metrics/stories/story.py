@@ -30,7 +30,7 @@ _WORDS = {
     "": "rank {rank:,}{manner}",
     w.BELOW: "rank {rank:,}{manner}, below the cutoff {cutoff:,}",
     w.OVER: "over the budget of {cutoff:,} tokens",
-    w.OTHER_ID: "rank {was:,}, under another id ({passage})",
+    w.OTHER_ID: "rank {was:,}, under another id ({item})",
     w.DROPPED: "dropped by {stage} (was {was:,})",
     w.IN_CALL: "in search {search}, not in the result",
 }
@@ -95,7 +95,7 @@ def _wanted(question: Question, need: Need, names: Mapping[str, str]) -> m.Wante
     return m.Wanted(
         ids=need.ids,
         name=" or ".join(_item_name(item, names) for item in need.items),
-        text=need.text,
+        text=next((item.text for item in need.items if item.text), ""),
         ranks=[place.rank for place in need.places],
         losses=[place.loss for place in need.places],
         where="; ".join(by_holder(pairs, n, _MOST_NAMES)),
@@ -122,15 +122,9 @@ def _words(place: Whereabouts, answer: SystemAnswer, need: Need, names: Mapping[
         manner += f" as {item}"
     if place.search is not None:
         manner += f" by search {place.search}"
-    words = _WORDS.get(place.loss, place.loss).format(
-        rank=place.rank,
-        was=place.was,
-        manner=manner,
-        cutoff=answer.view.k or answer.view.budget or 0,
-        passage=item,
-        stage=plain(place.stage),
-        search=place.search,
-    )
+    cutoff = answer.view.k or answer.view.budget or 0
+    fields = {**place._asdict(), "item": item, "stage": plain(place.stage), "manner": manner}
+    words = _WORDS.get(place.loss, place.loss).format(cutoff=cutoff, **fields)
     return words + w.reaching(answer.system.run.min_score, place.loss)
 
 

@@ -191,11 +191,6 @@ class Need(NamedTuple):
     def ids(self) -> list[str]:
         return [item.id for item in self.items]
 
-    @property
-    def text(self) -> str:
-        """What the first of them says that is known."""
-        return next((item.text for item in self.items if item.text), "")
-
 
 class Question:
     """One question as a metric sees it; the systems may be the `stages` of one pipeline.
@@ -226,9 +221,7 @@ class Question:
     def deciding(self, facts: Sequence[T]) -> list[tuple[SystemAnswer, T]]:
         """The last stage's answer, or all, with the fact about each."""
         pairs = [*zip(self.answers, facts, strict=True)]
-        if self.stages:
-            return pairs[-1:]
-        return pairs
+        return pairs[-1:] if self.stages else pairs
 
     @property
     def end(self) -> str:

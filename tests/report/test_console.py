@@ -16,12 +16,16 @@ from llama_index_rag_metrics import (
     evaluate,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, results_report
+from llama_index_rag_metrics.evaluation.evaluation_results import (
+    EvaluationResults,
+    results_report,
+    system_of,
+)
 from llama_index_rag_metrics.report import terminal
 from llama_index_rag_metrics.report.numbers import shown as shown_cell
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.retrieval import Retrieval
-from llama_index_rag_metrics.stories.label_view import System, shown_name
+from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import counts_tables, systems_report
 
 RELEVANCE = {
@@ -73,7 +77,7 @@ def bad() -> EvaluationResults:
 
 def shown(*reported: Any, width: int = 80, **options: Any) -> str:
     page = io.StringIO()
-    systems = {shown_name(getattr(each, "scores", each), "score"): each for each in reported}
+    systems = {system_of(each).name: each for each in reported}
     console = Console(file=page, width=width, color_system=None, highlight=False)
     terminal.print_report(results_report(systems, **options), console=console)
     return page.getvalue()
