@@ -58,12 +58,7 @@ _MOST_IDS = 1 << 20
 
 
 def score_table(
-    table: Table,
-    metrics: Metrics,
-    *,
-    no_relevant: NoRelevant = "exclude",
-    failed: Failed = "zero",
-    keep: Sequence[str] = (),
+    table: Table, metrics: Metrics, *, no_relevant: NoRelevant = "exclude", failed: Failed = "zero"
 ) -> Table:
     """Score a table of rankings, one row per query.
 
@@ -83,13 +78,12 @@ def score_table(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        keep: further columns of the table to keep, such as a language, to group by.
 
     Returns:
-        The same kind of table, one row for each row of `table`: `query_id` where it was there, a
-        column for each metric, null where the query is left out, `excluded`, which says why,
-        `n_retrieved` (distinct items), `n_relevant` (items with a grade above 0), `error` where it
-        was there, and the columns of `keep`.
+        The same kind of table, one row for each row of `table`, in its order: `query_id` where it
+        was there, a column for each metric, null where the query is left out, `excluded`, which
+        says why, `n_retrieved` (distinct items), `n_relevant` (items with a grade above 0), and
+        `error` where it was there.
 
     Raises:
         InvalidInput: a column is missing or can't be used, or ids are of different types on the two
@@ -103,9 +97,8 @@ def score_table(
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
     scored_metrics = ranking_metrics(metrics)
-    names = [metric.metric_name for metric in scored_metrics]
     options = ScoringOptions(no_relevant, failed)
-    frame: pl.DataFrame = with_expected_ids(_frame(table, scored_metrics, keep, names))
+    frame: pl.DataFrame = with_expected_ids(_frame(table, scored_metrics))
     import polars as pl
 
     def score(part: pl.DataFrame) -> ScoredBatch:
@@ -124,7 +117,7 @@ def score_table(
         mismatch = questions_apart(dict.fromkeys(judged_ids, ()), dict.fromkeys(ranked_ids))
     for note in label_notes(batch, scored_metrics, _rows_of(frame), mismatch):
         warn_caller(LabelWarning(note))
-    result: Table = _like(table, _columns_of(batch, frame, keep), scored_metrics, keep)
+    result: Table = _like(table, _columns_of(batch, frame), scored_metrics)
     return result
 
 
@@ -148,30 +141,26 @@ def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
     return asked_at
 
 
-def _columns_of(batch: ScoredBatch, frame: pl.DataFrame, keep: Sequence[str]) -> pl.DataFrame:
+def _columns_of(batch: ScoredBatch, frame: pl.DataFrame) -> pl.DataFrame:
     """The scores as columns, beside those of the table that stay."""
     import polars as pl
 
-    columns: dict[str, Any] = {QUERY_ID: frame[QUERY_ID]} if QUERY_ID in frame.columns else {}
-    for metric, column in batch.columns.items():
-        columns[metric] = pl.Series(metric, column, nan_to_null=True)
+    columns: dict[str, Any] = picked(frame.to_dict(), [QUERY_ID])
+    columns |= batch.columns
     columns[EXCLUDED] = pl.Series(REASONS, dtype=pl.String).gather(batch.reason)
     columns[N_RETRIEVED], columns[N_RELEVANT] = batch.depth, batch.n_relevant
     if ERROR in frame.columns:
         errors = [error and describe_error(error) for error in frame[ERROR]]
         columns[ERROR] = pl.Series(errors, dtype=frame[ERROR].dtype)
-    for name in keep:
-        columns[name] = frame[name]
-    return pl.DataFrame(columns)
+    return pl.DataFrame(columns, nan_to_null=True)
 
 
-def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()) -> pa.Schema:
+def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
     """The schema of what `score_table` returns, for engines that need it beforehand.
 
     Args:
         table: the schema of the table that will be scored.
         metrics: names, or metrics.
-        keep: further columns of the table to keep.
 
     Examples:
         >>> import pyarrow as pa
@@ -181,25 +170,12 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
     """
     import pyarrow as pa
 
-    names = [metric.metric_name for metric in ranking_metrics(metrics)]
-    _check_columns(keep, table.names, names)
     types = dict(zip(table.names, table.types, strict=True))
     fields = picked(types, [QUERY_ID])
-    fields |= dict.fromkeys(names, pa.float64())
+    for metric in ranking_metrics(metrics):
+        fields[metric.metric_name] = pa.float64()
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
-    fields |= picked(types, [ERROR, *keep])
-    return pa.schema(fields)
-
-
-def _check_columns(keep: Sequence[str], columns: Sequence[str], metrics: Sequence[str]) -> None:
-    """Columns to keep have to be there, and to be called otherwise than those of the scores."""
-    for column in keep:
-        if column not in columns:
-            names = ", ".join(map(str, columns))
-            raise InvalidInput("keep", column, f"columns of the table: {names}")
-        if column in (*metrics, EXCLUDED, N_RETRIEVED, N_RELEVANT):
-            remedy = "Give it another name in the table."
-            raise InvalidInput("keep", column, "a name that no column of the scores has", remedy)
+    return pa.schema(fields | picked(types, [ERROR]))
 
 
 def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -214,9 +190,7 @@ def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     return (frame.slice(start, rows) for start in range(0, max(1, len(frame)), rows))
 
 
-def _frame(
-    table: Any, metrics: Sequence[RankingMetric], keep: Sequence[str], names: Sequence[str]
-) -> pl.DataFrame:
+def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
     """The columns of a table that are read, as Polars holds them."""
     try:
         import polars as pl
@@ -232,8 +206,7 @@ def _frame(
     for column in (RETRIEVED, EXPECTED):
         if column not in columns and not (column == EXPECTED and EXPECTED_SPANS in columns):
             raise InvalidInput("table", columns, f"a column {column}")
-    _check_columns(keep, columns, names)
-    needed = dict.fromkeys([*_COLUMNS, *keep])
+    needed = dict.fromkeys(_COLUMNS)
     for need in needs_of(metrics):
         needed |= dict.fromkeys(FIELDS[need])
     names_read = [column for column in needed if column in columns]
@@ -241,17 +214,15 @@ def _frame(
     return selected if is_polars else frame_of(selected)
 
 
-def _like(
-    table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric], keep: Sequence[str]
-) -> Any:
+def _like(table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric]) -> Any:
     """The scores in the form of the given table."""
     import polars as pl
     import pyarrow as pa
 
     if isinstance(table, pl.DataFrame):
         return scored
-    arrow = scored.to_arrow().cast(score_schema(table.schema, metrics, keep=keep))
+    arrow = scored.to_arrow().cast(score_schema(table.schema, metrics))
     if isinstance(table, pa.Table):
         return arrow
-    batches = arrow.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], arrow.schema)
+    columns = [column.combine_chunks() for column in arrow.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow.schema)

@@ -118,14 +118,6 @@ def test_sliced_batch() -> None:
     assert score_table(part, "recall")["query_id"].to_pylist() == ["missed", "unjudged"]
 
 
-def test_columns_to_keep() -> None:
-    table = MIXED.append_column("language", pa.array(["en"] * 5 + ["ja"]))
-    scored = score_table(table, "recall", keep=["language"])
-    assert scored.schema == score_schema(table.schema, "recall", keep=["language"])
-    assert scored["language"].to_pylist() == table["language"].to_pylist()
-    assert scored["recall"] == score_table(MIXED, "recall")["recall"]
-
-
 def test_columns_that_dont_matter() -> None:
     """Neither types that Polars doesn't know, nor names that the scores have, too."""
     notes = pa.array([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int64()))
@@ -135,9 +127,6 @@ def test_columns_that_dont_matter() -> None:
         table = table.append_column(name, column)
     assert score_table(table, "recall") == score_table(MIXED, "recall")
     assert score_schema(table.schema, "recall") == score_schema(MIXED.schema, "recall")
-    for keep in ("recall", "n_retrieved"):
-        with pytest.raises(InvalidInput, match="a name that no column of the scores has"):
-            score_table(table, "recall", keep=[keep])
 
 
 def test_grades_of_no_judgements_are_none() -> None:
@@ -150,8 +139,6 @@ def test_tables_that_cant_be_scored() -> None:
     groups = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[["a"]]], "grades": [[1.0]]})
     with pytest.raises(InvalidInput, match="Groups are binary"):
         score_table(groups, "mrr")
-    with pytest.raises(InvalidInput, match="keep: expected columns of the table: query_id"):
-        score_table(MIXED, "recall", keep=["language"])
     with pytest.raises(
         InvalidInput, match=r"a record batch .* got 'DataFrame'. Of pandas, pyarrow"
     ):
