@@ -6,13 +6,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from llama_index_rag_metrics.files.lines import Location
+from llama_index_rag_metrics.files.records import ranking_record, read_ranking
 from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
-from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
+
+R = TypeVar("R", bound=Ranking)
 
 # the text of a passage, by its id or its place in a document; None where it isn't known
 TextOf: TypeAlias = Callable[[str | Span], str | None]
@@ -68,7 +72,7 @@ class Retrieval:
             for query_id, members in picked(matched.passages, self.run).items():
                 passages[query_id] = map_values(_beginning, members)
             plain["matched"] = {
-                **_plain(matched.run, matched.relevance, with_texts=False),
+                **_plain(matched.run, matched.relevance),
                 "metrics": list(self.matched),
                 "matcher": matched.matcher,
                 "stands_for": picked(matched.stands_for, self.run),
@@ -97,47 +101,30 @@ class Retrieval:
         return Retrieval.of_plain, (self.to_plain(),)
 
 
-def _plain(
-    run: Run, relevance: Mapping[str, Relevance], *, with_texts: bool = True
-) -> dict[str, Any]:
-    rankings = {}
+def _plain(run: Run, relevance: Mapping[str, Relevance]) -> dict[str, Any]:
+    rankings = []
     for query_id, ranking in run.items():
-        rankings[query_id] = _plain_items(ranking, with_texts)
+        rankings.append(ranking_record(query_id, 1, _trimmed(ranking)))
     return {"run": rankings, "labels": map_values(Relevance.to_plain, relevance)}
 
 
 def _read(plain: Mapping[str, Any]) -> tuple[Run, dict[str, Relevance]]:
     rankings = {}
-    for query_id, record in plain["run"].items():
-        calls = record.get("calls")
-        if calls is not None:
-            calls = [Call(**_read_items(call)) for call in calls]
-        rankings[query_id] = Ranking(**{**_read_items(record), "calls": calls})
+    for record in plain["run"]:
+        rankings[str(record["query_id"])] = read_ranking(record, Location("scores"))
     return Run(rankings), map_values(Relevance, plain["labels"])
 
 
-def _plain_items(items: Ranking, with_texts: bool) -> dict[str, Any]:
-    plain: dict[str, Any] = {"ids": [*map(str, items.ids)]}
-    for name in ("error", "tokens", "spans", "query", "asked_by"):
-        value = getattr(items, name, None)
-        if value:
-            plain[name] = value
-    if items.texts is not None and with_texts:
-        plain["texts"] = [(text or "")[:_CHARACTERS] for text in items.texts[:_TEXTS]]
-    calls = getattr(items, "calls", None)
-    if calls is not None:
-        plain["calls"] = [_plain_items(call, with_texts) for call in calls]
-    return plain
-
-
-def _read_items(record: Mapping[str, Any]) -> dict[str, Any]:
-    items = dict(record)
-    if "spans" in items:
-        items["spans"] = [span and Span(*span) for span in items["spans"]]
-    if "texts" in items:
-        missing = len(items["ids"]) - len(items["texts"])
-        items["texts"] = [*items["texts"], *[""] * missing]
-    return items
+def _trimmed(items: R) -> R:
+    """A ranking or a call with the beginnings of its first texts, without what no story tells."""
+    texts = None
+    if items.texts is not None:
+        texts = [(text or "")[:_CHARACTERS] for text in items.texts[:_TEXTS]]
+        texts += [""] * (len(items.ids) - len(texts))
+    calls = None
+    if items.calls is not None:
+        calls = [*map(_trimmed, items.calls)]
+    return replace(items, texts=texts, calls=calls, scores=None, latency=None)
 
 
 def _beginning(passage: str | Span) -> str | Span:
