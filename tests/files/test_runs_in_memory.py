@@ -110,6 +110,13 @@ def test_ranx_itself() -> None:
     assert (ids_of(run), run.name) == ({"q": ["c", "b", "a"]}, "bm25")
     assert read_qrels(ranx.Qrels({"q": {"a": 2}})) == {"q": Relevance({"a": 2})}
     assert ids_of(read_run(ranx.Run(nested).to_dataframe())) == {"q": ["c", "b", "a"]}
+    qrels = ranx.Qrels({"q1": {"d1": 2, "d7": 1}})
+    run = ranx.Run({"q1": {"d7": 0.9, "d4": 0.8, "d1": 0.1}}, name="bm25")
+    theirs = ranx.evaluate(qrels, run, ["ndcg@10", "map"])
+    scores = score_rankings(qrels, run, ["ndcg@10", "map"])
+    assert (scores.means, scores.name) == (pytest.approx(theirs), "bm25")
+    with pytest.raises(InvalidInput, match="read_run"):
+        score_rankings(qrels.to_dict(), run.to_dict(), ["map"])
 
 
 def test_nested_dicts() -> None:
@@ -137,16 +144,3 @@ def test_nested_dicts() -> None:
 def test_errors_in_nested_dicts(nested: dict[Any, Any], wording: str) -> None:
     with pytest.raises(FileFormatError, match=wording):
         read_run(nested)
-
-
-def test_ranx_itself_is_scored() -> None:
-    ranx = pytest.importorskip("ranx", reason="ranx isn't installed: it needs numba")
-    qrels = ranx.Qrels({"q1": {"d1": 2, "d7": 1}})
-    run = ranx.Run({"q1": {"d7": 0.9, "d4": 0.8, "d1": 0.1}}, name="bm25")
-    theirs = ranx.evaluate(qrels, run, ["ndcg@10", "map"])
-    scores = score_rankings(qrels, run, ["ndcg@10", "map"])
-    for name in theirs:
-        assert scores.means[name] == pytest.approx(theirs[name])
-    assert scores.name == "bm25"
-    with pytest.raises(InvalidInput, match="read_run"):
-        score_rankings(qrels.to_dict(), run.to_dict(), ["map"])

@@ -9,7 +9,7 @@ import pytest
 from support.reviews import JUDGED, write
 
 from llama_index_rag_metrics.labels import agreement
-from llama_index_rag_metrics.labels.agreeing import Agreement
+from llama_index_rag_metrics.labels.agreeing import Agreement, cohens_kappa
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
@@ -104,3 +104,23 @@ def test_files_of_two_reviewers_and_a_report_in_every_form(tmp_path: Path) -> No
     assert "&#42;d&#42;" in agreed.to_markdown()
     (row,) = json.loads(agreed.to_json())
     assert (row["doc_id"], row["first"], row["second"]) == ("*d*", 2, 1)
+
+
+def test_full_agreement_isnt_certainty() -> None:
+    grades = np.random.default_rng(17).integers(0, 4, 30).astype(float)
+    agreed = cohens_kappa(grades, grades)
+    assert (agreed.kappa, agreed.high) == pytest.approx((1, 1))
+    assert agreed.low is not None
+    assert 0.7 < agreed.low < 0.9
+
+
+@pytest.mark.parametrize("kappa", [0.3, 0.7])
+def test_interval_covers(kappa: float) -> None:
+    # scores that are the truth with probability κ, else drawn anew, have just that κ
+    rng, covered = np.random.default_rng(23), 0
+    for _ in range(400):
+        ours = rng.choice([0.0, 1.0], 60)
+        theirs = np.where(rng.random(60) < kappa, ours, rng.choice([0.0, 1.0], 60))
+        agreed = cohens_kappa(ours, theirs)
+        covered += agreed.low <= kappa <= agreed.high  # type: ignore[operator]
+    assert 0.92 <= covered / 400 <= 0.99

@@ -118,6 +118,10 @@ def write_pool(path: Path, lines: Sequence[dict[str, Any]] = POOL) -> Path:
     return path
 
 
+def page_of(folder: Path, *lines: dict[str, Any], **options: Any) -> Path:
+    return write_review_page(write_pool(folder / "p.jsonl", lines), folder / "p.html", **options)
+
+
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     return write_review_page(write_pool(tmp_path / "pool.jsonl"), tmp_path / "judgements.html")
@@ -218,10 +222,7 @@ class TestJudging:
 
     def test_question_stays_in_sight(self, open_page: Opener, tmp_path: Path) -> None:
         line = {**POOL[0], "text": "a line\n" * 400}
-        path = write_review_page(
-            write_pool(tmp_path / "long.jsonl", [line]), tmp_path / "long.html"
-        )
-        desk = open_page(path).begin()
+        desk = open_page(page_of(tmp_path, line)).begin()
         ends = time.monotonic() + 60
         while desk.page.evaluate("window.scrollY") < 1000 and time.monotonic() < ends:
             desk.press("Space")
@@ -260,21 +261,15 @@ class TestKeeping:
 
     def test_pool_of_other_questions_is_apart(self, open_page: Opener, tmp_path: Path) -> None:
         changed = [{**POOL[0], "text": "another text"}, *POOL[1:]]
-        other = write_review_page(
-            write_pool(tmp_path / "other.jsonl", changed), tmp_path / "other.html"
-        )
         desk = open_page().begin()
         desk.press("3")
         desk.stored()
-        assert open_page(other).begin().grades() == [None] * 5
+        assert open_page(page_of(tmp_path, *changed)).begin().grades() == [None] * 5
 
     def test_pool_in_another_order_is_the_same(self, open_page: Opener, tmp_path: Path) -> None:
-        turned = write_review_page(
-            write_pool(tmp_path / "same.jsonl", POOL[::-1]), tmp_path / "same.html"
-        )
         desk = open_page().begin()
         desk.judge_all()
-        again = open_page(turned).begin()
+        again = open_page(page_of(tmp_path, *POOL[::-1])).begin()
         assert again.text("#count") == "5 of 5"
         again.export(tmp_path / "again.jsonl")
         assert read_qrels(tmp_path / "again.jsonl") == JUDGED
@@ -397,8 +392,7 @@ class TestInAndOut:
 
     def test_source_of_a_passage_isnt_seen(self, open_page: Opener, tmp_path: Path) -> None:
         lines = [{**line, "system": "bm25", "rank": 1, "weight": 0.5} for line in POOL]
-        path = write_review_page(write_pool(tmp_path / "s.jsonl", lines), tmp_path / "s.html")
-        desk = open_page(path).begin()
+        desk = open_page(page_of(tmp_path, *lines)).begin()
         for _ in lines:
             seen = desk.text("body")
             assert "id-" not in seen
@@ -417,11 +411,8 @@ class TestSight:
         fields = {name: f"{name} {EVIL}" for name in POOL[0]}
         rubric = tmp_path / "rubric.txt"
         rubric.write_text(f"{EVIL}\n1: {EVIL}\n0: {EVIL}\n".replace("\u2028\u2029", ""))
-        path = write_review_page(
-            write_pool(tmp_path / "evil.jsonl", [fields]), tmp_path / "evil.html", rubric=rubric
-        )
         dialogs: list[str] = []
-        desk = open_page(path)
+        desk = open_page(page_of(tmp_path, fields, rubric=rubric))
         desk.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
         desk.begin(EVIL)
         assert desk.page.locator("#query").text_content() == fields["query"]
@@ -441,10 +432,7 @@ class TestSight:
         self, open_page: Opener, tmp_path: Path, width: int
     ) -> None:
         line = {**POOL[0], "query": "Why" + "y" * 300, "text": "a" * 900}
-        path = write_review_page(
-            write_pool(tmp_path / "wide.jsonl", [line, {**line, "doc_id": "n" * 300}]),
-            tmp_path / "wide.html",
-        )
+        path = page_of(tmp_path, line, {**line, "doc_id": "n" * 300})
         desk = open_page(path, viewport={"width": width, "height": 700})
         sideways = "document.documentElement.scrollWidth"
         desk.page.wait_for_selector("#start:not([hidden])")
@@ -458,7 +446,7 @@ class TestSight:
 
     def test_grades_are_in_reach_on_a_phone(self, open_page: Opener, tmp_path: Path) -> None:
         line = {**POOL[0], "text": "a line\n" * 400}
-        path = write_review_page(write_pool(tmp_path / "l.jsonl", [line]), tmp_path / "l.html")
+        path = page_of(tmp_path, line)
         desk = open_page(path, viewport={"width": 375, "height": 700}).begin()
         for button in desk.page.locator(".choice").all():
             box = button.bounding_box()
@@ -471,8 +459,7 @@ class TestSight:
             {"query_id": key, "query": text, "doc_id": "d", "text": text}
             for key, text in texts.items()
         ]
-        path = write_review_page(write_pool(tmp_path / "d.jsonl", lines), tmp_path / "d.html")
-        desk = open_page(path).begin()
+        desk = open_page(page_of(tmp_path, *lines)).begin()
         seen = {}
         for _ in lines:
             directions = [

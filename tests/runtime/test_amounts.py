@@ -35,7 +35,6 @@ QUERIES = {f"q{number}": f"Which moon has {number} lakes?" for number in range(4
 RELEVANT = {query_id: {"d1": 1} for query_id in QUERIES}
 DATASET = RetrievalDataset(QUERIES, RELEVANT, CORPUS)
 RUN = Run({query_id: Ranking(["d2", "d1"], texts=["Lakes.", "Geysers."]) for query_id in QUERIES})
-SCORED = Run({query_id: Ranking(["d2", "d1"], scores=[0.7, 0.5]) for query_id in QUERIES})
 OTHER = Run({query_id: ["d2", "d3"] for query_id in QUERIES})
 SCORES = Scores(list(QUERIES), {"mrr": [1.0, 0.5, 0.5, 0.25]})
 

@@ -74,11 +74,9 @@ def test_errors_survive_pickling(error: RagMetricsError) -> None:
 @pytest.mark.parametrize(
     "warning",
     [
-        *(
-            kind("a message")
-            for kind in vars(package_errors).values()
-            if isinstance(kind, type) and issubclass(kind, UserWarning)
-        )
+        kind("a message")
+        for kind in vars(package_errors).values()
+        if isinstance(kind, type) and issubclass(kind, UserWarning)
     ],
     ids=lambda warning: type(warning).__name__,
 )
