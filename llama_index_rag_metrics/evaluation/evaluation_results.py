@@ -15,8 +15,7 @@ from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.report.figure import Draw, Figure, Mark, Series
-from llama_index_rag_metrics.report.model import Report
+from llama_index_rag_metrics.report.model import Draw, Figure, Mark, Report, Series
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import RagMetricsError

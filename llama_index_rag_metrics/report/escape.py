@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from html import escape
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from xml.etree import ElementTree
 
 # what could be markup; a stop within a number, a dash within a line and the like can't
 _MARKUP = re.compile(
-    r"""[^\w\s,;'"?%=.:()/+-]|_|^[-+]|^\d(?=\d*[.)](?:\s|$))|[.](?=[^\s\d])|:(?! )""", re.ASCII
+    r"""[^\w\s\x80-\U0010ffff,;'"?%=.:()/+-]|_|^[-+]"""
+    r"|^\d(?=\d*[.)](?:\s|$))|[.](?=[^\s\d])|:(?! )",
+    re.ASCII,
 )
 
 
@@ -40,9 +42,7 @@ def markdown(text: str) -> str:
     >>> markdown("<b> @someone | 0.5")
     '&#60;b&#62; &#64;someone &#124; 0.5'
     """
-    return _MARKUP.sub(
-        lambda match: f"&#{ord(match[0])};" if match[0].isascii() else match[0], terminal(text)
-    )
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", terminal(text))
 
 
 Element: TypeAlias = ElementTree.Element
@@ -55,8 +55,9 @@ def element(tag: str, *children: Child, **attributes: str) -> Element:
     >>> render(element("p", "1 < 2 ", element("b", "&"), title='"'))
     '<p title="&quot;">1 &lt; 2 <b>&amp;</b></p>'
     """
-    names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
-    parent = ElementTree.Element(tag, {names[name]: attributes[name] for name in attributes})
+    parent = ElementTree.Element(tag)
+    for name, value in attributes.items():
+        parent.set(name.rstrip("_").replace("_", "-"), value)
     for child in children:
         if not isinstance(child, str):
             parent.append(child)
@@ -67,7 +68,6 @@ def element(tag: str, *children: Child, **attributes: str) -> Element:
     return parent
 
 
-def render(*elements: Element) -> str:
+def render(element: Element) -> str:
     # as XML, since the HTML form leaves < in attributes; no void element is ever made
-    options: dict[str, Any] = {"encoding": "unicode", "short_empty_elements": False}
-    return "".join(ElementTree.tostring(child, **options) for child in elements)
+    return ElementTree.tostring(element, encoding="unicode", short_empty_elements=False)

@@ -62,5 +62,5 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     distinct = list(dict.fromkeys(ids))
     short = [plain(_RANDOM.sub(lambda match: f"{match[0][:8]}…", name)) for name in distinct]
     if len(set(short)) < len(distinct):
-        short = [plain(name) for name in distinct]
+        short = [*map(plain, distinct)]
     return dict(zip(distinct, short, strict=True))

@@ -29,7 +29,7 @@ def _blocks(report: m.Report) -> Iterator[str]:
     for table in report.tables:
         yield from _table(table)
         yield escape(table.text)
-    yield "\n".join(f"- {escape(note)}" for note in report.notes)
+    yield "\n".join(_bullets("", report.notes))
     for listing in report.listings:
         blocks = [escape(listing.lead), escape(listing.legend), "\n".join(_listed(listing))]
         yield _folded(listing.title, "\n\n".join(filter(None, blocks)))
@@ -42,9 +42,11 @@ def _blocks(report: m.Report) -> Iterator[str]:
 def _table(table: m.Table) -> Iterator[str]:
     if table.title:
         yield f"**{escape(table.title)}**"
-    sides = [":--" if table.is_text(column) else "--:" for column in range(len(table.head))]
+    sides = [":--"]
+    for column in range(len(table.head)):
+        sides.append(":--" if table.is_text(column) else "--:")
     rows = [(escape(row.label), *map(_cell, row.cells)) for row in table.rows]
-    yield _pipes(map(escape, (table.label_head, *table.head)), (":--", *sides), *rows)
+    yield _pipes(map(escape, (table.label_head, *table.head)), sides, *rows)
 
 
 def _cell(cell: m.Cell) -> str:
@@ -60,7 +62,7 @@ def _listed(listing: m.Listing) -> Iterator[str]:
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape(query.query_id)}: {escape(text)}".removesuffix(": ")
-        yield from (f"  - {escape(line)}" for line in query.why)
+        yield from _bullets("  ", query.why)
         for passage in query.wanted[: m.MOST_WANTED]:
             yield f"  - relevant {escape(str(passage))}"
         if query.more_wanted:
@@ -68,11 +70,16 @@ def _listed(listing: m.Listing) -> Iterator[str]:
         for answer in query.answers:
             head = (escape(answer.system), _cell(answer.score), escape(answer.outcome))
             yield f"  - {' '.join(head)}".rstrip()
-            lines = [*(answer.searches or ()), *(answer.retrieved or ())[: listing.n_items]]
-            yield from (f"    - {escape(str(line))}" for line in lines)
-        yield from (f"  - {escape(remark)}" for remark in query.remarks)
+            yield from _bullets("    ", answer.searches or ())
+            yield from _bullets("    ", map(str, (answer.retrieved or ())[: listing.n_items]))
+        yield from _bullets("  ", query.remarks)
     if listing.more_in_words:
         yield f"- {listing.more_in_words}"
+
+
+def _bullets(indent: str, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"{indent}- {escape(line)}"
 
 
 def _pipes(*lines: Iterable[str]) -> str:

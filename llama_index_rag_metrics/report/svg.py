@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from .escape import Element, element
 from .escape import terminal as one_line
-from .figure import Figure, Mark, Series
+from .model import Figure, Mark, Series
 from .numbers import given
 
 # violet, orange and teal first: told apart in grey and by colour-blind eyes, on white and on black;
@@ -40,10 +40,10 @@ def on_page(figure: Figure, caption: str) -> Element:
     plot = forms[figure.form](figure)
     title = {"role": "img", "aria_label": one_line(caption), "fill": "currentColor"}
     size = {"width": "100%", "height": _pixels(plot.height)}
-    sides = (12 + _LINE * bool(figure.y), plot.right, _BELOW, plot.left)
-    padding = " ".join(f"{_pixels(side)}px" for side in sides)
+    top = 12 + _LINE * bool(figure.y)
+    padding = f"padding:{top}px {plot.right}px {_BELOW}px {plot.left}px"
     svg = element("svg", *plot.parts, overflow="visible", **title, **size)
-    return element("div", svg, class_="plot", style=f"padding:{padding}")
+    return element("div", svg, class_="plot", style=padding)
 
 
 class _Scale:
@@ -77,7 +77,7 @@ class _Scale:
 class _Plot:
     """What is drawn, how high it is, and what room it needs on its sides."""
 
-    def __init__(self, figure: Figure, height: float, left: float = 12, right: float = 14) -> None:
+    def __init__(self, figure: Figure, height: float, left: int = 12, right: int = 14) -> None:
         self.figure, self.height, self.left, self.right = figure, height, left, right
         self.parts: list[Element] = []
 
@@ -131,12 +131,14 @@ def _points(figure: Figure) -> _Plot:
     """A row for each point; of several systems and metrics, in a group for each metric."""
     marks = _marks_of(figure)
     metrics = list(dict.fromkeys(str(mark.y) for mark in marks))
-    names = [one_line(series.name) for series in figure.series]
+    names = [_cut(one_line(series.name)) for series in figure.series]
     if len(names) == 1:
-        names = metrics
-    plot = _Plot(figure, 0, _width(_cut(name) for name in names) + 14)
-    values = [*chain.from_iterable((mark.x, mark.low, mark.high) for mark in marks)]
-    x = _Scale([*values, 0.0] if figure.has_zero_line else values, 0.05)
+        names = [*map(_cut, metrics)]
+    plot = _Plot(figure, 0, _width(names) + 14)
+    values: list[float | None] = [0.0] * figure.has_zero_line
+    for mark in marks:
+        values += (mark.x, mark.low, mark.high)
+    x = _Scale(values, 0.05)
     for metric in metrics:
         if len(metrics) > 1 and len(figure.series) > 1:
             plot.text(one_line(metric), _pixels(2 - plot.left), plot.height + 14, font_weight="600")
@@ -233,8 +235,8 @@ def _cut(name: str, most: int = _NAME_CHARACTERS) -> str:
     return name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}"
 
 
-def _width(names: Iterable[str]) -> float:
-    return max(map(cell_len, names), default=0) * _CHARACTER
+def _width(names: Iterable[str]) -> int:
+    return math.ceil(max(map(cell_len, names), default=0) * _CHARACTER)
 
 
 def _colour(series: Series) -> str:

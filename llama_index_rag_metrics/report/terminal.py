@@ -118,8 +118,10 @@ def _title(report: m.Report) -> Text:
 def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
     """The table; columns that don't fit beside the labels follow below, with the labels again."""
     label, *heads = map(one_line, (table.label_head, *table.head))
-    labels = [one_line(row.label) for row in table.rows]
-    texts = [[one_line(shown(cell)) for cell in row.cells] for row in table.rows]
+    labels, texts = [], []
+    for row in table.rows:
+        labels.append(one_line(row.label))
+        texts.append([one_line(shown(cell)) for cell in row.cells])
     label_width = min(max(_LABEL_WIDTH, width // 3), _widest([label, *labels]))
     room = width - _MARGIN - label_width
     gap, widths = _fitting(heads, texts, room)
@@ -136,9 +138,9 @@ def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
                 justify="left" if table.is_text(column) else "right",
                 overflow="fold",
             )
-        for row, words in zip(table.rows, texts, strict=True):
+        for row, name, words in zip(table.rows, labels, texts, strict=True):
             cells = [Text(words[column], _STYLES[row.cells[column].tone]) for column in block]
-            grid.add_row(_folded(one_line(row.label), label_width), *cells)
+            grid.add_row(_folded(name, label_width), *cells)
         yield _indented(grid)
 
 
@@ -146,12 +148,12 @@ def _fitting(
     heads: Sequence[str], texts: Sequence[Sequence[str]], room: int
 ) -> tuple[int, list[int]]:
     """The gap and the widths of columns: with heads as whole as lets all stand side by side."""
-    cells = [_widest(row[column] for row in texts) for column in range(len(heads))]
+    cells = map(_widest, zip(*texts, strict=True))
+    columns = [*zip(cells, map(cell_len, heads), strict=True)]
     gap, widths = 0, list[int]()
     for gap, head_width in _TIGHTER:
         limit = max(1, room - gap - _DIVIDER)
-        needed = [min(head_width, cell_len(head)) for head in heads]
-        widths = [min(limit, max(1, *pair)) for pair in zip(cells, needed, strict=True)]
+        widths = [min(limit, max(1, cell, min(head_width, head))) for cell, head in columns]
         if sum(widths) + (gap + _DIVIDER) * len(widths) <= room:
             break
     return gap, widths
@@ -186,7 +188,7 @@ def _folded(text: str, width: int) -> Text:
         if lines[-1] and cell_len(f"{lines[-1]}{word}".rstrip()) > width:
             lines.append("")
         lines[-1] += word
-    return Text("\n".join(line.rstrip() for line in lines))
+    return Text("\n".join(map(str.rstrip, lines)))
 
 
 def _listed(listing: m.Listing) -> Grid:

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.figure import Draw
+from llama_index_rag_metrics.report.model import Draw
 from llama_index_rag_metrics.report.numbers import mean_of, questions
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.figure import MOST_ABREAST
+from llama_index_rag_metrics.report.model import MOST_ABREAST
 from llama_index_rag_metrics.runtime.mappings import picked
 
 from .label_view import Item, LabelView, System, columns_of

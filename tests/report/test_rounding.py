@@ -13,7 +13,6 @@ NUMBERS = "report/numbers.py"
 
 NOT_FOR_PEOPLE = {
     "decisions/gate/rules.py": "a rule, which is read again from its text",
-    "files/retrieval_dataset.py": "how many queries a sample has",
     "report/svg.py": "a mixed colour, and places in a drawing",
     "metrics/base.py": "a metric's name, which is read again",
     "metrics/sets.py": "a metric's parameter",

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.figure import MOST_ABREAST, Figure, Mark, Series
+from llama_index_rag_metrics.report.model import MOST_ABREAST, Figure, Mark, Series
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report import numbers
-from llama_index_rag_metrics.report.figure import Figure, Mark, Series
+from llama_index_rag_metrics.report.model import Figure, Mark, Series
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.files.lines import Location, json_lines, read_text,
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.labels.pooling import Pool
 from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
-from llama_index_rag_metrics.report.html.assets import asset, script_source
+from llama_index_rag_metrics.report.html import asset, script_source
 from llama_index_rag_metrics.runtime.atomic_files import json_text, short_hash, write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -5,7 +5,10 @@ The decision comes first, then one table beside its figure, and the questions; a
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from string import Template
@@ -13,13 +16,12 @@ from string import Template
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import render
-from llama_index_rag_metrics.report.figure import CAPTIONS, MOST_ABREAST
+from llama_index_rag_metrics.report.model import CAPTIONS, MOST_ABREAST, Figure
 from llama_index_rag_metrics.report.numbers import interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
-from .assets import asset, script_source
-from .questions import SIZES, Context, question, repeated
+from .questions import SIZES, question, repeated
 
 # figures that stand beside the tables; the others are folded below the questions
 _IN_SIGHT = ("differences", "tradeoff")
@@ -41,7 +43,7 @@ def write_page(report: m.Report, path: str | Path, *, title: str | None = None) 
 def html_page(report: m.Report, *, title: str | None = None) -> str:
     """One file with styles and script in it, and a policy that forbids it the network."""
     script, heading = asset("page.js"), title or report.title
-    queries = report.queries() if report.queries else None
+    queries = report.queries and report.queries()
     page = Template(asset("page.html")).substitute(
         title=escape(heading),
         policy=_POLICY.format(script=script_source(script)),
@@ -50,6 +52,17 @@ def html_page(report: m.Report, *, title: str | None = None) -> str:
         body="".join(_body(report, heading, queries)),
     )
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def asset(name: str, package: str = __package__) -> str:
+    """A file of the package."""
+    return (files(package) / name).read_text(encoding="utf-8")
+
+
+def script_source(script: str) -> str:
+    """What a policy calls a script that it allows: its digest."""
+    digest = base64.b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
 
 
 def fragment(report: m.Report) -> str:
@@ -77,11 +90,12 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
         else:
             heading = _around(escape(table.title), "<h2>{}</h2>")
             in_sight += f"<div>{heading}{inner}{_sentence(table.text)}</div>"
-    for kind in report.figures:
+    for kind, draw in report.figures.items():
+        figure = _figure(draw(), CAPTIONS[kind])
         if kind in _IN_SIGHT:
-            in_sight += _figure(report, kind)
+            in_sight += figure
         else:
-            folds += _fold(CAPTIONS[kind], _figure(report, kind))
+            folds += _fold(CAPTIONS[kind], figure)
     yield _around(in_sight, "<section class=beside>{}</section>")
     if queries:
         yield from _questions(queries)
@@ -109,13 +123,11 @@ def _badge(tone: str, text: str) -> str:
     return f'<b class="badge {tone}">{escape(text)}</b>'
 
 
-def _figure(report: m.Report, kind: str) -> str:
-    draw = report.figures.get(kind)
-    figure = draw() if draw else None
+def _figure(figure: Figure | None, caption: str) -> str:
     if figure is None:
         return ""
-    caption, drawing = escape(CAPTIONS[kind]), render(on_page(figure, CAPTIONS[kind]))
-    return f"<figure><figcaption>{caption}</figcaption>{drawing}</figure>"
+    drawing = render(on_page(figure, caption))
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}</figure>"
 
 
 def _table(table: m.Table, systems: Mapping[str, int]) -> str:
@@ -168,18 +180,17 @@ def _questions(queries: m.Queries) -> Iterator[str]:
     stories = list(queries.stories)
     n = len(stories)
     size = next(size for size in SIZES if n <= size.questions)
-    context = Context(size, queries.compared, queries.lower_is_better)
     names = repeated("<b>{}</b>", queries.systems)
     if len(queries.systems) > MOST_ABREAST:
         names = "<b>lowest to highest</b>"
-    compared = escape("|".join(queries.systems)) if queries.compared else ""
+    compared = escape("|".join(queries.systems)) * queries.compared
     yield (
         f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
         f"<form class=controls hidden></form><p class=heads><span>{n:,} questions "
         f"<small>{escape(queries.metric)}</small></span>{names}</p><div class=list>"
     )
     for story in stories:
-        yield question(story, context)
+        yield question(story, size, queries)
     yield "</div></section>"
 
 
@@ -189,7 +200,7 @@ def _listing(listing: m.Listing) -> Iterator[str]:
     yield from map(_sentence, (listing.lead, listing.legend))
     for story in listing.queries:
         if story.answers or story.wanted:
-            yield question(story, Context())
+            yield question(story)
         else:
             text = f"<code>{escape(story.query_id)}</code> {escape(story.text)}"
             yield f"<div class=finding><p>{text}</p>{_bullets(story.remarks)}</div>"

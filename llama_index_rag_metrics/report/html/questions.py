@@ -10,8 +10,13 @@ from typing import NamedTuple
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import terminal as one_line
 from llama_index_rag_metrics.report.excerpts import cut_line, titled
-from llama_index_rag_metrics.report.figure import MOST_ABREAST
-from llama_index_rag_metrics.report.model import Answer, QueryAnswers, ReportedItem
+from llama_index_rag_metrics.report.model import (
+    MOST_ABREAST,
+    Answer,
+    Queries,
+    QueryAnswers,
+    ReportedItem,
+)
 from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -36,45 +41,33 @@ SIZES = (
 )
 
 
-class Context(NamedTuple):
-    """What is the same for all questions of a page."""
-
-    size: Size = SIZES[0]
-    compared: bool = False
-    lower_is_better: bool = False
-
-
 def repeated(template: str, texts: Iterable[str]) -> str:
     """The template with each of the texts, escaped."""
     return "".join(template.format(escape(text)) for text in texts)
 
 
-def question(query: QueryAnswers, context: Context) -> str:
+def question(query: QueryAnswers, size: Size = SIZES[0], queries: Queries | None = None) -> str:
     """One question, folded; its attributes are what the page's script filters and sorts by."""
     scores = [*map(_number, query.answers)]
     gains = []
-    if context.compared:
-        sign = -1 if context.lower_is_better else 1
+    if queries and queries.compared:
+        sign = -1 if queries.lower_is_better else 1
         gains = [sign * (score - scores[0]) for score in scores[1:]]
     numbers = [score for score in scores if not isnan(score)]
     losses, changes = _losses(query), [*map(_change_name, gains)]
     if not (numbers or query.wanted) and any(answer.retrieved for answer in query.answers):
         losses[UNLABELLED] = 0
-    data = {
-        "change": " ".join(changes),
-        "loss": "|".join(losses),
-        "gains": " ".join(f"{gain:g}" for gain in gains if not isnan(gain)),
-    }
+    data = {"change": " ".join(changes), "loss": "|".join(losses), "gains": "", "score": ""}
     if numbers:
+        data["gains"] = " ".join(f"{gain:g}" for gain in gains if not isnan(gain))
         data["score"] = f"{sum(numbers) / len(numbers):g}"
-    attributes = "".join(f' data-{name}="{value}"' for name, value in data.items() if value)
-    inner = "".join(_unfolded(query, context.size))
-    if context.size.is_late:
+    start = f'<details class=q id="{escape(query.query_id)}"'
+    for name, value in data.items():
+        start += f' data-{name}="{value}"' * bool(value)
+    inner = "".join(_unfolded(query, size))
+    if size.is_late:
         inner = f"<noscript>{inner}</noscript>"
-    return (
-        f'<details class=q id="{escape(query.query_id)}"{attributes}>'
-        f"{_summary(query, losses, changes)}{inner}</details>\n"
-    )
+    return f"{start}>{_summary(query, losses, changes)}{inner}</details>\n"
 
 
 def _number(answer: Answer) -> float:
