@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from llama_index_rag_metrics.statistics.intervals import HasEnds
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 from .model import Cell, Form
@@ -46,9 +45,8 @@ def digits_of(n: int) -> int:
     return min(DIGITS, max(_FEWEST_DIGITS, 1 + math.ceil(math.log10(max(n, 1)) / 2)))
 
 
-def digits_for(n: int, interval: HasEnds) -> int:
+def digits_for(n: int, low: float | None, high: float | None) -> int:
     """How many decimals a difference over n questions carries: as many as show that it isn't 0."""
-    low, high = interval.low, interval.high
     if low is None or high is None or low <= 0 <= high:
         return digits_of(n)
     return max(digits_of(n), decimals_of(low, high))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.runtime.mappings import map_values, picked
+from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 from .scores import Scores
@@ -21,20 +21,15 @@ _FEWER = (
     "fewer than {runs} runs: {n:,} of {questions}, with the mean of those: a run that isn't there "
     "doesn't count as 0"
 )
-_SAME = (
-    "all {runs} runs returned the same: they show no spread. If that is a surprise, an LLM's "
-    "answers are cached, or its temperature is 0"
-)
-Runs = Mapping[str, tuple[float, ...]]  # query id to its score in each run that has a value
 
 
-def runs_of(repeats: Iterable[Scores], metric: str) -> Runs:
-    """Each question's score in every run."""
+def runs_of(repeats: Iterable[Scores], metric: str) -> Mapping[str, list[float]]:
+    """Each question's score in every run that has a value."""
     runs: dict[str, list[float]] = defaultdict(list)
     for scores in repeats:
         for query_id, value in scores.by_query(metric).items():
             runs[query_id].append(value)
-    return map_values(tuple, runs)
+    return runs
 
 
 def of_repeats(repeats: Iterable[Scores]) -> Scores:
@@ -110,5 +105,3 @@ def _notes(
     n_fewer = len(n_asked) - list(n_asked.values()).count(n_runs)
     if n_fewer:
         yield _FEWER.format(runs=n_runs, n=n_fewer, questions=questions(len(n_asked)))
-    if n_runs > 1 and all(len(set(scores.rankings(query_id))) == 1 for query_id in n_asked):
-        yield _SAME.format(runs=n_runs)

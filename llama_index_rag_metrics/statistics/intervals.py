@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -37,19 +36,6 @@ class MeanInterval:
     high: float | None
     n: int
     note: str = ""
-
-
-class HasEnds(Protocol):
-    @property
-    def low(self) -> float | None: ...
-
-    @property
-    def high(self) -> float | None: ...
-
-
-def excludes_0(interval: HasEnds) -> bool:
-    low, high = interval.low, interval.high
-    return low is not None and high is not None and (low > 0 or high < 0)
 
 
 def mean_interval(
@@ -80,16 +66,19 @@ def mean_intervals(
     clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> list[MeanInterval]:
     """`mean_interval` of (queries, columns) scores; without limits, of 0 to 1."""
+    from scipy.special import stdtrit
+
     check_confidence(confidence)
-    units = units_of(columns, clusters)
+    units = Units.of(columns, None if clusters is None else number_clusters(clusters))
     bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
-    extremes = _limits_seen(columns, bounds)
-    are_hits = _are_hits(columns, bounds)
+    lowest, highest = _limits_seen(columns, bounds)
+    span, are_hits = highest - lowest, _are_hits(columns, bounds)
+    share = np.clip((units.means - lowest) / span, 0.0, 1.0)
+    quantile = np.asarray(stdtrit(np.maximum(units.n_even - 1, 1), (1 + confidence) / 2))
     ends = []
-    for position, imagined in enumerate(extremes):
-        effective = _effective_queries(units, extremes, np.where(are_hits, np.nan, imagined))
-        wilsons = wilson_ends(units.means, extremes, effective, units.n_even, confidence)
-        ends.append(wilsons[position])
+    for position, imagined in enumerate((lowest, highest)):
+        effective = _effective_queries(units, share, span, np.where(are_hits, np.nan, imagined))
+        ends.append(lowest + span * _score_interval(share, effective, quantile)[position])
     intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
@@ -141,34 +130,14 @@ def _are_hits(columns: FloatArray, bounds: FloatArray) -> BoolArray:
     return may_be & has_no_other
 
 
-def wilson_ends(
-    means: FloatArray | float,
-    limits: tuple[FloatArray, FloatArray],
-    effective: FloatArray,
-    count: FloatArray | float,
-    confidence: float,
-) -> tuple[FloatArray, FloatArray]:
-    """(columns,) the ends of Wilson's interval with the effective number of queries, and t."""
-    from scipy.special import stdtrit
-
-    lowest, highest = limits
-    span = highest - lowest
-    share = np.clip((means - lowest) / span, 0.0, 1.0)
-    quantile = np.asarray(stdtrit(np.maximum(np.subtract(count, 1), 1), (1 + confidence) / 2))
-    low, high = _score_interval(share, effective, quantile)
-    return lowest + span * low, lowest + span * high
-
-
 def _effective_queries(
-    units: Units, limits: tuple[FloatArray, FloatArray], imagined: FloatArray
+    units: Units, share: FloatArray, span: FloatArray, imagined: FloatArray
 ) -> FloatArray:
     """(columns,) how many zeros and ones of the same mean would tell as much as the scores.
 
     Half a unit more is taken to score `imagined`, (columns,); NaN for none.
     """
-    lowest, highest = limits
-    span, count, n = highest - lowest, units.n_even, units.n_units
-    share = np.clip((units.means - lowest) / span, 0.0, 1.0)
+    count, n = units.n_even, units.n_units
     of_hits = share * (1 - share)
     squares = np.square(units.influence * n).sum(axis=0)
     squares_with_half = squares + np.square(imagined - units.means) / 2
@@ -198,8 +167,8 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """
     from scipy.special import gammaincinv, ndtri
 
-    share, size, z = (np.float64(number) for number in (hits / n, n, ndtri((1 + confidence) / 2)))
-    low, high = (float(end) for end in _score_interval(share, size, z))
+    share, size, z = np.array([hits / n, n, ndtri((1 + confidence) / 2)])
+    low, high = map(float, _score_interval(share, size, z))
     few = 2 if n <= 50 else 3
     if 0 < hits <= few:
         low = min(low, float(gammaincinv(hits, 1 - confidence)) / n)
@@ -220,12 +189,6 @@ def exact_mean(values: FloatArray) -> float:
         return math.fsum(values.tolist()) / len(values)
     except OverflowError:  # though the mean is a number
         return math.fsum((values / len(values)).tolist())
-
-
-def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
-    if clusters is None:
-        return Units.of(columns)
-    return Units.of(columns, number_clusters(clusters))
 
 
 def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:

@@ -98,7 +98,8 @@ class Comparison(Reportable):
         """Metric to the decimals that its numbers carry."""
         digits = dict.fromkeys(self.metric_names, 0)
         for row in self:
-            digits[row.metric] = max(digits[row.metric], numbers.digits_for(row.n, row))
+            carried = numbers.digits_for(row.n, row.low, row.high)
+            digits[row.metric] = max(digits[row.metric], carried)
         return digits
 
     @cached_property

@@ -15,12 +15,7 @@ from llama_index_rag_metrics.report.model import Statement, Tone
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.errors import check_amount
 from llama_index_rag_metrics.statistics.differences import difference_intervals
-from llama_index_rag_metrics.statistics.intervals import (
-    UNIT_RANGE,
-    alpha_of,
-    exact_mean,
-    excludes_0,
-)
+from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, alpha_of, exact_mean
 from llama_index_rag_metrics.statistics.resampling import joint_levels
 from llama_index_rag_metrics.statistics.sample_size import (
     FEWEST_CHANGED,
@@ -101,11 +96,11 @@ class Difference(Sentence):
     @property
     def outcome(self) -> Outcome:
         """What the interval shows: a difference if it leaves out 0, else alike within ± margin."""
-        if excludes_0(self):
-            return "better" if self.gain > 0 else "worse"
-        if self.low is None or self.high is None or max(-self.low, self.high) > self.margin:
+        if self.low is None or self.high is None:
             return "can't tell"
-        return "alike"
+        if self.low > 0 or self.high < 0:
+            return "better" if self.gain > 0 else "worse"
+        return "can't tell" if max(-self.low, self.high) > self.margin else "alike"
 
     @property
     def gain(self) -> float:

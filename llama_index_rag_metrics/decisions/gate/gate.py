@@ -255,5 +255,5 @@ def _row(verdict: Verdict) -> m.Row:
         m.Cell(verdict.difference, "signed"),
         bounds,
     ]
-    digits = digits_for(verdict.n, bounds)
+    digits = digits_for(verdict.n, verdict.lower, verdict.upper)
     return m.Row(str(verdict.rule), [cell._replace(digits=digits) for cell in cells])
