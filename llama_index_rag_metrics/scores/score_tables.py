@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import (
     EXPECTED,
-    EXPECTED_SPANS,
-    FIELDS,
     GRADES,
     QUERY_ID,
     RETRIEVED,
-    WEIGHTS,
+    RETRIEVED_TOKENS,
     frame_of,
     judge_table,
-    with_expected_ids,
 )
-from llama_index_rag_metrics.rankings.judging.beside import needs_of
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     LabelWarning,
@@ -51,7 +48,7 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, WEIGHTS, ERROR)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, ERROR)
 
 # so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
 _MOST_IDS = 1 << 20
@@ -71,9 +68,7 @@ def score_table(
             judged ids, or groups of them; null where the query is unjudged) and, optionally,
             `grades` (one for each expected id; null where each has grade 1), `query_id`, and
             `error` (a text where the retriever failed). Cutoffs by tokens need `retrieved_tokens`
-            (how many each retrieved item has). Span metrics need `expected_spans` and
-            `retrieved_spans`: of each id {source: its document, start: first character, end: the
-            one after the last}, or null; `expected_ids` may be missing then.
+            (how many each retrieved item has). Span metrics aren't scored from tables.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
@@ -98,7 +93,7 @@ def score_table(
     """
     scored_metrics = ranking_metrics(metrics)
     options = ScoringOptions(no_relevant, failed)
-    frame: pl.DataFrame = with_expected_ids(_frame(table, scored_metrics))
+    frame: pl.DataFrame = _frame(table, scored_metrics)
     import polars as pl
 
     def score(part: pl.DataFrame) -> ScoredBatch:
@@ -203,12 +198,18 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
         remedy = "Of pandas, pyarrow.Table.from_pandas() makes one."
         raise InvalidInput("table", type(table).__name__, expected, remedy)
     columns = table.columns if is_polars else table.schema.names
-    for column in (RETRIEVED, EXPECTED):
-        if column not in columns and not (column == EXPECTED and EXPECTED_SPANS in columns):
+    needed = [*_COLUMNS]
+    required = [RETRIEVED, EXPECTED]
+    needs = needs_of(metrics)
+    if SPANS in needs:
+        remedy = "score_rankings() takes labels and rankings that have places."
+        raise InvalidInput("metrics", "metrics of places", "metrics of ids or tokens", remedy)
+    if needs:
+        needed.append(RETRIEVED_TOKENS)
+        required.append(RETRIEVED_TOKENS)
+    for column in required:
+        if column not in columns:
             raise InvalidInput("table", columns, f"a column {column}")
-    needed = dict.fromkeys(_COLUMNS)
-    for need in needs_of(metrics):
-        needed |= dict.fromkeys(FIELDS[need])
     names_read = [column for column in needed if column in columns]
     selected = table.select(names_read)
     return selected if is_polars else frame_of(selected)

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics import (
-    Relevance,
-    RetrievalDataset,
-    evaluate,
-    metric,
-    score_rankings,
-    score_table,
-)
+from llama_index_rag_metrics import Relevance, RetrievalDataset, evaluate, metric, score_rankings
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 pytestmark = pytest.mark.peers
@@ -115,32 +108,6 @@ def test_facet_that_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
     assert "hop 2" in (tmp_path / "page.html").read_text("utf-8")
     nothing = score_rankings({"q": Relevance(facets={"hop": []})}, {"q": ["b"]}, ["facet_recall"])
     assert list(nothing.excluded) == ["q"]
-
-
-def test_facet_that_nothing_supplies_in_a_table() -> None:
-    pl = pytest.importorskip("polars", reason="needs the extra batch")
-    table = pl.DataFrame(
-        {"retrieved_ids": [["a"]], "expected_ids": [[["a"], []]], "facet_weights": [[1.0, 3.0]]},
-        schema_overrides={"expected_ids": pl.List(pl.List(pl.String))},
-    )
-    assert score_table(table, "facet_recall")["facet_recall"].to_list() == [0.25]
-
-
-def test_weights_in_a_table() -> None:
-    pl = pytest.importorskip("polars", reason="needs the extra batch")
-    table = pl.DataFrame(
-        {
-            "retrieved_ids": [["c"], ["c"]],
-            "expected_ids": [[["a", "b"], ["c"]]] * 2,
-            "facet_weights": [[1.0, 3.0], None],
-        }
-    )
-    scored = score_table(table, "facet_recall")
-    lists = score_rankings([HOPS, [["a", "b"], ["c"]]], [["c"], ["c"]], "facet_recall")
-    assert scored["facet_recall"].to_list() == lists["facet_recall"].tolist() == [0.75, 0.5]
-    wrong = table.with_columns(facet_weights=pl.Series([[1.0], None]))
-    with pytest.raises(InvalidInput, match="expected 2, one for each"):
-        score_table(wrong, "facet_recall")
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.2])

@@ -168,7 +168,7 @@ def test_arrays_of_nothing_retrieved_and_nothing_expected() -> None:
 )
 def test_columns_that_cant_be_used_are_named(columns: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        judge_table(pl.DataFrame(columns))
+        score_table(pl.DataFrame(columns), "mrr")
     assert message in str(raised.value)
 
 

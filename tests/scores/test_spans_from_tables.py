@@ -1,10 +1,8 @@
-"""Spans from columns and files give what they give from lists, to the last bit."""
+"""Spans: as sets of characters, alone and among others, and from files."""
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +15,6 @@ from llama_index_rag_metrics import (
     Relevance,
     Run,
     Span,
-    metric,
     read_qrels,
     read_run,
     score_rankings,
@@ -27,36 +24,6 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
-
-SPANS = pl.List(pl.Struct({"source": pl.String, "start": pl.Int64, "end": pl.Int64}))
-
-
-def frame_of(batch: list[tuple[Relevance, Ranking]]) -> pl.DataFrame:
-    def column(spans: Any) -> list[dict[str, Any] | None]:
-        return [span and span._asdict() for span in spans]
-
-    def expected_spans(relevance: Relevance) -> list[dict[str, Any] | None]:
-        return column(map((relevance.spans or {}).get, relevance.grades))
-
-    judged = [relevance for relevance, _ in batch]
-    return pl.DataFrame(
-        {
-            "retrieved_ids": [list(ranking.ids) for _, ranking in batch],
-            "retrieved_spans": [column(ranking.spans) for _, ranking in batch],
-            "retrieved_tokens": [list(ranking.tokens or ()) for _, ranking in batch],
-            "expected_ids": [list(relevance.grades) for relevance in judged],
-            "expected_spans": list(map(expected_spans, judged)),
-            "grades": [list(relevance.grades.values()) for relevance in judged],
-        },
-        schema={
-            "retrieved_ids": pl.List(pl.String),
-            "retrieved_spans": SPANS,
-            "retrieved_tokens": pl.List(pl.Int64),
-            "expected_ids": pl.List(pl.String),
-            "expected_spans": SPANS,
-            "grades": pl.List(pl.Float64),
-        },
-    )
 
 
 @pytest.mark.slow
@@ -71,78 +38,33 @@ def test_spans_as_sets_and_as_lists(
     name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, budget: int
 ) -> None:
     names = [name + (f"@{k}" if k else ""), f"{name}(min_grade=2)", f"{name}@{budget}tokens"]
-    table = score_table(frame_of(batch), names, no_relevant="zero")
     expected = [by_sets(name, *question, k, 1.0) for question in batch]
-    assert table[names[0]].to_list() == pytest.approx(expected, rel=0, abs=1e-12)
     relevance, rankings = map(list, zip(*batch, strict=True))
-    lists = score_rankings(relevance, rankings, names, no_relevant="zero")
-    for column in names:
-        assert table[column].to_numpy().tobytes() == lists[column].tobytes()
+    scores = score_rankings(relevance, rankings, names, no_relevant="zero")
+    assert scores[names[0]].tolist() == pytest.approx(expected, rel=0, abs=1e-12)
 
 
 @pytest.mark.slow
 @given(batch=st.lists(questions(), min_size=1, max_size=6))
 @examples(60)
-def test_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> None:
-    frame = frame_of(batch)
+def test_question_alone_and_among_others(batch: list[tuple[Relevance, Ranking]]) -> None:
     names = [*SPAN_NAMES, *(f"{name}@2" for name in SPAN_NAMES)]
-    together = score_table(frame, names, no_relevant="zero")
-    backwards = score_table(frame.reverse(), names, no_relevant="zero").reverse()
-    assert together.equals(backwards)
-    for row in range(len(frame)):
-        assert score_table(frame[row], names, no_relevant="zero").equals(together[row])
+    relevance, rankings = map(list, zip(*batch, strict=True))
+    together = score_rankings(relevance, rankings, names, no_relevant="zero")
+    for row, (wanted, ranking) in enumerate(batch):
+        alone = score_rankings([wanted], [ranking], names, no_relevant="zero")
+        for name in names:
+            assert alone[name].tobytes() == together[name][row : row + 1].tobytes()
 
 
 WANTED = Relevance({"p": 2, "q": 0}, spans={"p": ("moons.txt", 100, 200)})
 FOUND = Ranking(["a", "b"], spans=[Span("moons.txt", 150, 350), None], tokens=[3, 4])
 
 
-def test_labels_by_place_need_no_ids() -> None:
-    place = {"source": "moons.txt", "start": 100, "end": 200}
-    table = pa.table(
-        {
-            "retrieved_ids": [["a"], ["b"], []],
-            "retrieved_spans": [[{**place, "start": 150}], None, []],
-            "expected_spans": [[place], [place], None],
-        }
-    )
-    scored = score_table(table, "span_recall")
-    assert scored["span_recall"].to_pylist() == [0.5, 0.0, None]
-    assert scored["excluded"].to_pylist() == [None, None, "unjudged"]
-    assert scored["n_relevant"].to_pylist() == [1, 1, 0]
-
-
-AFTER = r"span of .*\(document id, start, end\), with the end (after|not before) the start, got "
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("retrieved_spans", [[{"source": "m", "start": 5, "end": 4}]], AFTER),
-        ("retrieved_spans", [[{"source": "m", "start": -1, "end": 4}]], AFTER),
-        ("retrieved_spans", [[]], "of row 0: expected 1 places, one for each id, got 0"),
-        ("retrieved_spans", [["m"]], AFTER),
-        ("retrieved_spans", [[{"source": "m", "start": 0.5, "end": 4.0}]], AFTER),
-        ("expected_spans", [[{"source": "m", "start": 4, "end": 4}]], AFTER),
-        ("expected_spans", [[{"source": "m"}]], AFTER),
-    ],
-)
-def test_value_that_can_not_be_a_place(column: str, value: Any, message: str) -> None:
-    rows = {"retrieved_ids": [["a"]], "expected_ids": [["p"]]}
-    places = {name: [[{"source": "m", "start": 0, "end": 9}]] for name in COLUMNS}
-    with pytest.raises(InvalidInput, match=message):
-        score_table(pl.DataFrame({**rows, **places, column: value}), "span_recall")
-
-
-COLUMNS = ("expected_spans", "retrieved_spans")
-
-
-@pytest.mark.parametrize("column", COLUMNS)
-def test_column_that_is_missing_is_named(column: str) -> None:
-    rows = {"retrieved_ids": [["a"]], "expected_ids": [["p"]]}
-    places = {name: [[{"source": "m", "start": 0, "end": 9}]] for name in COLUMNS}
-    with pytest.raises(InvalidInput, match=f"a column {column}"):
-        score_table(pl.DataFrame({**rows, **places}).drop(column), "span_recall")
+def test_span_metrics_arent_scored_from_tables() -> None:
+    table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
+    with pytest.raises(InvalidInput, match=r"metrics of ids or tokens.*score_rankings\(\) takes"):
+        score_table(table, ["recall", "span_recall"])
 
 
 ENDINGS = [".jsonl", ".parquet"]
@@ -218,24 +140,3 @@ def test_text_longer_than_a_number_holds_is_refused() -> None:
     assert score_rankings(wanted, rankings, "span_recall").means["span_recall"] == 0.5
     with pytest.raises(InvalidInput, match="span of 'rank 1': expected"):
         score_rankings(wanted[:1], [Ranking(["a"], spans=[Span("d0", 5, far + 1)])], "span_recall")
-
-
-def test_groups_beside_places_are_refused() -> None:
-    table = pl.DataFrame(
-        {
-            "retrieved_ids": [["a"]],
-            "expected_ids": [[["p"]]],
-            "expected_spans": [[{"source": "m", "start": 0, "end": 9}]],
-            "retrieved_spans": [[{"source": "m", "start": 0, "end": 9}]],
-        }
-    )
-    with pytest.raises(InvalidInput, match="a list of ids in every row"):
-        score_table(table, metric("span_recall"))
-
-
-def test_table_without_any_judgement() -> None:
-    place = {"source": "x", "start": 0, "end": 3}
-    columns = {"retrieved_ids": [["a"]], "expected_ids": [None], "expected_spans": [None]}
-    scored = score_table(pl.DataFrame({**columns, "retrieved_spans": [[place]]}), ["span_recall"])
-    assert scored["span_recall"].to_list() == [None]
-    assert scored["excluded"].to_list() == ["unjudged"]

@@ -16,11 +16,9 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.rankings.span import Span, read_span
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-from .beside import SPANS, TOKENS
 from .judged import JudgedRankings, grades_best_first
 from .lists import judge
 
@@ -31,25 +29,11 @@ else:
     pl, pa = Lazy("polars"), Lazy("pyarrow")
 
 QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
-GRADES, WEIGHTS, RETRIEVED_TOKENS = "grades", "facet_weights", "retrieved_tokens"
-EXPECTED_SPANS, RETRIEVED_SPANS = "expected_spans", "retrieved_spans"
-
-FIELDS = {TOKENS: (RETRIEVED_TOKENS,), SPANS: (EXPECTED_SPANS, RETRIEVED_SPANS)}
-"""What metrics need beside ids, and the columns that hold it."""
-
-_MOST_LABELS = 32
-"""Up to this many labels of a question are looked for in all rankings at once."""
-
-_MOST_FILLED = 4
-"""Rows of unequal length may take this many times the space of their members."""
+GRADES, RETRIEVED_TOKENS = "grades", "retrieved_tokens"
 
 
 def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRankings:
-    """Bring the relevance and the rankings of a table together, row by row."""
-    columns = [RETRIEVED, EXPECTED]
-    for need in needs:
-        columns += FIELDS[need]
-    _check_columns(frame, columns)
+    """Bring the relevance and the rankings of a table together; tokens alone may be needed."""
     if not needs:
         try:
             return _judge_hashed(frame)
@@ -58,35 +42,34 @@ def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRanki
     return _judge_rows(frame, needs)
 
 
-def _check_columns(frame: pl.DataFrame, columns: Sequence[str]) -> None:
-    for column in columns:
-        if column not in frame.columns:
-            raise InvalidInput("table", frame.columns, f"a column {column}")
-
-
 class Irregular(Exception):
     """Hashes can't judge a table: two ids have one, or its columns are no plain lists."""
 
 
 def _judge_hashed(frame: pl.DataFrame) -> JudgedRankings:
-    expected, retrieved = IdLists.read(frame[EXPECTED]), IdLists.read(frame[RETRIEVED])
-    if expected.ids.dtype != retrieved.ids.dtype:
+    labels, retrieved = IdLists.read(frame[EXPECTED]), IdLists.read(frame[RETRIEVED])
+    if labels.ids.dtype != retrieved.ids.dtype:
         raise Irregular
-    grade = _read_grades(frame, expected)
-    copies, originals = expected.repeats()
-    if (grade[copies] != grade[originals]).any():
+    grade = _read_grades(frame, labels)
+    label_copies, originals = labels.copies()
+    if (grade[label_copies] != grade[originals]).any():
         raise Irregular
-    expected, grade = expected.without(copies), np.delete(grade, copies)
-    retrieved = retrieved.without(retrieved.repeats()[0])
-    position, label = retrieved.find(expected)
-    query = retrieved.query[position]
-    offset = np.concatenate([[0], np.cumsum(expected.counts)])
+    copies = np.sort(retrieved.copies()[0])
+    is_copy, is_label_copy = np.zeros(len(retrieved.ids), np.bool_), np.zeros(len(grade), np.bool_)
+    is_copy[copies], is_label_copy[label_copies] = True, True
+    position, label = retrieved.find(labels)
+    is_first = ~(is_copy[position] | is_label_copy[label])
+    position, label = position[is_first], label[is_first]
+    query = retrieved.lists_of(position)
+    begin = retrieved.begin[query]
+    n_copies_above = np.searchsorted(copies, position) - np.searchsorted(copies, begin)
+    offset = np.concatenate([[0], np.cumsum(labels.n_distinct(label_copies))])
     return JudgedRankings(
-        depth=retrieved.counts,
+        depth=retrieved.n_distinct(copies),
         item_query=query,
-        item_rank=position - retrieved.begin[query] + 1,
+        item_rank=position - begin + 1 - n_copies_above,
         item_grade=grade[label],
-        judged_grade=grades_best_first(grade, offset),
+        judged_grade=grades_best_first(grade[~is_label_copy], offset),
         judged_offset=offset,
     )
 
@@ -111,11 +94,6 @@ class IdLists:
         return cls(ids, counts)
 
     @cached_property
-    def query(self) -> IntArray:
-        """(ids,) the row of each id."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
-
-    @cached_property
     def begin(self) -> IntArray:
         """(lists,) the position of each list's first id."""
         return np.cumsum(self.counts) - self.counts
@@ -124,61 +102,86 @@ class IdLists:
     def hashes(self) -> npt.NDArray[np.uint64]:
         return self.ids.hash().to_numpy()
 
-    @cached_property
-    def halves(self) -> npt.NDArray[np.uint32]:
-        """(lists, longest) the lower halves of the hashes, a list a row, filled up."""
-        n_lists, longest = len(self.counts), int(self.counts.max(initial=0))
-        half = self.hashes.astype(np.uint32)
-        if n_lists * longest == len(half):
-            return half.reshape(n_lists, longest)
-        if n_lists * longest > _MOST_FILLED * len(half):
-            raise Irregular
-        place = np.arange(longest, dtype=np.uint32)
-        rows = np.tile(place, (n_lists, 1))
-        rows[place < self.counts[:, np.newaxis]] = half
-        return rows
+    def lists_of(self, positions: IntArray) -> IntArray:
+        """The list that each of the positions is in."""
+        return np.searchsorted(self.begin, positions, side="right") - 1
 
-    def repeats(self) -> tuple[IntArray, IntArray]:
+    def n_distinct(self, copies: IntArray) -> IntArray:
+        """(lists,) how many ids each list has without copies."""
+        return self.counts - np.bincount(self.lists_of(copies), minlength=len(self.counts))
+
+    @cached_property
+    def blocks(self) -> list[tuple[IntArray, npt.NDArray[np.uint32]]]:
+        """Lists of about one length, and the lower halves of their hashes, filled up, a list a row.
+
+        None is more than twice as long as another, so that a long one costs only itself.
+        """
+        half, longest = self.hashes.astype(np.uint32), int(self.counts.max(initial=0))
+        lists = np.arange(len(self.counts))
+        if len(lists) * longest == len(half):
+            return [(lists, half.reshape(len(lists), longest))]
+        blocks = []
+        power = np.frexp(self.counts)[1]
+        for exponent in np.unique(power[self.counts > 0]):
+            of_length = lists[power == exponent]
+            position, is_id = self._positions(of_length)
+            filling = np.arange(position.shape[1], dtype=np.uint32)
+            blocks.append((of_length, np.where(is_id, half[position], filling)))
+        return blocks
+
+    def _positions(self, lists: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """(lists, longest) the positions of ids, the last again to fill up; and which are ids."""
+        begin, count = self.begin[lists, np.newaxis], self.counts[lists, np.newaxis]
+        place = np.arange(count.max(initial=0))
+        return begin + np.minimum(place, count - 1), place < count
+
+    def copies(self) -> tuple[IntArray, IntArray]:
         """The positions of ids that repeat an earlier one of their list, and of what they repeat.
 
-        Only the lists in which two halves agree are sorted by whole hashes.
+        Only the lists in which two halves agree are sorted by their hashes, of which the lowest
+        bits give way to places.
         """
-        in_order = np.sort(self.halves, axis=1)
-        lists = np.flatnonzero((in_order[:, 1:] == in_order[:, :-1]).any(axis=1))
-        begin, count = self.begin[lists, np.newaxis], self.counts[lists, np.newaxis]
-        place = np.minimum(np.arange(self.halves.shape[1]), count - 1)
-        hashes = self.hashes[begin + place]
-        order = np.argsort(hashes, axis=1, kind="stable")
-        hashes = np.take_along_axis(hashes, order, axis=1)
-        is_again = (hashes[:, 1:] == hashes[:, :-1]) & (order[:, 1:] < count)
-        position = begin + order
-        copies, originals = position[:, 1:][is_again], position[:, :-1][is_again]
-        self._check_same(copies, self, originals)
-        return copies, originals
-
-    def without(self, copies: IntArray) -> IdLists:
-        if not len(copies):
-            return self
-        positions = np.delete(np.arange(len(self.query)), copies)
-        counts = self.counts - np.bincount(self.query[copies], minlength=len(self.counts))
-        return IdLists(self.ids.gather(positions), counts)
+        copies, originals = [np.array([], np.int64)], [np.array([], np.int64)]
+        for lists, halves in self.blocks:
+            in_order = np.sort(halves, axis=1).ravel()
+            width = halves.shape[1]
+            equal = np.flatnonzero(in_order[1:] == in_order[:-1])
+            suspects = lists[np.unique(equal[(equal + 1) % width != 0] // width)]
+            position, is_id = self._positions(suspects)
+            bits = np.uint64(position.shape[1].bit_length())
+            place = np.arange(position.shape[1], dtype=np.uint64)
+            key = np.sort((self.hashes[position] >> bits << bits) | place, axis=1)
+            place = (key - (key >> bits << bits)).astype(np.int64)
+            is_copy = (key[:, 1:] >> bits == key[:, :-1] >> bits) & np.take_along_axis(
+                is_id, place[:, 1:], axis=1
+            )
+            position = self.begin[suspects, np.newaxis] + place
+            copies.append(position[:, 1:][is_copy])
+            originals.append(position[:, :-1][is_copy])
+        copy, original = np.concatenate(copies), np.concatenate(originals)
+        self._check_same(copy, self, original)
+        return copy, original
 
     def find(self, labels: IdLists) -> tuple[IntArray, IntArray]:
-        """The positions of the ids that are labels of their row, in order, and of the labels."""
-        if labels.counts.max(initial=0) > _MOST_LABELS:
-            raise Irregular
+        """The positions of the ids that are labels of their list, in order, and of the labels."""
         positions, equals = [np.array([], np.int64)], [np.array([], np.int64)]
         label_half = labels.hashes.astype(np.uint32)
-        for nth in range(labels.counts.max(initial=0)):
-            has_nth = labels.counts > nth
-            label = np.where(has_nth, labels.begin + nth, 0)
-            agrees = self.halves == label_half[label][:, np.newaxis]
-            row, place = np.divmod(np.flatnonzero(agrees), self.halves.shape[1] or 1)
-            is_there = has_nth[row] & (place < self.counts[row])
-            position, equal = (self.begin[row] + place)[is_there], label[row[is_there]]
-            is_equal = self.hashes[position] == labels.hashes[equal]
-            positions.append(position[is_equal])
-            equals.append(equal[is_equal])
+        for lists, halves in self.blocks:
+            n_labels = labels.counts[lists]
+            for nth in range(n_labels.max(initial=0)):
+                has_nth = np.flatnonzero(n_labels > nth)
+                some = halves if len(has_nth) == len(lists) else halves[has_nth]
+                row = lists[has_nth]
+                label = labels.begin[row] + nth
+                agrees = np.flatnonzero(some == label_half[label][:, np.newaxis])
+                number = agrees // max(1, halves.shape[1])
+                place = agrees - number * halves.shape[1]
+                position = self.begin[row[number]] + place
+                is_there = place < self.counts[row[number]]
+                position, label = position[is_there], label[number[is_there]]
+                is_equal = self.hashes[position] == labels.hashes[label]
+                positions.append(position[is_equal])
+                equals.append(label[is_equal])
         position, equal = np.concatenate(positions), np.concatenate(equals)
         order = np.argsort(position)
         self._check_same(position[order], labels, equal[order])
@@ -186,7 +189,7 @@ class IdLists:
 
     def _check_same(self, positions: IntArray, others: IdLists, equals: IntArray) -> None:
         """Equal hashes must stand for equal ids."""
-        if not (self.ids.gather(positions) == others.ids.gather(equals)).all():
+        if len(positions) and not (self.ids.gather(positions) == others.ids.gather(equals)).all():
             raise Irregular
 
 
@@ -221,8 +224,9 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
     for number, row in enumerate(frame.iter_rows(named=True)):
         names.append(str(row.get(QUERY_ID, number)))
         try:
-            relevance.append(_labels(row, needs))
-            rankings.append(_ranking(row, needs))
+            relevance.append(_labels(row))
+            ids = row[RETRIEVED] or []
+            rankings.append(Ranking(ids, tokens=row[RETRIEVED_TOKENS] or []) if needs else ids)
         except InvalidInput as error:
             place = f"question {row[QUERY_ID]!r}" if QUERY_ID in row else f"row {number}"
             argument = f"{error.argument} of {place}"
@@ -230,74 +234,22 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
     return judge(relevance, rankings, needs, query_ids=names)
 
 
-def _labels(row: Mapping[str, Any], needs: Collection[str]) -> Relevance | None:
-    ids = row[EXPECTED]
-    if ids is None:
-        return None
-    grades, weights = row.get(GRADES), row.get(WEIGHTS)
+def _labels(row: Mapping[str, Any]) -> Relevance | None:
+    ids, grades = row[EXPECTED], row.get(GRADES)
+    if ids is None or grades is None:
+        return None if ids is None else Relevance(ids)
     if ids and isinstance(ids[0], list):
-        if grades is not None or SPANS in needs:
-            remedy = f"Groups are binary, and known by their ids: leave out {GRADES} and places."
-            raise InvalidInput(EXPECTED, "groups", "a list of ids in every row", remedy)
-        if weights is None:
-            return Relevance(groups=ids)
-        facets = _by_id(WEIGHTS, weights, list(map(str, range(len(ids)))))
-        return Relevance(facets=dict(zip(facets, ids, strict=True)), weights=facets)
-    graded = ids if grades is None else _by_id(GRADES, grades, ids)
-    if SPANS not in needs:
-        return Relevance(graded)
-    places = _by_id(EXPECTED_SPANS, _places(row, EXPECTED_SPANS, ids), ids)
-    return Relevance(graded, spans={item: span for item, span in places.items() if span})
-
-
-def _ranking(row: Mapping[str, Any], needs: Collection[str]) -> Ranking | Sequence[str]:
-    ids: Sequence[str] = row[RETRIEVED] or []
-    columns: dict[str, Any] = {}
-    if TOKENS in needs:
-        columns[TOKENS] = row[RETRIEVED_TOKENS] or []
-    if SPANS in needs:
-        columns[SPANS] = _places(row, RETRIEVED_SPANS, ids)
-    return Ranking(ids, **columns) if columns else ids
-
-
-def _by_id(column: str, values: Sequence[Any], ids: Sequence[str]) -> dict[str, Any]:
-    """The values of a column by the id that they belong to."""
-    if len(values) != len(ids):
-        raise InvalidInput(column, len(values), f"{len(ids)}, one for each that is expected")
-    by_id: dict[str, Any] = {}
-    for item, value in zip(ids, values, strict=True):
-        if item in by_id and by_id[item] != value:
-            raise InvalidInput(column, [by_id[item], value], f"one for {item!r}, which is repeated")
-        by_id[item] = value
-    return by_id
-
-
-def _places(row: Mapping[str, Any], column: str, ids: Sequence[str]) -> list[Span | None]:
-    """The place of each id, None where it isn't known."""
-    places = [None] * len(ids) if row[column] is None else row[column]
-    if len(places) != len(ids):
-        raise InvalidInput(column, len(places), f"{len(ids)} places, one for each id")
-    spans: list[Span | None] = []
-    for item, place in zip(ids, places, strict=True):
-        span = place
-        if isinstance(place, Mapping):
-            span = place.get("source") and (place["source"], place.get("start"), place.get("end"))
-        may_be_empty = column == RETRIEVED_SPANS
-        spans.append(span and read_span(item, span, may_be_empty=may_be_empty))
-    return spans
-
-
-def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
-    """A table of labels by place alone, with the ids that `Relevance(spans=...)` gives them."""
-    if EXPECTED in frame.columns or EXPECTED_SPANS not in frame.columns:
-        _check_columns(frame, [RETRIEVED, EXPECTED])
-        return frame
-    _check_columns(frame, [RETRIEVED])
-    ids = [
-        None if places is None else ["{}[{}:{}]".format(*place.values()) for place in places]
-        for places in frame[EXPECTED_SPANS].to_list()
-    ]
-    return frame.with_columns(pl.Series(EXPECTED, ids, pl.List(pl.String)))
+        remedy = f"Groups are binary: leave out {GRADES}."
+        raise InvalidInput(EXPECTED, "groups", "a list of ids in every row", remedy)
+    if len(grades) != len(ids):
+        raise InvalidInput(GRADES, len(grades), f"{len(ids)}, one for each that is expected")
+    graded: dict[str, Any] = {}
+    for item, grade in zip(ids, grades, strict=True):
+        if item in graded and graded[item] != grade:
+            given = [graded[item], grade]
+            raise InvalidInput(GRADES, given, f"one for {item!r}, which is repeated")
+        graded[item] = grade
+    return Relevance(graded)
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
