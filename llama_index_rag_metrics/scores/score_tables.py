@@ -121,7 +121,7 @@ def _errors(frame: pl.DataFrame) -> pl.Series:
 
     if ERROR in frame.columns:
         return frame[ERROR]
-    return pl.Series([None] * len(frame), dtype=pl.String)
+    return pl.repeat(None, len(frame), dtype=pl.String, eager=True)
 
 
 def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
