@@ -198,20 +198,18 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
         remedy = "Of pandas, pyarrow.Table.from_pandas() makes one."
         raise InvalidInput("table", type(table).__name__, expected, remedy)
     columns = table.columns if is_polars else table.schema.names
-    needed = [*_COLUMNS]
     required = [RETRIEVED, EXPECTED]
     needs = needs_of(metrics)
     if SPANS in needs:
         remedy = "score_rankings() takes labels and rankings that have places."
         raise InvalidInput("metrics", "metrics of places", "metrics of ids or tokens", remedy)
     if needs:
-        needed.append(RETRIEVED_TOKENS)
         required.append(RETRIEVED_TOKENS)
     for column in required:
         if column not in columns:
             raise InvalidInput("table", columns, f"a column {column}")
-    names_read = [column for column in needed if column in columns]
-    selected = table.select(names_read)
+    names_read = picked(dict.fromkeys(columns), dict.fromkeys((*_COLUMNS, *required)))
+    selected = table.select([*names_read])
     return selected if is_polars else frame_of(selected)
 
 
