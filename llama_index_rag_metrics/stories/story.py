@@ -106,7 +106,7 @@ def _wanted(question: Question, need: Need, names: Mapping[str, str]) -> m.Wante
 
 def _item_name(item: Item, names: Mapping[str, str]) -> str:
     name = names[item.id]
-    if isinstance(item.passage, Span):
+    if isinstance(item.passage, Span) and item.passage.source not in item.id:
         start, end = item.passage.start, item.passage.end
         name += f" ({plain(item.passage.source)}, characters {start} to {end})"
     if item.grade:

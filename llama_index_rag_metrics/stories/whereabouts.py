@@ -12,12 +12,11 @@ from typing import NamedTuple, TypeVar
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import MOST_ABREAST
 from llama_index_rag_metrics.runtime.mappings import picked
 
 from .label_view import Item, LabelView, System, columns_of
-from .words import sentence
+from .words import by_holder, sentence
 
 T = TypeVar("T")
 
@@ -335,12 +334,10 @@ def losses_of(systems: Sequence[System], questions: Iterable[Question]) -> list[
 
 def losses_sentence(counts: Sequence[Losses]) -> str:
     """What each system lost, in one sentence; "" where nobody knows, or where systems are many."""
-    lines = []
-    for of_system in counts:
-        if of_system.n_wanted:
-            lines.append(f"{terminal(of_system.system)}: {of_system}")
-    if not lines or len(lines) > MOST_ABREAST:
+    pairs = [(str(of_system), of_system.system) for of_system in counts if of_system.n_wanted]
+    if not pairs or len(pairs) > MOST_ABREAST:
         return ""
-    if len(counts) == 1:
-        return sentence(str(counts[0]))
+    lines = by_holder(pairs, len(counts))
+    if lines == [pairs[0][0]]:
+        return sentence(lines[0])
     return f"{'; '.join(lines)}."
