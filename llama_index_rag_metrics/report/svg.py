@@ -91,9 +91,8 @@ class _Plot:
             self.segment(place, 0, place, self.height, **_RULE)
             self.text(given(tick), place, self.height + 15, **look)
         if self.figure.has_zero_line:
-            zero = x.across(0.0)
-            dashed = {"stroke": "currentColor", "stroke_dasharray": "2 2"}
-            self.segment(zero, 0, zero, self.height, **dashed)
+            place, dashed = x.across(0.0), {"stroke": "currentColor", "stroke_dasharray": "2 2"}
+            self.segment(place, 0, place, self.height, **dashed)
         title = _cut(one_line(self.figure.x), _TITLE_CHARACTERS)
         self.text(title, "100%", self.height + 32, text_anchor="end", **_QUIET)
 

@@ -16,7 +16,6 @@ from string import Template
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import render
-from llama_index_rag_metrics.report.model import CAPTIONS, MOST_ABREAST, Figure
 from llama_index_rag_metrics.report.numbers import interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.runtime.atomic_files import write_text
@@ -30,10 +29,6 @@ _CLASS = ' class="{}"'
 _NO_BREAK = "\u00a0"
 # what the three numbers of a tally are called, and what a click on each of them filters by
 _TALLY = ("better", "same", "worse")
-_POLICY = (
-    "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; "
-    "base-uri 'none'; form-action 'none'"
-)
 
 
 def write_page(report: m.Report, path: str | Path, *, title: str | None = None) -> Path:
@@ -46,7 +41,7 @@ def html_page(report: m.Report, *, title: str | None = None) -> str:
     queries = report.queries and report.queries()
     page = Template(asset("page.html")).substitute(
         title=escape(heading),
-        policy=_POLICY.format(script=script_source(script)),
+        policy=script_source(script),
         css=asset("base.css") + asset("page.css"),
         script=script,
         body="".join(_body(report, heading, queries)),
@@ -91,11 +86,11 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
             heading = _around(escape(table.title), "<h2>{}</h2>")
             in_sight += f"<div>{heading}{inner}{_sentence(table.text)}</div>"
     for kind, draw in report.figures.items():
-        figure = _figure(draw(), CAPTIONS[kind])
+        figure = _figure(draw(), m.CAPTIONS[kind])
         if kind in _IN_SIGHT:
             in_sight += figure
         else:
-            folds += _fold(CAPTIONS[kind], figure)
+            folds += _fold(m.CAPTIONS[kind], figure)
     yield _around(in_sight, "<section class=beside>{}</section>")
     if queries:
         yield from _questions(queries)
@@ -123,7 +118,7 @@ def _badge(tone: str, text: str) -> str:
     return f'<b class="badge {tone}">{escape(text)}</b>'
 
 
-def _figure(figure: Figure | None, caption: str) -> str:
+def _figure(figure: m.Figure | None, caption: str) -> str:
     if figure is None:
         return ""
     drawing = render(on_page(figure, caption))
@@ -181,7 +176,7 @@ def _questions(queries: m.Queries) -> Iterator[str]:
     n = len(stories)
     size = next(size for size in SIZES if n <= size.questions)
     names = repeated("<b>{}</b>", queries.systems)
-    if len(queries.systems) > MOST_ABREAST:
+    if len(queries.systems) > m.MOST_ABREAST:
         names = "<b>lowest to highest</b>"
     compared = escape("|".join(queries.systems)) * queries.compared
     yield (

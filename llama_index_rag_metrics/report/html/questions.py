@@ -7,16 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import isnan, nan
 from typing import NamedTuple
 
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.escape import terminal as one_line
-from llama_index_rag_metrics.report.excerpts import cut_line, titled
-from llama_index_rag_metrics.report.model import (
-    MOST_ABREAST,
-    Answer,
-    Queries,
-    QueryAnswers,
-    ReportedItem,
-)
+from llama_index_rag_metrics.report.excerpts import titled
 from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -46,7 +39,7 @@ def repeated(template: str, texts: Iterable[str]) -> str:
     return "".join(template.format(escape(text)) for text in texts)
 
 
-def question(query: QueryAnswers, size: Size = SIZES[0], queries: Queries | None = None) -> str:
+def question(query: m.QueryAnswers, size: Size = SIZES[0], queries: m.Queries | None = None) -> str:
     """One question, folded; its attributes are what the page's script filters and sorts by."""
     scores = [*map(_number, query.answers)]
     gains = []
@@ -70,7 +63,7 @@ def question(query: QueryAnswers, size: Size = SIZES[0], queries: Queries | None
     return f"{start}>{_summary(query, losses, changes)}{inner}</details>\n"
 
 
-def _number(answer: Answer) -> float:
+def _number(answer: m.Answer) -> float:
     """The number of an answer's score, NaN where there is none; of a change, what it became."""
     value = answer.score.value
     if isinstance(value, tuple):
@@ -90,7 +83,7 @@ def _change_name(change: float) -> str:
     return "worse"
 
 
-def _losses(query: QueryAnswers) -> Counter[str]:
+def _losses(query: m.QueryAnswers) -> Counter[str]:
     """Whatever went wrong with a question, by any system, and with how many relevant passages."""
     losses = Counter[str]()
     for answer in query.answers:
@@ -103,7 +96,7 @@ def _losses(query: QueryAnswers) -> Counter[str]:
     return losses
 
 
-def _summary(query: QueryAnswers, losses: Counter[str], changes: Sequence[str]) -> str:
+def _summary(query: m.QueryAnswers, losses: Counter[str], changes: Sequence[str]) -> str:
     """The question, what was lost, and its scores; of many systems the lowest and the highest."""
     text = escape(query.text or query.query_id)
     if query.text:
@@ -113,7 +106,7 @@ def _summary(query: QueryAnswers, losses: Counter[str], changes: Sequence[str]) 
         if n and len(query.wanted) > 1:
             share = f"{n} of {len(query.wanted)} "
         text += f" <small>{share}{escape(loss)}</small>"
-    if len(query.answers) > MOST_ABREAST:
+    if len(query.answers) > m.MOST_ABREAST:
         answers = [answer for answer in query.answers if not isnan(_number(answer))]
         answers.sort(key=_number)
         ends = dict.fromkeys(map(_score, answers[:1] + answers[-1:]))
@@ -124,11 +117,11 @@ def _summary(query: QueryAnswers, losses: Counter[str], changes: Sequence[str]) 
     return f"<summary><span>{text}</span>{scores}</summary>"
 
 
-def _score(answer: Answer) -> str:
+def _score(answer: m.Answer) -> str:
     return escape(shown(answer.score, interval=False))
 
 
-def _unfolded(query: QueryAnswers, size: Size) -> Iterator[str]:
+def _unfolded(query: m.QueryAnswers, size: Size) -> Iterator[str]:
     yield repeated("<p class=why>{}</p>", query.why)
     is_alone = len(query.answers) == 1
     searchers: dict[tuple[str, ...], list[str]] = {}
@@ -154,16 +147,14 @@ def _unfolded(query: QueryAnswers, size: Size) -> Iterator[str]:
     if rows:
         heads = ""
         for column in columns:
-            heads += f"<th>{'rank' if is_alone else _head(query.answers[column])}"
+            answer = query.answers[column]
+            head = f"{escape(answer.system)} <b>{_score(answer)}</b>"
+            heads += f"<th>{'rank' if is_alone else head}"
         yield f"<table class=ranks><thead><tr>{heads}<th>passage<tbody>{rows}</table>"
     yield repeated("<p class=quiet>{}</p>", query.remarks)
 
 
-def _head(answer: Answer) -> str:
-    return f"{escape(answer.system)} <b>{_score(answer)}</b>"
-
-
-def _relevant(query: QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
+def _relevant(query: m.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
     """A row for each relevant passage, with its ranks and how it was lost."""
     for passage in query.wanted:
         look, remark = "hit", ""
@@ -177,10 +168,10 @@ def _relevant(query: QueryAnswers, columns: Sequence[int], size: Size) -> Iterat
         yield _row(f"<tr class={look}>", ranks, passage.name, f"{remark} {text}")
 
 
-def _others(query: QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
+def _others(query: m.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
     """A row for each other passage, with its ranks, the best first."""
     ranks: dict[str, list[int | None]] = {}
-    items: dict[str, ReportedItem] = {}
+    items: dict[str, m.ReportedItem] = {}
     for position, column in enumerate(columns):
         for item in query.answers[column].retrieved or ():
             if item.rank is None or item.is_hit or item.rank > size.items:
@@ -203,4 +194,4 @@ def _text(text: str, most: int) -> str:
     title, body = titled(text, most)
     if title:
         return f"<b>{escape(title)}</b> {escape(body)}"
-    return escape(cut_line(one_line(text[: 4 * most]), most))
+    return escape(body)
