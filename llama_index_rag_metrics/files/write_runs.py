@@ -63,9 +63,9 @@ def write_run(run: Run | Mapping[str, Any], path: str | os.PathLike[str]) -> Non
         "that the retriever failed": bool(rankings.failed),
         "an id twice in one ranking": has_copies,
     }
-    for what, is_there in too_much.items():
+    for excess, is_there in too_much.items():
         if is_there:
-            raise InvalidInput("path", str(path), _HOLDS_ALL.format(what=what))
+            raise InvalidInput("path", str(path), _HOLDS_ALL.format(what=excess))
     write_lines(target, list(_trec_run_lines(rankings, rankings.name or name_of(target))))
 
 

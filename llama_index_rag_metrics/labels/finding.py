@@ -183,15 +183,15 @@ class Finder:
         """What of a text the passages have that share most with it; of copies the nearest."""
         texts, keys = self.passages.texts, self._lookup.sharing(text)
         covers = {key: covered(text, texts[key]) for key in keys}
-        least = min(WHOLE, max(map(share, covers.values()), default=0.0))
-        holders = {key: cover for key, cover in covers.items() if share(cover) >= least}
+        threshold = min(WHOLE, max(map(share, covers.values()), default=0.0))
+        holders = {key: cover for key, cover in covers.items() if share(cover) >= threshold}
         distances = self._distances(label, holders)
         if distances:
             nearest = min(distances.values())  # what was put in before may have moved all of them
             farthest = nearest + max(len(text), nearest)
             distances = self._distances(label, covers)
             return {key: covers[key] for key in distances if distances[key] <= farthest}
-        return holders if least == WHOLE else covers
+        return holders if threshold == WHOLE else covers
 
     def _distances(self, label: Label, ids: Iterable[str]) -> dict[str, int]:
         """How far the passages of a label's document are from its place."""
