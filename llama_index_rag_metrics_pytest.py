@@ -10,12 +10,15 @@ package, whose import brings LlamaIndex along, and imports it when the fixture i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.gate.gate import RetrievalAssertion
+    from llama_index_rag_metrics.decisions.comparison.pairing import Results
+    from llama_index_rag_metrics.decisions.gate.gate import BaselineLike, GateReport
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,19 +38,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def assert_retrieval(pytestconfig: pytest.Config) -> RetrievalAssertion:
+def assert_retrieval(pytestconfig: pytest.Config) -> Callable[..., GateReport]:
     """Assert that results of an evaluation, or Scores, keep to rules.
 
     Called as `llama_index_rag_metrics.assert_retrieval`; the baseline comes from the option, or
-    from the configuration, where the call doesn't give one.
+    from the configuration, where the call doesn't give one. With --rag-accept, results become the
+    baseline before they are judged by it.
     """
-    from llama_index_rag_metrics.decisions.gate.gate import RetrievalAssertion
+    from llama_index_rag_metrics.decisions.gate import gate
+    from llama_index_rag_metrics.decisions.gate.rules import parse_rules
+    from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-    baseline = pytestconfig.getoption("--rag-baseline")
-    folder = pytestconfig.rootpath if baseline is None else pytestconfig.invocation_params.dir
-    named = baseline or pytestconfig.getini("rag_baseline")
-    return RetrievalAssertion(
-        folder / named if named else None,
-        root=pytestconfig.rootpath,
-        accept=pytestconfig.getoption("--rag-accept"),
-    )
+    option = pytestconfig.getoption("--rag-baseline")
+    folder = pytestconfig.rootpath if option is None else pytestconfig.invocation_params.dir
+    named = option or pytestconfig.getini("rag_baseline")
+    of_session = folder / named if named else None
+    accepted: dict[Path, str] = {}
+
+    def assert_with_baseline(
+        results: Results, *rules: str, baseline: BaselineLike | None = None, strict: bool = False
+    ) -> GateReport:
+        __tracebackhide__ = True
+        baseline = of_session if baseline is None else baseline
+        if isinstance(baseline, (str, Path)):
+            baseline = path = pytestconfig.rootpath / baseline
+            is_accepted = pytestconfig.getoption("--rag-accept")
+            if is_accepted and any(rule.baseline for rule in parse_rules(rules)):
+                text = results.to_json()
+                if accepted.setdefault(path, text) != text:
+                    remedy = "Give each test a baseline of its own, as baseline='FILE'."
+                    raise InvalidInput("baseline", str(path), "one test's results", remedy)
+                results.to_json(path)
+        return gate.assert_retrieval(results, *rules, baseline=baseline, strict=strict)
+
+    return assert_with_baseline

@@ -217,8 +217,9 @@ def check_share(argument: str, value: object) -> None:
     check_amount(argument, value, "a number above 0, up to 1", lambda share: 0 < share <= 1)
 
 
-_BETWEEN = {__name__.partition(".")[0], "asyncio", "concurrent", "contextlib", "functools"}
-_BETWEEN |= {"llama_index", "llama_index_instrumentation", "threading"}
+_BETWEEN = {"asyncio", "concurrent", "contextlib", "functools", "threading", "llama_index"}
+_OURS = __name__.partition(".")[0]
+_BETWEEN |= {"llama_index_instrumentation", _OURS, f"{_OURS}_pytest"}
 """Packages whose frames are between a program and the place that warns."""
 
 _Line: TypeAlias = tuple[str, int, str, dict[Any, Any]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -174,36 +174,6 @@ def assert_retrieval(
     for verdict in report.broken(strict=True):
         warn_caller(InconclusiveGate(verdict.sentence))
     return report
-
-
-@dataclass
-class RetrievalAssertion:
-    """`assert_retrieval` with the baseline of a pytest session; paths are relative to `root`."""
-
-    baseline: Path | None
-    root: Path
-    accept: bool
-    _accepted: dict[Path, str] = field(default_factory=dict)
-
-    def __call__(
-        self,
-        results: Results,
-        *rules: str,
-        baseline: BaselineLike | None = None,
-        strict: bool = False,
-    ) -> GateReport:
-        """Assert that results satisfy rules; with --rag-accept, they become the baseline first."""
-        __tracebackhide__ = True
-        baseline = self.baseline if baseline is None else baseline
-        if isinstance(baseline, (str, Path)):
-            baseline = path = self.root / baseline
-            if self.accept and any(rule.baseline for rule in parse_rules(rules)):
-                text = results.to_json()
-                if self._accepted.setdefault(path, text) != text:
-                    remedy = "Give each test a baseline of its own, as baseline='FILE'."
-                    raise InvalidInput("baseline", str(path), "one test's results", remedy)
-                results.to_json(path)
-        return assert_retrieval(results, *rules, baseline=baseline, strict=strict)
 
 
 def read_scores(path: str | Path, system: str | None = None) -> Scores:
