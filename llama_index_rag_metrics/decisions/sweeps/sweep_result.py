@@ -70,8 +70,7 @@ _DECISIONS = {
         "{questions}. These can't tell whether another one is better."
     ),
     "too few": (
-        "Not enough questions to choose one of {n} configurations that {aim} on {metric}: {until}"
-        "keep {best}."
+        "Not enough questions to choose one of {n} configurations on {metric}: {until}keep {best}."
     ),
 }
 _HOW = (
@@ -310,12 +309,10 @@ class Sweep(Reportable):
 
     @property
     def _decision_of_finished(self) -> str:
-        best, until, aim = self.ranked[0], "", "is the best"
+        best, until = self.ranked[0], ""
         recommended = self.recommended or best
         if self._shortfalls.queries is not None:
             until = f"until you have about {numbers.two_digits_up(self._shortfalls.queries)}, "
-        if self.tolerance:
-            aim = f"is within {numbers.given(self.tolerance)} of the best"
         return _DECISIONS[self._outcome].format(
             best=best.name,
             recommended=recommended.name,
@@ -325,7 +322,6 @@ class Sweep(Reportable):
             confidence=numbers.percent(self.confidence),
             questions=numbers.questions(len(self._scores)),
             ties=listed([point.name for point in self._tied[1:]]),
-            aim=aim,
             until=until,
         )
 

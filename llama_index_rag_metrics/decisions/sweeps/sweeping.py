@@ -79,8 +79,7 @@ async def asweep(
         options: those of `evaluate`, such as `matcher`, `workers` and `tokenizer`.
 
     Returns:
-        The configurations. One that can't be built or evaluated, or fails on every question, is
-        listed with its error; the others go on, but there is no winner then.
+        The configurations. One that fails is listed with its error, and then there is no winner.
 
     Raises:
         InvalidInput: the grid or an option can't be used.
@@ -99,9 +98,6 @@ async def asweep(
     if not callable(build):
         expected = "a function of the parameters, which returns a retriever or an index"
         raise InvalidInput("build", build, expected)
-    if "name" in options:
-        sentence = "sweep() has no argument 'name': it sets that of every configuration."
-        raise InvalidInput("name", options["name"], sentence=sentence)
     check_confidence(confidence)
     configurations = configurations_of(grid)
     resolved = resolve(metrics)
@@ -110,7 +106,7 @@ async def asweep(
     questions = RetrievalDataset.load(dataset)
     options["cache"] = Cache.of(cache, journal)
     # what every configuration would refuse, before any is built
-    inspect.signature(aevaluate).bind(None, questions, **options)
+    inspect.signature(aevaluate).bind(None, questions, name="", **options)
     for configuration in configurations.values():
         register_secrets_of(configuration.params, *configuration.params.values())
         min_score = configuration.params.get(_MIN_SCORE, options.get(_MIN_SCORE))
@@ -156,7 +152,7 @@ async def _built(build: Build, params: dict[str, Any]) -> Any:
 
 
 def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any]) -> Source | None:
-    """Stands for a source whose journal has the answer to every question; None where it hasn't."""
+    """Return what stands for a source whose journal has every answer; None where it hasn't."""
     header, answers = read_answers(options["journal"])
     rankings = answers_to(questions, header, answers)
     for query_id in questions.queries:
