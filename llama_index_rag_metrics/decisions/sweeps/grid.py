@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, starmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,7 +58,7 @@ class Configuration(Sentence):
 
     def __str__(self) -> str:
         means = "" if self.results is None else listed_means(self.results.scores.means)
-        return f"{self.name}: {'; '.join(filter(None, (means, self.error)))}"
+        return f"{self.name}: {self.error or means}"
 
     def mean(self, metric: str) -> float | None:
         """The mean on a metric; None where there is none."""
@@ -85,12 +85,12 @@ def configurations_of(grid: Grid) -> dict[str, Configuration]:
     """The configurations of a grid by their names; the first parameter varies slowest."""
     if not isinstance(grid, Mapping):
         raise InvalidInput("grid", type(grid), "parameter to its values", _EXAMPLE)
-    columns = [_column(parameter, values) for parameter, values in grid.items()]
     configurations: dict[str, Configuration] = {}
-    for row in product(*columns):
-        params = {name: content for name, (content, _) in zip(grid, row, strict=True)}
-        texts = {name: value for name, (_, value) in zip(grid, row, strict=True)}
-        configuration = Configuration(params, texts)
+    for row in product(*starmap(_column, grid.items())):
+        params, shown = {}, {}
+        for parameter, (content, value) in zip(grid, row, strict=True):
+            params[parameter], shown[parameter] = content, value
+        configuration = Configuration(params, shown)
         if configuration.name in configurations:
             expected = "values that are told apart by their texts or names"
             raise InvalidInput("grid", f"{configuration.name} twice", expected, _EXAMPLE)
@@ -101,24 +101,31 @@ def configurations_of(grid: Grid) -> dict[str, Configuration]:
 
 
 def _column(parameter: str, values: Any) -> list[tuple[Any, Any]]:
-    """What `build` gets for each value of a parameter, and what is shown of it."""
+    """Return what `build` gets for each value of a parameter, and what is shown of it."""
+    column = []
     if isinstance(values, Mapping):
-        for content in values.values():
-            _register(parameter, content)
-        return [(content, mask(str(name))) for name, content in values.items()]
+        for name, content in values.items():
+            for credentials in _CREDENTIALS.finditer(content if isinstance(content, str) else ""):
+                register_secret(credentials[1] or credentials[2])
+            column.append((content, mask(str(name))))
+        return column
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         expected = "a list of values, or {name: value}"
         raise InvalidInput(f"grid[{parameter!r}]", type(values), expected, _EXAMPLE)
-    contents = [value.item() if isinstance(value, np.generic) else value for value in values]
-    for content in contents:
+    for value in values:
+        content = value.item() if isinstance(value, np.generic) else value
         _check(parameter, content)
-    return [(content, content) for content in contents]
+        column.append((content, content))
+    return column
 
 
 def _check(parameter: str, content: Any) -> None:
     """Refuse a value without a name that is a secret, or whose text doesn't say all of it."""
     argument = f"grid[{parameter!r}]"
-    if _is_secret(parameter, content):
+    is_secret = isinstance(content, SecretStr)
+    if isinstance(content, str) and content:
+        is_secret = names_secret(parameter) or mask(content) != content
+    if is_secret:
         sentence = f"{argument} looks like a secret, and grids are shown."
         remedy = 'Let build read it, such as from os.environ, or name it: {"mine": value}.'
         raise InvalidInput(argument, "", sentence=sentence, remedy=remedy)
@@ -126,21 +133,3 @@ def _check(parameter: str, content: Any) -> None:
         expected = "texts, numbers, True, False or None"
         remedy = f'Name them: {{"{parameter}": {{"a name": value}}}}.'
         raise InvalidInput(argument, type(content).__qualname__, expected, remedy)
-
-
-def _register(parameter: str, content: Any) -> None:
-    """Have a secret that has a name masked in errors and in logs."""
-    if isinstance(content, str) and _is_secret(parameter, content):
-        register_secret(content)
-        for credentials in _CREDENTIALS.finditer(content):
-            register_secret(credentials[1] or credentials[2])
-
-
-def _is_secret(parameter: str, content: Any) -> bool:
-    """Whether a value is a secret by its type, its own text or the name of its parameter."""
-    if isinstance(content, SecretStr):
-        return True
-    if not isinstance(content, str) or not content:
-        return False
-    has_credentials = _CREDENTIALS.search(content) is not None or mask(content) != content
-    return has_credentials or names_secret(parameter)
