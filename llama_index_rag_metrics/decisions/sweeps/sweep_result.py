@@ -203,14 +203,9 @@ class Sweep(Reportable):
     def report(self, *, full: bool = False) -> m.Report:
         """The decision, and every configuration with its quality and cost."""
         systems = [system_of(results, name) for name, results in self.results.items()]
-        about = list(systems[0].about.items()) if systems else []
-        for system in systems:
-            about = [pair for pair in about if pair in system.about.items()]
-        sizes = [
-            numbers.counted(len(self.configurations), "configuration", "configurations"),
-            numbers.questions(len(self._scores)),
-            numbers.counted(len(self.metric_names), "metric", "metrics"),
-        ]
+        n_all = numbers.counted(len(self.configurations), "configuration", "configurations")
+        n_metrics = numbers.counted(len(self.metric_names), "metric", "metrics")
+        about = results_report.about(systems)
         tone: m.Tone = "open"
         if self.failed:
             tone = "alarm"
@@ -224,9 +219,9 @@ class Sweep(Reportable):
                 columns.setdefault(name, []).append(value)
         return m.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
-            lead=", ".join(sizes),
+            lead=f"{n_all}, {numbers.questions(len(self._scores))}, {n_metrics}",
             decision=decision,
-            about=about,
+            about=[pair for pair in about if pair in systems[0].about.items()],  # what all share
             tables=[self._table()],
             failures=results_report.failures(systems),
             notes=results_report.unsaid(notes, decision),
@@ -337,13 +332,12 @@ class Sweep(Reportable):
 
     def _table(self) -> m.Table:
         """The configurations, best mean first."""
-        rows, head = [], []
+        rows, cells = [], dict[str, m.Cell]()
         for rank, configuration in enumerate(self.ranked, 1):
             cells = self._cells(configuration)
             rows.append(m.Row(str(rank), list(cells.values())))
-            head = list(cells)
         text = _HOW.format(metric=self.primary, confidence=numbers.percent(self.confidence))
-        return m.Table(f"Configurations on {self.primary}", head, rows, "rank", text=text)
+        return m.Table(f"Configurations on {self.primary}", list(cells), rows, "rank", text=text)
 
     def _cells(self, configuration: Configuration) -> dict[str, m.Cell]:
         """The cells of a configuration by their headings."""
@@ -373,14 +367,13 @@ class Sweep(Reportable):
         bound = math.inf
         if configuration in self._finished:
             bound = self.at_most_worse(configuration)
-        means = {metric: configuration.mean(metric) for metric in self.metric_names}
         return {
             "configuration": configuration.name,
             **configuration.shown,
-            **means,
+            **dict(zip(self.metric_names, map(configuration.mean, self.metric_names), strict=True)),
             "tokens": configuration.tokens,
             "p95": configuration.p95,
-            "at_most_worse": None if bound == math.inf else bound,
+            "at_most_worse": bound if bound < math.inf else None,
             "recommended": configuration is self.recommended,
             "error": configuration.failure(self.primary) or None,
         }
