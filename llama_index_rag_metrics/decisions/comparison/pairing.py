@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import compress, starmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -68,11 +68,9 @@ class Paired:
 
         And the arguments of `beats_all` that follow from the metric and these questions.
         """
-        is_scored = self.is_scored(metric)
-        (lowest, highest), worst, sign = limits_of(metric), worst_score(metric), 1.0
-        if lower_is_better(metric):
-            sign = -1.0
-        limits: dict[str, Any] = {"span": highest - lowest, "worst": worst, "clusters": None}
+        is_scored, sign = self.is_scored(metric), -1 if lower_is_better(metric) else 1
+        (lowest, highest), worst = limits_of(metric), worst_score(metric)
+        limits: dict[str, Any] = {"span": highest - lowest}
         if worst is not None:
             limits["worst"] = sign * worst
         if self.clusters is not None:
@@ -81,8 +79,8 @@ class Paired:
 
     def units(self, keys: Iterable[Key]) -> Units:
         """Return the differences of these keys, a column each."""
-        differences = [self.values(*key) for key in keys]
-        return Units.of(np.stack(differences, axis=1), self.clusters)
+        differences = np.stack(list(starmap(self.values, keys)), axis=1)
+        return Units.of(differences, self.clusters)
 
     def widest(self, system: str, metric: str, baseline: str) -> float:
         """Return R, how far two scores of these systems can be apart, by those seen."""
@@ -140,19 +138,16 @@ def pair(
 ) -> Paired:
     """Return the scores of several systems, paired by question; refuse those that can't be."""
     check_same_questions(systems, "systems")
-    query_ids = sorted(set(chain.from_iterable(s.query_ids for s in systems.values())), key=str)
     metadata: dict[str, dict[str, Any]] = {}
-    for scores in reversed([*systems.values()]):  # where systems differ, the first one counts
-        for query_id, row in scores.metadata.items():
-            metadata[query_id] = {**metadata.get(query_id, {}), **row}
-    names = _metrics_of(systems, metrics)
-    columns = {name: _columns(systems.values(), name, query_ids) for name in names}
-    return Paired(
-        systems=tuple(systems),
-        query_ids=tuple(query_ids),
-        columns=columns,
-        clusters=clusters_of(clusters, query_ids, metadata),
-    )
+    for scores in reversed(list(systems.values())):  # where systems differ, the first one counts
+        for query_id in scores.query_ids:
+            metadata.setdefault(query_id, {}).update(scores.metadata.get(query_id, {}))
+    query_ids = sorted(metadata, key=str)
+    columns = {}
+    for name in _metrics_of(systems, metrics):
+        columns[name] = _columns(systems.values(), name, query_ids)
+    numbers = clusters_of(clusters, query_ids, metadata)
+    return Paired(tuple(systems), tuple(query_ids), columns, numbers)
 
 
 def _metrics_of(systems: Mapping[str, Scores], metrics: Sequence[str] | None) -> list[str]:
@@ -189,11 +184,12 @@ def clusters_of(
 
     A question without one is by itself; None where all are, of conversations.
     """
-    names = [slice_of(metadata.get(row, {}).get(key or CONVERSATION)) for row in query_ids]
-    if key is not None and set(names) <= {None}:
+    clusters = []
+    for query_id in query_ids:
+        name = slice_of(metadata.get(query_id, {}).get(key or CONVERSATION))
+        clusters.append((name, query_id if name is None else ""))
+    if key is not None and all(name is None for name, _ in clusters):
         raise unknown_key("clusters", key, metadata)
-    clusters = list(zip(names, query_ids, strict=True))
-    clusters = [(name, query_id if name is None else "") for name, query_id in clusters]
     if key is None and len(set(clusters)) == len(clusters):
         return None
     return number_clusters(clusters)
