@@ -31,9 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_evaluate_built_in_retrievers_side_by_side(folder: Path) -> None:
-    result = evaluate(
-        "-r", "bm25", "-r", "lsa", "-m", "mrr", "-m", "nDCG@10", "--slice", "language"
-    )
+    result = evaluate("-r", "bm25", "-r", "lsa", "-m", "mrr,nDCG@10", "--slice", "language")
     assert result.exit_code == 0, result.output
     assert "beir  3 questions · 3 passages" in result.stdout
     assert "On mrr" in result.stdout
@@ -71,10 +69,8 @@ def test_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
         "-r", "my_factories:of_nothing", "-r", "my_broken:of_nothing", "--json", str(json_path)
     )
     assert result.exit_code == 0, result.output
-    assert list(json.loads(json_path.read_text())) == [
-        "my_factories:of_nothing",
-        "my_broken:of_nothing",
-    ]
+    names = ["my_factories:of_nothing", "my_broken:of_nothing"]
+    assert list(json.loads(json_path.read_text())) == names
 
 
 def test_progress_is_on_standard_error(folder: Path) -> None:

@@ -75,13 +75,11 @@ class TestCheck:
 
 class TestMove:
     def test_labels_that_all_find_their_places(self, folder: Path) -> None:
-        result = run(
-            "move", "dataset.json", "renamed.jsonl", "-o", "new.json", "--json", "moves.json"
-        )
+        result = run("move", "dataset.json", "renamed.jsonl", "-o", "new.json", "--json", "m.json")
         assert result.exit_code == 0, result.output
         moved = RetrievalDataset.load("new.json")
         assert moved.relevance == {"q1": ["n1"], "q2": ["n2"]}
-        moves = json.loads((folder / "moves.json").read_text())
+        moves = json.loads((folder / "m.json").read_text())
         assert [(move["id"], move["kind"], move["new_ids"]) for move in moves] == [
             ("d1", "moved", ["n1"]),
             ("d2", "moved", ["n2"]),

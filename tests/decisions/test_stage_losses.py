@@ -15,9 +15,7 @@ from llama_index_rag_metrics.decisions.stages import StageResults
 Lost = dict[tuple[str, str], str]
 """Question and relevant passage to the stage that lost it."""
 
-DATASET = RetrievalDataset(
-    {"q1": "one", "q2": "two"}, {"q1": ["a", "c", "y", "z"], "q2": ["b", "n"]}
-)
+DATASET = RetrievalDataset({"q1": "one", "q2": "two"}, {"q1": [*"acyz"], "q2": ["b", "n"]})
 
 
 def two() -> tuple[Scripted, Scripted]:

@@ -201,9 +201,7 @@ class TestVerdicts:
 class TestIdenticalRankings:
     """Only rankings that are known to be identical pass without proof."""
 
-    DATASET = RetrievalDataset(
-        queries={"q0": "one", "q1": "two"}, relevance={"q0": ["a"], "q1": ["b"]}
-    )
+    DATASET = RetrievalDataset({"q0": "one", "q1": "two"}, {"q0": ["a"], "q1": ["b"]})
 
     def results(self, rankings: Rankings) -> EvaluationResults:
         return evaluate(lambda query: rankings[query], self.DATASET, ["recall@5"])  # type: ignore[arg-type]

@@ -68,9 +68,7 @@ def test_collection_has_what_its_readme_says(collection: RetrievalDataset) -> No
 def test_judgements_speak_of_the_collection(collection: RetrievalDataset) -> None:
     judged = {item for relevance in collection.relevance.values() for item in relevance.grades}
     several = [relevance for relevance in collection.relevance.values() if len(relevance) > 1]
-    unanswerable = [
-        query_id for query_id, relevance in collection.relevance.items() if not relevance
-    ]
+    unanswerable = [query_id for query_id, labels in collection.relevance.items() if not labels]
     assert judged <= collection.corpus.keys()
     assert collection.relevance.keys() == collection.queries.keys() == collection.metadata.keys()
     assert all(len(relevance.grades) >= 3 for relevance in collection.relevance.values())
@@ -165,12 +163,8 @@ def test_command(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_python_m_runs_the_demo_too() -> None:
     folder = ROOT
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(folder),
-        "COLUMNS": "60",
-        "PYTHONIOENCODING": "ascii",
-    }
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONIOENCODING": "ascii"}
+    environment["COLUMNS"] = "60"
     done = subprocess.run(
         [sys.executable, "-m", "llama_index_rag_metrics", "demo", "-m", "mrr"],
         capture_output=True,

@@ -47,9 +47,7 @@ def test_readme_lists_every_extra_for_users(readme: str) -> None:
 
 
 def test_rooms_with_a_public_name_have_a_heading_in_the_reference() -> None:
-    extension = ast.parse(
-        (PYPROJECT.parent / "docs" / "_ext" / "public_names.py").read_text("utf-8")
-    )
+    extension = ast.parse((PYPROJECT.parent / "docs/_ext/public_names.py").read_text("utf-8"))
     [titles] = [
         ast.literal_eval(statement.value)
         for statement in extension.body

@@ -165,11 +165,8 @@ def test_questions_at_once_do_not_mix(at_once: int) -> None:
 
     for number, session in enumerate(asyncio.run(ask_all())):
         word = WORDS[number % len(WORDS)]
-        assert [call.query for call in session.calls] == [
-            word,
-            f"{word} is far away",
-            f"again {number}",
-        ]
+        asked = [call.query for call in session.calls]
+        assert asked == [word, f"{word} is far away", f"again {number}"]
 
 
 def test_clients_own_retrieval_is_recorded_by_hand() -> None:

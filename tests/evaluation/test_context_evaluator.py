@@ -103,11 +103,8 @@ def test_matcher_spends_the_budget_on_whole_chunks() -> None:
 
     Costs 3, 3 and 2. So "Io" and "Titan" come with 3 tokens, and "Rhea" comes with 8, not with 5.
     """
-    chunks = [
-        node("n1", "Io. Titan. Both"),
-        node("n2", "Titan. once more"),
-        node("n3", "Rhea. icy"),
-    ]
+    texts = {"n1": "Io. Titan. Both", "n2": "Titan. once more", "n3": "Rhea. icy"}
+    chunks = [node(name, text) for name, text in texts.items()]
     dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["Io.", "Titan.", "Rhea."]})
     names = ["recall@2tokens", "recall@3tokens", "recall@7tokens", "recall@8tokens"]
     results = evaluate(lambda query: chunks, dataset, names, matcher="text", tokenizer=Words())
@@ -271,9 +268,7 @@ def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
     text = "Enceladus has geysers. " * 3 + "Triton is cold."
     start = text.index("Triton")
     label = Relevance(spans=[("moons", start, len(text))])
-    dataset = RetrievalDataset(
-        {"q": "Triton"}, {"q": label}, {"moons": text}, titles={"moons": "M"}
-    )
+    dataset = RetrievalDataset({"q": "?"}, {"q": label}, {"moons": text}, titles={"moons": "M"})
     (whole,) = dataset.to_nodes()
     splitter = TokenTextSplitter(chunk_size=12, chunk_overlap=0)
     chunks = splitter.get_nodes_from_documents([Document(doc_id="moons", text=whole.text)])

@@ -150,10 +150,8 @@ def test_labels_that_match_nothing_are_reported_with_what_would_fit() -> None:
     with pytest.warns(LabelWarning, match=message):
         results = evaluate(Scripted({"?": chunks}), dataset, ["mrr"])
     assert results.scores.notes == (f"Not a valid score: {message} (--match-on ref_doc_id)",)
-    assert (
-        evaluate(Scripted({"?": chunks}), dataset, ["mrr"], match_on="ref_doc_id").scores.notes
-        == ()
-    )
+    fitting = evaluate(Scripted({"?": chunks}), dataset, ["mrr"], match_on="ref_doc_id")
+    assert fitting.scores.notes == ()
 
 
 def test_labels_that_fit_nothing_are_shown() -> None:
@@ -318,9 +316,8 @@ def test_reports_name_how_many_queries_were_asked_at_once() -> None:
 
 def test_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
     for workers in (2, 5):
-        results = evaluate(
-            OneDesk(), DATASET, ["mrr"], workers=workers, journal=tmp_path / "run.jsonl"
-        )
+        journal = tmp_path / "run.jsonl"
+        results = evaluate(OneDesk(), DATASET, ["mrr"], workers=workers, journal=journal)
         assert results.run.latency is not None
         assert results.run.latency.concurrency == 2
 

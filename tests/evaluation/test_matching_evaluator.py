@@ -52,11 +52,8 @@ def test_expected_texts_alone(by_text: RetrievalDataset) -> None:
     # q1: c1, Titan, Io, and c3 repeats; q2: South, c1; q3: c1, Thai
     assert results.scores.by_query("mrr") == {"q1": 0.5, "q2": 1, "q3": 0.5}
     assert results.scores.by_query("recall@2") == {"q1": 0.5, "q2": 1, "q3": 1}
-    assert results.scores.by_query("precision") == {
-        "q1": pytest.approx(2 / 3),
-        "q2": 0.5,
-        "q3": 0.5,
-    }
+    precision = results.scores.by_query("precision")
+    assert precision == pytest.approx({"q1": 2 / 3, "q2": 0.5, "q3": 0.5})
     assert results.scores.excluded == {}
     assert results.scores.counts.unjudged == 0
 

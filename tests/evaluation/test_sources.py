@@ -33,9 +33,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 pytestmark = pytest.mark.servers
 
-DATASET = RetrievalDataset(
-    queries={"q1": "kiln", "q2": "glaze"}, relevance={"q1": ["a"], "q2": ["b"]}
-)
+DATASET = RetrievalDataset({"q1": "kiln", "q2": "glaze"}, {"q1": ["a"], "q2": ["b"]})
 
 
 def scripted() -> Scripted:

@@ -198,9 +198,7 @@ class TestOtherStores:
         }
         with pytest.warns(UserWarning, match="no server"):
             results = evaluate(retriever, LABELS, ["recall@1"])
-        assert set(results.scores.failed.values()) == {
-            "ConnectionError: no server at 127.0.0.1:6333"
-        }
+        assert {*results.scores.failed.values()} == {"ConnectionError: no server at 127.0.0.1:6333"}
 
 
 class TestWorksWith:

@@ -117,9 +117,8 @@ def test_pandas_with_numpy_values_and_other_names() -> None:
             "year": pd.array([1957, None], dtype="Int64"),
         }
     )
-    corpus = pd.DataFrame(
-        {"doc_id": ["d1", "d2"], "contents": ["one", "two"], "title": ["T", None]}
-    )
+    corpus = pd.DataFrame({"doc_id": ["d1", "d2"], "contents": ["one", "two"]})
+    corpus["title"] = ["T", None]
     dataset = RetrievalDataset.load(frame, corpus=corpus, name="autorag")
     assert dataset.relevance == {
         "1": Relevance(groups=[["d1", "d2"]]),

@@ -24,9 +24,7 @@ def folder(tmp_path: Path) -> Path:
         '{"_id": "d1", "title": "Enceladus", "text": "has geysers", "metadata": {"url": "u"}}\n'
         '{"_id": "d2", "title": "", "text": "nothing here"}\n'
     )
-    (tmp_path / "qrels" / "test.tsv").write_text(
-        "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n"
-    )
+    (tmp_path / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n")
     return tmp_path
 
 
@@ -126,9 +124,7 @@ def test_errors_name_the_line(folder: Path, name: str, text: str, line: int, exp
 
 def test_labels_of_no_question(folder: Path) -> None:
     (folder / "qrels/test.tsv").write_text("q1\td1\t1\nq9\td1\t1")
-    with pytest.raises(
-        FileFormatError, match=r"relevance: expected only ids of queries, got .*'q9'"
-    ):
+    with pytest.raises(FileFormatError, match=r"relevance: expected only ids of queries, .*'q9'"):
         RetrievalDataset.load(folder)
 
 

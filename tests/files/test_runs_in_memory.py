@@ -53,9 +53,7 @@ def test_qrels_of_data_frames(kind: int) -> None:
 
 def test_frame_with_a_missing_score_and_an_index() -> None:
     frame = pd.DataFrame({**LONG, "score": [0.5, None, 1.0]}).set_index("query_id")
-    with pytest.raises(
-        FileFormatError, match="data frame, row 2: expected a score, a number, as in"
-    ):
+    with pytest.raises(FileFormatError, match="frame, row 2: expected a score, a number, as in"):
         read_run(frame)
 
 

@@ -242,10 +242,8 @@ class TestRewrittenSearches:
         agents = [span("root", **AGENT), span("inner", "root", **AGENT)]
         write_lines(path, request(*agents, *self.searches(), inner))
         run = read_traces(path, questions={"q1": "Who found it?", "q2": "When?"})
-        assert {query_id: ranking.ids for query_id, ranking in run.items()} == {
-            "q1": ["x"],
-            "q2": ["z"],
-        }
+        retrieved = {query_id: ranking.ids for query_id, ranking in run.items()}
+        assert retrieved == {"q1": ["x"], "q2": ["z"]}
         assert run.notes == self.LOST
 
     def test_span_without_the_attribute_that_others_of_the_trace_have(self, path: Path) -> None:
@@ -311,9 +309,7 @@ class TestQuestions:
         metadata = json.dumps({"question_id": "q1"})
         write_lines(path, request(retrieval("r", "x", ["a"], metadata=metadata)))
         assert list(read_traces(path, question_id="metadata.question_id")) == ["q1"]
-        with pytest.raises(
-            InvalidInput, match=r"write question_id='metadata\.question_id'"
-        ) as raised:
+        with pytest.raises(InvalidInput, match=r"question_id='metadata\.question_id'") as raised:
             read_traces(path, question_id="question_id")
         assert "documents.0" not in str(raised.value)  # no attribute of a passage names a question
 
@@ -368,9 +364,7 @@ class TestQuestions:
 
     def test_attribute_or_question_that_nobody_knows(self, path: Path) -> None:
         write_lines(path, request(retrieval("r", "Who?", ["a"])))
-        with pytest.raises(
-            InvalidInput, match=r"question_id: expected an attribute .*input\.value"
-        ):
+        with pytest.raises(InvalidInput, match=r"question_id: expected an attribute.*input\.value"):
             read_traces(path, question_id="query")
         with pytest.raises(InvalidInput, match=r"questions: expected texts .*, got 'When\?'"):
             read_traces(path, questions={"q": "When?"})
@@ -416,9 +410,7 @@ class TestDocuments:
         gap = retrieval("r", "x", ["a", "b", "c"])
         gap["attributes"] = [pair for pair in gap["attributes"] if ".1." not in pair["key"]]
         write_lines(path, request(gap))
-        with pytest.raises(
-            FileFormatError, match=r"every document from retrieval\.documents\.0 on"
-        ):
+        with pytest.raises(FileFormatError, match=r"every document from retrieval\.documents.0 on"):
             read_traces(path)
 
     def test_scores_that_are_no_numbers(self, path: Path) -> None:

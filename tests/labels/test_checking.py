@@ -32,10 +32,7 @@ MOONS = {
 
 
 def moons(**relevance: Any) -> RetrievalDataset:
-    questions = {
-        "q1": "Which moon has jets of water?",
-        "q2": "Which moon orbits the wrong way round?",
-    }
+    questions = {"q1": "Which moon has jets of water?", "q2": "Which orbits the wrong way round?"}
     wanted = {"q1": ["enceladus"], "q2": ["triton"], **relevance}
     return RetrievalDataset(questions, wanted, MOONS)
 
@@ -114,10 +111,8 @@ class TestDrift:
         findings = check_labels(
             dataset, {"n1": corpus["a"][:17], "n2": corpus["a"][17:], "b": edited}
         )
-        assert [(error.kind, error.id) for error in findings.errors] == [
-            ("split", "a"),
-            ("changed", "b"),
-        ]
+        kinds_of_errors = [(error.kind, error.id) for error in findings.errors]
+        assert kinds_of_errors == [("split", "a"), ("changed", "b")]
 
     def test_labels_that_name_documents(self) -> None:
         dataset = moons()
@@ -250,9 +245,7 @@ class TestSources:
     def test_dataset_comes_first(self) -> None:
         nodes = [TextNode(id_="n", text="Titan has lakes.")]
         dataset = RetrievalDataset({"q": "lakes?"}, {"q": ["n"]})
-        with pytest.raises(
-            InvalidInput, match=r"a RetrievalDataset, got .*The dataset comes first"
-        ):
+        with pytest.raises(InvalidInput, match=r"RetrievalDataset, got .*The dataset comes first"):
             check_labels(nodes, dataset)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("source", [[], {}, 5, b"text", ["text"], {"a": 1}, TextNode(text="a")])
@@ -310,9 +303,7 @@ def test_lost_and_edited_passages_are_read_in_the_report() -> None:
         "kiln": "The kiln is fired on Tuesday nights, and glaze goes to 980 degrees, not above.",
         "saw": "Only members who took the course may use the saw.\x1b[31m",
     }
-    dataset = RetrievalDataset(
-        {"q1": "How hot?", "q2": "Who?"}, {"q1": ["kiln"], "q2": ["saw"]}, old
-    )
+    dataset = RetrievalDataset({"q1": "How?", "q2": "Who?"}, {"q1": ["kiln"], "q2": ["saw"]}, old)
     findings = check_labels(dataset, {"kiln": old["kiln"].replace("980", "1060"), "x": "Other."})
     (changed,), (lost,) = findings.of("changed"), findings.of("lost")
     assert (changed.old_text, lost.old_text) == (old["kiln"], old["saw"])

@@ -89,9 +89,8 @@ def test_alone_and_in_a_batch() -> None:
         ]
 
 
-PLACED = Relevance(
-    Relevance({"p": 2, "q": 0}), spans={"p": ("moons.txt", 3, 9), "other": ("x", 0, 1)}
-)
+PLACES = {"p": ("moons.txt", 3, 9), "other": ("x", 0, 1)}
+PLACED = Relevance(Relevance({"p": 2, "q": 0}), spans=PLACES)
 
 
 @pytest.mark.parametrize(

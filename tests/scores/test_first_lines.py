@@ -88,15 +88,8 @@ def test_systems_of_which_one_is_not_valid() -> None:
 
 def test_losses_and_what_could_find_them() -> None:
     # of 4 questions, 2 hit within the first 2; one has its passage at 3, one never
-    dataset = RetrievalDataset(
-        {f"q{n}": str(n) for n in range(4)}, {f"q{n}": ["a"] for n in range(4)}
-    )
-    ranked = {
-        "0": ["a", "b", "c"],
-        "1": ["b", "a", "c"],
-        "2": ["b", "c", "a"],
-        "3": ["b", "c", "d"],
-    }
+    dataset = RetrievalDataset({n: n for n in "0123"}, {n: ["a"] for n in "0123"})
+    ranked = {"0": [*"abc"], "1": [*"bac"], "2": [*"bca"], "3": [*"bcd"]}
     deep = evaluate(ranked.__getitem__, dataset, ["recall@2"])
     assert sentences(deep)[1] == (
         "2 of 4 questions got no relevant passage in the first 2; 1 of 4 relevant passages was "

@@ -27,9 +27,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.scores import Reason
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
 
-TEN = RetrievalDataset(
-    {f"q{n}": f"n{n}" for n in range(10)}, {f"q{n}": [f"n{n}"] for n in range(10)}
-)
+TEN_IDS = {f"q{n}": f"n{n}" for n in range(10)}
+TEN = RetrievalDataset(TEN_IDS, {query_id: [item] for query_id, item in TEN_IDS.items()})
 
 
 def notes_of(*asked: Asked, stock: Stock | None = None) -> list[str]:

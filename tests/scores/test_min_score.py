@@ -199,9 +199,7 @@ def test_threshold_that_changes_asks_nothing_again(tmp_path: Path) -> None:
 
 
 def test_ids_alone_have_no_scores() -> None:
-    with pytest.raises(
-        InvalidInput, match=r"(?s)scores of question.*Return nodes that have scores"
-    ):
+    with pytest.raises(InvalidInput, match=r"(?s)scores of question.*nodes that have scores"):
         evaluate(lambda _: ["a"], DATASET, ["mrr"], min_score=0.5)
 
 

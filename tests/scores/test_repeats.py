@@ -136,9 +136,7 @@ class TestReport:
         return capsys.readouterr().out
 
     def test_questions_that_differ_come_first(self, text: str) -> None:
-        differing = sum(
-            len({slow_rank(run, query_id) for run in runs()}) > 1 for query_id in JUDGED
-        )
+        differing = sum(len({slow_rank(run, key) for run in runs()}) > 1 for key in JUDGED)
         flat = " ".join(text.split())
         assert (
             f"Asked 5 times, {differing} of {N} questions score differently from run to run on mrr."

@@ -139,9 +139,7 @@ def test_tables_that_cant_be_scored() -> None:
     groups = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[["a"]]], "grades": [[1.0]]})
     with pytest.raises(InvalidInput, match="Groups are binary"):
         score_table(groups, "mrr")
-    with pytest.raises(
-        InvalidInput, match=r"a record batch .* got 'DataFrame'. Of pandas, pyarrow"
-    ):
+    with pytest.raises(InvalidInput, match=r"record batch .* got 'DataFrame'. Of pandas, pyarrow"):
         score_table(MIXED.to_pandas(), "recall")
     with pytest.raises(InvalidInput, match="metrics of rankings"):
         score_table(MIXED, [EmbeddingSimilarity()])

@@ -261,11 +261,7 @@ def test_excerpt_is_never_longer_than_asked(text: str, most: int) -> None:
 
 def test_uuids_are_cut_to_where_they_differ() -> None:
     one, other = (str(UUID(int=n << 96)) for n in (1, 2))
-    assert short_ids([one, other, "moons"]) == {
-        one: "00000001…",
-        other: "00000002…",
-        "moons": "moons",
-    }
+    assert short_ids([one, other, "io"]) == {one: "00000001…", other: "00000002…", "io": "io"}
     # those that begin alike stay whole
     ids = [str(UUID(int=n)) for n in (1, 2)]
     assert list(short_ids(ids).values()) == ids

@@ -37,9 +37,7 @@ def stages(*, is_down: bool = False) -> Reportable:
 
 
 def swept(top_k: Sequence[int] = (1, 2)) -> Reportable:
-    return sweep(
-        lambda top_k: lambda query: ["x", "t"][:top_k], {"top_k": top_k}, MOONS, ["recall@2"]
-    )
+    return sweep(lambda top_k: lambda _: ["x", "t"][:top_k], {"top_k": top_k}, MOONS, ["recall@2"])
 
 
 def asked_twice() -> Reportable:
