@@ -158,7 +158,7 @@ def _answer(llm: LLM, prompt: str) -> str:
     """What an LLM answers, or, where it calls functions, its questions, a line each."""
     if llm.metadata.is_function_calling_model:
         register_secrets_of(llm)
-        with suppress(ValueError):  # it called none
+        with suppress(ValueError, LookupError, TypeError, AttributeError):  # it called none
             template = PromptTemplate("{text}")
             questions = llm.structured_predict(Questions, template, text=prompt).questions
             return "\n".join(" ".join(question.split()) for question in questions)
