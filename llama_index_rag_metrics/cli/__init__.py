@@ -6,7 +6,6 @@ import io
 import sys
 import warnings
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,20 +15,16 @@ from .commands import app, say
 
 __all__ = ["app", "main"]
 
-SCRIPTS = ("rag-metrics", "llama-index-rag-metrics")
-"""The names of the command; the second is the package's name, which `uvx` expects."""
-
 
 def main() -> None:
     """Run the command line; a character that the terminal can't show becomes a question mark."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    called = Path(sys.argv[0]).stem
     with warnings.catch_warnings():
         warnings.showwarning = _say_warning
         warnings.filterwarnings("ignore", module=r"pydantic\.")  # of models, for who wrote them
-        app(prog_name=called if called in SCRIPTS else SCRIPTS[0])
+        app(prog_name="rag-metrics")
 
 
 def _say_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

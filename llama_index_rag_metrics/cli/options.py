@@ -13,32 +13,26 @@ _DATASET = "Questions with labels: a BEIR folder, or a file that RetrievalDatase
 HELP = {
     "DATASET": _DATASET,
     "--dataset -d": _DATASET,
-    "CORPUS": "What can be retrieved today: a folder that LlamaIndex persisted, a dataset, a file "
-    "like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector store or "
-    "nodes. By default the dataset's own corpus.",
-    "RUN": "Stored rankings: a TREC run, JSONL, JSON, CSV, TSV or Parquet, also packed; or "
-    "traces as OTLP/JSON.",
+    "CORPUS": "What can be retrieved today: a folder that LlamaIndex persisted, a dataset, "
+    "corpus.jsonl, or package.module:factory of an index or nodes. By default the dataset's corpus.",
+    "RUN": "Stored rankings: a TREC run, JSONL, JSON, CSV, TSV, Parquet; or traces as OTLP/JSON.",
     "--retriever -r": "bm25, lsa, or package.module:factory; the factory may take dataset, nodes "
     "and similarity_top_k. Repeat it to compare several.",
-    "--qrels": "The labels: TREC or BEIR qrels, JSONL, JSON, CSV or Parquet. By default "
-    "those of --dataset, or the expected_ids beside the rankings of each RUN.",
+    "--qrels": "The labels: TREC's or BEIR's qrels, JSONL, JSON, CSV or Parquet. By default those "
+    "of --dataset, or the expected_ids beside the rankings of each RUN.",
     "--columns": "What fields are called in your files: question=input,labels=gold_ids.",
-    "--question-id": "Of traces: the attribute of spans that holds the id of the question. Without "
-    "it, the texts of --dataset name the questions.",
+    "--question-id": "Of traces: the spans' attribute with the question's id, else its text counts.",
     "--match-on": "Which id of a passage the labels use: node_id, ref_doc_id or a metadata key.",
-    "--matcher": "Recognise labelled passages by text, or span, their place in a document, not by "
-    "ids.",
+    "--matcher": "Recognise labelled passages by text, or span: their place in a document.",
     "--metric -m": "A metric, such as ndcg@10; the first one decides. Repeat it, or use commas. "
     "`rag-metrics metrics` lists all.",
-    "--top-k": "How many passages to retrieve. By default the largest cutoff; at least 10 if a "
-    "metric has none.",
+    "--top-k": "How many passages to retrieve. By default the largest cutoff, or 10.",
     "--min-score": "Leave out passages with a lower score of the retriever.",
     "--slice": "A metadata key of the questions to split by. Repeatable.",
     "--workers": "How many questions to ask at once.",
     "--timeout": "Seconds that retrieval, or a metric, may take per question.",
     "--repeats": "How often to ask every question, of agents that answer differently each time.",
-    "--journal": "A folder that keeps finished questions. A second call continues from there, at "
-    "the same depth (--top-k).",
+    "--journal": "A folder that keeps finished questions. A second call continues from there.",
     "--progress/--no-progress": "Show a progress bar.",
     "--html": "Write the report as one HTML file.",
     "--json": "Write the unrounded numbers as JSON; - prints them, and no report.",
@@ -53,8 +47,8 @@ HELP = {
     "--threshold": "Share of a label's text that a passage must hold, above 0, to 1.",
     "--depth": "How many of each ranking are read, best first.",
     "-n": "How many to write.",
-    "--rubric": "A rubric of your own: what is asked, and a line such as '2: It answers in part.' "
-    "for each grade. By default that of llm_relevancy, grades 0 to 3.",
+    "--rubric": "What is asked, and a line such as '2: It answers in part.' for each grade. By "
+    "default that of llm_relevancy, grades 0 to 3.",
     "--llm": "package.module:factory, which makes an LLM of LlamaIndex, or the LLM.",
     "--cache": "A file that keeps every answer, so that nothing is paid for twice.",
 }

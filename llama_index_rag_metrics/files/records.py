@@ -69,11 +69,6 @@ class Qrels(dict[str, Relevance]):
 
     Attributes:
         metadata: query id to its `conversation`, where the labels say it.
-
-    Examples:
-        >>> from llama_index_rag_metrics import read_qrels
-        >>> read_qrels({"q1": {"d1": 2, "d2": 0}})
-        {'q1': Relevance({'d1': 2.0, 'd2': 0.0})}
     """
 
     metadata: Mapping[str, Mapping[str, Any]] = MappingProxyType({})

@@ -140,8 +140,7 @@ def is_trace_file(path: Path) -> bool:
         with open_bytes(path) as file:
             if kind == "parquet":  # its columns stand at the end
                 file.seek(max(0, path.stat().st_size - _FOOT))
-                foot = file.read()
-                return b"trace_id" in foot and b"span_id" in foot
+                return b"context.trace_id" in file.read()
             head = file.read(_HEAD)
     except (OSError, EOFError):  # whoever reads it says what is wrong
         return False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +20,6 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, mean_of, shown
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import check_confidence, mean_interval
 
@@ -114,34 +113,22 @@ def agreement(
         expected = "grades of some of the questions and passages that the first judged"
         remedy = "Look whether both use the same ids."
         raise InvalidInput("second", "none of them", expected, remedy)
-    grades = np.array([(pair.first, pair.second) for pair in pairs], np.float64)
-    query_ids = [pair.query_id for pair in pairs]
-    kappa = cohens_kappa(*grades.T, confidence=confidence, clusters=query_ids)
-    return replace(kappa, disagreements=tuple(pair for pair in pairs if pair.first != pair.second))
-
-
-def cohens_kappa(
-    first: FloatArray,
-    second: FloatArray,
-    *,
-    confidence: float = 0.95,
-    clusters: Sequence[Hashable] | IntArray | None = None,
-) -> Agreement:
-    """Cohen's kappa of (n,) paired scores; `clusters` are what pairs belong to, such as queries."""
-    n = len(first)
-    values, numbers = np.unique(np.round([*first, *second], 12), return_inverse=True)
+    disagreements = tuple(pair for pair in pairs if pair.first != pair.second)
+    n = len(pairs)
+    grades = [pair.first for pair in pairs] + [pair.second for pair in pairs]
+    # (values,) the different grades; (n,) which of them each judge gave
+    values, numbers = np.unique(np.round(grades, 12), return_inverse=True)
     if len(values) < 2:
         return Agreement(math.nan, None, None, n)
     ours, theirs = numbers[:n], numbers[n:]
-    # (values,) how often each side gave each score
     our_shares = np.bincount(ours, minlength=len(values)) / n
     their_shares = np.bincount(theirs, minlength=len(values)) / n
     chance = float(np.mean([their_shares[ours], our_shares[theirs]]))
-    agreed = (ours == theirs).astype(np.float64)
-    observed = mean_interval(agreed, confidence=confidence, clusters=clusters)
+    query_ids = [pair.query_id for pair in pairs]
+    observed = mean_interval((ours == theirs).tolist(), confidence=confidence, clusters=query_ids)
     kappa = (observed.mean - chance) / (1 - chance)
     if observed.low is None or observed.high is None:
-        return Agreement(kappa, None, None, n)
+        return Agreement(kappa, None, None, n, disagreements)
     ends = (np.array([observed.low, observed.high]) - chance) / (1 - chance)
     low, high = np.maximum(-1.0, ends).tolist()
-    return Agreement(kappa, low, high, n)
+    return Agreement(kappa, low, high, n, disagreements)

@@ -27,9 +27,6 @@ class MovedLabels(LabelFindings):
         dataset: the dataset with the new ids, whose corpus is the new nodes.
         findings: what became of every labelled passage: its kind is "kept" (its id has its text),
             "moved" (one node holds it), "split" (several do), "changed" (it was edited) or "lost".
-        n_labels: how many labelled passages there were, each once.
-        n_passages: how many nodes there are now.
-        notes: what a user of the new labels should know.
     """
 
     dataset: RetrievalDataset

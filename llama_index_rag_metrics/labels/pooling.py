@@ -52,10 +52,6 @@ class Pool(Reportable):
         depth: how many of each ranking were looked at.
         n_judged: how many of the passages within the depth are labelled.
         n_unjudged: how many aren't.
-
-    Examples:
-        >>> len(Pool([PoolItem("q1", "d1", best_rank=1, spread=0.5)], 10, n_judged=3, n_unjudged=1))
-        1
     """
 
     items: Sequence[PoolItem]

@@ -9,8 +9,18 @@ import pytest
 from support.reviews import JUDGED, write
 
 from llama_index_rag_metrics.labels import agreement
-from llama_index_rag_metrics.labels.agreeing import Agreement, cohens_kappa
+from llama_index_rag_metrics.labels.agreeing import Agreement
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+
+def cohens_kappa(ours: FloatArray, theirs: FloatArray) -> Agreement:
+    """The agreement of two judges on a passage a question."""
+    first, second = (
+        {f"q{n}": {"d": float(grade)} for n, grade in enumerate(grades)}
+        for grades in (ours, theirs)
+    )
+    return agreement(first, second)
 
 
 def test_agreement_by_hand() -> None:
