@@ -14,7 +14,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.sync import WORKERS
 
 from . import options as o
-from .commands import app, chosen_metrics, command, fail_if, say, show_report, unbroken_pipe
+from .commands import app, chosen_metrics, command, fail_if, show_report, unbroken_pipe
 from .factories import BUILT_IN, retriever_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def run_evaluate(
             path = path.with_name(f"{path.stem}.{_file_name(result.run.name)}{path.suffix}")
         write_run(result.run, path)
     _show(results, slices, html, json)
-    fail_if(_lacks_values(results) or any(result.scores.failed for result in results))
+    fail_if(any(result.scores.failed or _lacks_values(result.scores) for result in results))
 
 
 def named_apart(names: Sequence[str], paths: Sequence[object]) -> list[str]:
@@ -217,15 +217,9 @@ def _print_dataset(dataset: RetrievalDataset) -> None:
     print_text(f"{terminal(dataset.name)}  {size}", *dataset.check())
 
 
-def _lacks_values(results: Sequence[EvaluationResults]) -> bool:
-    """Whether a metric lacks a value that it should have, which is said."""
-    is_lacking = False
-    for result in results:
-        scores = result.scores
-        is_lacking |= not any(map(scores.n, scores))
-        for name in scores:
-            missing = scores.due(name) - scores.by_query(name).keys() - set(scores.empty)
-            if missing:
-                say(f"{scores.name}: {name} has no value for {len(missing):,} questions")
-                is_lacking = True
-    return is_lacking
+def _lacks_values(scores: Scores) -> bool:
+    """Whether nothing was measured, or a metric has no value for a question that it should have."""
+    for name in scores:
+        if scores.due(name) - scores.by_query(name).keys() - set(scores.empty):
+            return True
+    return not any(map(scores.n, scores))

@@ -13,10 +13,6 @@ from .commands import command, fail_if, labels, show, tell
 
 _CHECK = "rag-metrics labels check eval/dataset.jsonl storage/"
 _MOVE = "rag-metrics labels move eval/dataset.jsonl storage/ -o eval/moved.json"
-_POOL = "rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl"
-_REVIEW = "rag-metrics labels review pool.jsonl -o judged.jsonl"
-_AGREE = "rag-metrics labels agree anna.jsonl ben.jsonl"
-_ASK = "rag-metrics labels ask storage/ --llm my_package:llm -o eval/dataset.json"
 
 
 @command(labels, "check", _CHECK, failed="some labels are wrong")
@@ -79,7 +75,7 @@ def run_move(
     fail_if(fail)
 
 
-@command(labels, "pool", _POOL)
+@command(labels, "pool", "rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl")
 def run_pool(
     runs: o.Runs,
     output: o.Output,
@@ -108,7 +104,7 @@ def run_pool(
     tell(f"\n{output} is written: rag-metrics labels review {quote(str(output))} -o judged.jsonl")
 
 
-@command(labels, "review", _REVIEW)
+@command(labels, "review", "rag-metrics labels review pool.jsonl -o judged.jsonl")
 def run_review(
     pool: Annotated[Path, o.argument("POOL", "What to judge, as `labels pool` writes it.")],
     output: o.Output,
@@ -130,7 +126,7 @@ def run_review(
     tell(f"Open {target} in a browser, and save its export as {output}.")
 
 
-@command(labels, "agree", _AGREE)
+@command(labels, "agree", "rag-metrics labels agree anna.jsonl ben.jsonl")
 def run_agree(
     first: Annotated[Path, o.argument("FIRST", "Judgements of one reviewer.")],
     second: Annotated[Path, o.argument("SECOND", "Judgements of another.")],
@@ -143,7 +139,7 @@ def run_agree(
     show(agreement(first, second), json, html)
 
 
-@command(labels, "ask", _ASK)
+@command(labels, "ask", "rag-metrics labels ask storage/ --llm my_package:llm -o dataset.json")
 def run_ask(
     nodes: Annotated[str, o.argument("NODES", "What is asked about, as for `check`.")],
     output: o.Output,

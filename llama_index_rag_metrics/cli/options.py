@@ -14,14 +14,14 @@ HELP = {
     "DATASET": _DATASET,
     "--dataset -d": _DATASET,
     "CORPUS": "What can be retrieved today: a folder that LlamaIndex persisted, a dataset, "
-    "corpus.jsonl, or package.module:factory of an index or nodes. By default the dataset's corpus.",
+    "corpus.jsonl, or package.module:factory of an index or nodes. By default the dataset's own.",
     "RUN": "Stored rankings: a TREC run, JSONL, JSON, CSV, TSV, Parquet; or traces as OTLP/JSON.",
     "--retriever -r": "bm25, lsa, or package.module:factory; the factory may take dataset, nodes "
     "and similarity_top_k. Repeat it to compare several.",
     "--qrels": "The labels: TREC's or BEIR's qrels, JSONL, JSON, CSV or Parquet. By default those "
     "of --dataset, or the expected_ids beside the rankings of each RUN.",
     "--columns": "What fields are called in your files: question=input,labels=gold_ids.",
-    "--question-id": "Of traces: the spans' attribute with the question's id, else its text counts.",
+    "--question-id": "Of traces: the spans' attribute with a question's id; else its text counts.",
     "--match-on": "Which id of a passage the labels use: node_id, ref_doc_id or a metadata key.",
     "--matcher": "Recognise labelled passages by text, or span: their place in a document.",
     "--metric -m": "A metric, such as ndcg@10; the first one decides. Repeat it, or use commas. "

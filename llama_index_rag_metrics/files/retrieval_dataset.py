@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from llama_index.core.schema import TextNode
 
 Metadata: TypeAlias = Mapping[str, Any]
-_FEW, _COLUMNS_SHOWN = 5, 8
+_COLUMNS_SHOWN = 8
 _LABELS_IN = (
     "none of {questions} has labels; they are read from expected_ids; columns here: {columns}"
 )
@@ -290,10 +290,7 @@ def unread_labels(dataset: RetrievalDataset) -> list[str]:
 def _share(part: Collection[str], total: Collection[str], remark: str) -> str:
     if not part:
         return ""
-    examples = [*map(repr, sorted(part)[:_FEW])]
-    if len(part) > _FEW:
-        examples.append("…")
-    return f"{len(part):,} of {len(total):,} {remark}: {', '.join(examples)}"
+    return f"{len(part):,} of {len(total):,} {remark}: {join_first([*map(repr, sorted(part))])}"
 
 
 def _checked(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]:

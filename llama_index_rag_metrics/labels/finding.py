@@ -10,14 +10,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from llama_index.core.schema import BaseNode
 
 from llama_index_rag_metrics.evaluation.passages import Passages
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.likeness import compatible, gram_hashes, letters
 from llama_index_rag_metrics.rankings.matching.matched import Expected
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.span import NodePlaces, Span
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 # A labelled passage has its id and text; is whole in another passage; lies over several; has
@@ -94,23 +93,18 @@ def judged(dataset: RetrievalDataset) -> dict[str, Relevance]:
 
 
 def labels_of(
-    dataset: RetrievalDataset,
-    relevance: Mapping[str, Relevance],
-    old_nodes: Iterable[BaseNode] = (),
+    dataset: RetrievalDataset, relevance: Mapping[str, Relevance]
 ) -> dict[tuple[str, str], Label]:
     """The label of each (question id, item)."""
-    nodes = tuple(old_nodes)
-    places = NodePlaces(nodes)
-    node_texts = {node.node_id: node.get_content() for node in nodes}
     labels = {}
     for query_id, judgements in relevance.items():
-        texts = node_texts
+        texts: dict[str, str] = {}
         with suppress(InvalidInput):  # answers rather than passages
             answers = dataset.expected_texts.get(query_id, ())
             expected = Expected.of_texts(dataset.relevance.get(query_id), answers)
-            texts = node_texts | dict(zip(expected.ids, expected.passages, strict=True))
+            texts = dict(zip(expected.ids, expected.passages, strict=True))
         for item in judgements.grades:
-            place = places.of_id(item) or _stored_place(dataset.document_metadata.get(item, {}))
+            place = _stored_place(dataset.document_metadata.get(item, {}))
             label = _label(dataset, item, texts.get(item, ""), place, judgements.spans or {})
             if query_id not in dataset.relevance:
                 label = Label(f"{item} of {query_id}", label.texts, has_id=False)

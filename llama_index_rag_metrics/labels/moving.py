@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
-
-from llama_index.core.schema import BaseNode
 
 from llama_index_rag_metrics.evaluation.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -43,11 +41,7 @@ class MovedLabels(LabelFindings):
 
 
 def move_labels(
-    dataset: RetrievalDataset,
-    new_nodes: PassagesLike,
-    *,
-    old_nodes: Iterable[BaseNode] = (),
-    threshold: float = 0.5,
+    dataset: RetrievalDataset, new_nodes: PassagesLike, *, threshold: float = 0.5
 ) -> MovedLabels:
     """Move labels to new nodes, after documents were split or ingested again.
 
@@ -58,11 +52,10 @@ def move_labels(
     best grade counts. Lost labels are dropped, and listed.
 
     Args:
-        dataset: the labels. Places are from `Relevance(spans=...)`, `old_nodes`, or the metadata
-            "ref_doc_id", "start_char_idx" and "end_char_idx" of its documents; texts from its
-            corpus, its expected texts, or `old_nodes`.
+        dataset: the labels. Places are from `Relevance(spans=...)`, or the metadata "ref_doc_id",
+            "start_char_idx" and "end_char_idx" of its documents; texts from its corpus, or its
+            expected texts.
         new_nodes: what can be retrieved now; as `check_labels` takes it.
-        old_nodes: the labelled nodes, if the dataset doesn't have them.
         threshold: the share of a label's text from which a node holds it, in (0, 1].
 
     Raises:
@@ -80,7 +73,7 @@ def move_labels(
     check_share("threshold", threshold)
     old_relevance = judged(dataset)
     passages = Passages.of(new_nodes)
-    labels = labels_of(dataset, old_relevance, old_nodes)
+    labels = labels_of(dataset, old_relevance)
     found_labels = dict(follow(labels, Finder(passages, labels.values(), threshold)))
     findings = [*found_labels.values()]
     relevance = {}

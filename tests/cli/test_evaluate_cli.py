@@ -119,7 +119,7 @@ def test_metric_without_values_exits_with_1(folder: Path) -> None:
     # a grade of 3 is above the highest grade that this metric is told of
     result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr,err(max_grade=0.5)")
     assert result.exit_code == 1, result.output
-    assert "of_dataset: err(max_grade=0.5) has no value for 3 questions" in result.stderr
+    assert "err(max_grade=0.5) has a value for 0 questions, not 3" in result.stdout
 
 
 def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) -> None:

@@ -3,8 +3,9 @@
 import csv
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from llama_index.core import Document
@@ -65,8 +66,10 @@ class TestFates:
             placed(*each)
             for each in [("t", text, 0, 100), ("a", text, 0, 97), ("b", text, 60, 100)]
         )
-        dataset = RetrievalDataset({"q": "Which?"}, {"q": ["t"]}, {"t": text})
-        (move,) = move_labels(dataset, new, old_nodes=[old], threshold=1).findings
+        dataset = RetrievalDataset(
+            {"q": "Which?"}, {"q": ["t"]}, {"t": text}, document_metadata=places_of([old])
+        )
+        (move,) = move_labels(dataset, new, threshold=1).findings
         assert (move.kind, set(move.new_ids)) == ("moved", {"a", "b"})
 
     def test_changed(self) -> None:
@@ -129,6 +132,17 @@ def placed(node_id: str, document: str, start: int, end: int) -> TextNode:
         end_char_idx=end,
         relationships={NodeRelationship.SOURCE: source},
     )
+
+
+def places_of(nodes: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    return {
+        node.node_id: {
+            "ref_doc_id": node.ref_doc_id,
+            "start_char_idx": node.start_char_idx,
+            "end_char_idx": node.end_char_idx,
+        }
+        for node in nodes
+    }
 
 
 class TestRelevance:
@@ -205,12 +219,15 @@ class TestPlaces:
         assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
         assert {move.by for move in moved.findings} == {"text"}
 
-    def test_old_nodes_say_where_labels_were(self) -> None:
+    def test_metadata_say_where_labels_were(self) -> None:
         document = Document(id_="d", text=self.DOCUMENT)
         old = SentenceSplitter(chunk_size=40, chunk_overlap=0).get_nodes_from_documents([document])
         new = SentenceSplitter(chunk_size=25, chunk_overlap=0).get_nodes_from_documents([document])
-        dataset = RetrievalDataset({"q": "Which?"}, {"q": [old[-1].node_id]})
-        moved = move_labels(dataset, new, old_nodes=old)
+        texts = {node.node_id: node.get_content() for node in old}
+        dataset = RetrievalDataset(
+            {"q": "Which?"}, {"q": [old[-1].node_id]}, texts, document_metadata=places_of(old)
+        )
+        moved = move_labels(dataset, new)
         assert {move.by for move in moved.findings} == {"place"}
         assert new[-1].node_id in moved.dataset.relevance["q"]
         again = move_labels(moved.dataset, old)
