@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -69,10 +70,8 @@ def slice_of(value: object) -> str | None:
 
 
 def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
-    keys: set[str] = set()
-    for row in metadata.values():
-        keys.update(map(str, row))
+    keys = sorted(set(map(str, chain.from_iterable(metadata.values()))))
     if keys:
-        return InvalidInput(argument, key, f"a key of the questions' metadata: {sorted(keys)}")
+        return InvalidInput(argument, key, f"a key of the questions' metadata: {keys}")
     remedy = "They have none: give Run(…, metadata=…), or --dataset DATASET."
     return InvalidInput(argument, key, "a key of the questions' metadata", remedy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
@@ -102,10 +102,7 @@ def score_rankings(
         stock = Stock(ids=dataset.corpus.keys(), texts=dataset.corpus)
         about = {"queries": dataset.queries, "metadata": dataset.metadata, "stock": stock}
         expected = {**dict.fromkeys(dataset.queries), **dataset.relevance}
-    if _is_read(expected):
-        expected = read_qrels(expected)
-    if _is_read(retrieved):
-        retrieved = read_run(retrieved)
+    expected, retrieved = _read(expected, read_qrels), _read(retrieved, read_run)
     run = retrieved if isinstance(retrieved, Run) else Run()
     if isinstance(expected, Qrels):
         about["metadata"] = run.metadata or expected.metadata
@@ -120,8 +117,16 @@ def score_rankings(
             if labels.pop(query_id) is not None:
                 not_asked[query_id] = "not asked"
     if run.repeats:
-        scores = of_repeats(score(*part) for part in _each_run(labels, run, options))
-        scores = scores.replace(retrieval=Retrieval(run, labels, text_of=stock.texts.get))
+        parts = []
+        for number, run_of_time in enumerate(run.repeats):
+            # a query that was asked less often than others isn't one that nothing was retrieved for
+            absent = run.keys() - run_of_time.keys()
+            asked_labels = {name: labels[name] for name in labels if name not in absent}
+            # few questions may be left of the last runs
+            checked = replace(options, checks_ids=not number)
+            parts.append(score(asked_labels, run_of_time, checked))
+        retrieval = Retrieval(run, labels, text_of=stock.texts.get)
+        scores = of_repeats(parts).replace(retrieval=retrieval)
     else:
         scores = score(labels, run, options)
     notes = [*scores.notes]
@@ -130,18 +135,6 @@ def score_rankings(
         notes.insert(0, _NOT_ASKED.format(missing=len(not_asked), labelled=n_labelled))
     excluded = {**scores.excluded, **picked(not_asked, expected)}
     return scores.replace(name=name or run.name, notes=notes, excluded=excluded)
-
-
-def _each_run(
-    expected: Mapping[str, Any], run: Run, options: ScoringOptions
-) -> Iterator[tuple[Mapping[str, Any], Run, ScoringOptions]]:
-    """The labels, run and options of each time that questions were asked."""
-    for number, run_of_time in enumerate(run.repeats):
-        # a query that was asked less often than others isn't one that nothing was retrieved for
-        absent = run.keys() - run_of_time.keys()
-        labels = {query_id: expected[query_id] for query_id in expected if query_id not in absent}
-        # few questions may be left of the last runs
-        yield labels, run_of_time, replace(options, checks_ids=not number)
 
 
 @collection_paused()
@@ -227,10 +220,10 @@ def align(
     return list(map(str, range(len(relevance)))), relevance, rankings
 
 
-def _is_read(side: object) -> bool:
-    """Whether this is a data frame, or ranx's Qrels or Run, which can't be iterated over."""
+def _read(side: Any, reader: Callable[[Any], Any]) -> Any:
+    """The rankings or labels, of a data frame, or of ranx's Qrels or Run, by their reader."""
     is_of_ranx = type(side).__module__.partition(".")[0] == "ranx" and hasattr(side, "to_dict")
-    return is_of_ranx or is_frame(side)
+    return reader(side) if is_of_ranx or is_frame(side) else side
 
 
 def _check_rows(expected: object, retrieved: object) -> None:

@@ -379,9 +379,7 @@ def read_json(path: Path) -> dict[str, Scores]:
     """What `json_of` wrote, or `Scores.to_json`, whose scores are under ""."""
     location = Location(str(path))
     expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
-    try:
+    with location.expecting(expected, ValueError, KeyError, TypeError, AttributeError):
         data = from_json(read_text(path), location)
-        parts = data if isinstance(data, dict) and data and "format" not in data else {"": data}
-        return map_values(Scores._read, parts)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise location.wrong(expected) from error
+        is_of_systems = isinstance(data, dict) and data and "format" not in data
+        return map_values(Scores._read, data if is_of_systems else {"": data})

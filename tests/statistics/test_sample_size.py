@@ -7,16 +7,16 @@ import pytest
 from scipy import stats
 from support.intervals import pseudo_bounds, pseudo_change, smallest_shown
 
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
-from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.sample_size import (
+from llama_index_rag_metrics.statistics.differences import (
     MOST_QUESTIONS,
     Aim,
     Changes,
     detectable_differences,
+    pseudo_queries,
     to_be_better,
     to_be_kept,
 )
+from llama_index_rag_metrics.statistics.resampling import Units
 
 AIMS = [to_be_better(), to_be_kept()]
 

@@ -14,15 +14,15 @@ from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import Statement, Tone
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.errors import check_amount
-from llama_index_rag_metrics.statistics.differences import difference_intervals
-from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, alpha_of, exact_mean
-from llama_index_rag_metrics.statistics.resampling import joint_levels
-from llama_index_rag_metrics.statistics.sample_size import (
+from llama_index_rag_metrics.statistics.differences import (
     FEWEST_CHANGED,
     Changes,
     detectable_differences,
+    difference_intervals,
     to_be_better,
 )
+from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, alpha_of, exact_mean
+from llama_index_rag_metrics.statistics.resampling import joint_levels
 from llama_index_rag_metrics.statistics.shortfalls import beats_all
 
 from .pairing import Key, Paired

@@ -26,13 +26,14 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.counts import name_among
 from llama_index_rag_metrics.statistics.differences import (
     CAUTIOUS,
+    Changes,
     pseudo_queries,
     student,
+    to_be_kept,
     unvaried,
 )
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_kept
 
 from .rules import Rule
 
