@@ -134,12 +134,11 @@ def _format_value(value: object) -> str:
 class RankingMetric(NamedMetric):
     """A metric of the ranks at which relevant passages were retrieved.
 
-    Examples:
-        >>> from llama_index_rag_metrics import NDCG, RankingMetric
-        >>> isinstance(NDCG(k=10), RankingMetric)
-        True
-        >>> NDCG(k=10).metric_name, NDCG.bounds
-        ('ndcg@10', (0.0, 1.0))
+    >>> from llama_index_rag_metrics import NDCG, RankingMetric
+    >>> isinstance(NDCG(k=10), RankingMetric)
+    True
+    >>> NDCG(k=10).metric_name, NDCG.bounds
+    ('ndcg@10', (0.0, 1.0))
     """
 
     recognises: ClassVar[bool] = True  # whether it matters which passages are the expected ones
@@ -268,25 +267,23 @@ class WholeRankingMetric(ThresholdMetric, RankingMetric):
 class BinaryMetric(CutMetric, WholeRankingMetric):
     """A metric of binary relevance: a passage is relevant if its grade is at least `min_grade`.
 
-    Examples:
-        >>> from llama_index_rag_metrics import BinaryMetric, Recall
-        >>> issubclass(Recall, BinaryMetric)
-        True
-        >>> Recall(min_grade=2).compute("", {"a": 3, "b": 1}, ["b"]).score  # a alone is relevant
-        0.0
+    >>> from llama_index_rag_metrics import BinaryMetric, Recall
+    >>> issubclass(Recall, BinaryMetric)
+    True
+    >>> Recall(min_grade=2).compute("", {"a": 3, "b": 1}, ["b"]).score  # a alone is relevant
+    0.0
     """
 
 
 class GainMetric(CutMetric, RankingMetric):
     """A metric of graded relevance: every passage with a grade above 0 counts, by its grade.
 
-    Examples:
-        >>> from llama_index_rag_metrics import DCG, GainMetric
-        >>> issubclass(DCG, GainMetric)
-        True
-        >>> score = DCG().compute("", {"a": 3, "b": 1}, ["a", "b"]).score
-        >>> round(score, 6)  # 3/log2 2 + 1/log2 3
-        3.63093
+    >>> from llama_index_rag_metrics import DCG, GainMetric
+    >>> issubclass(DCG, GainMetric)
+    True
+    >>> score = DCG().compute("", {"a": 3, "b": 1}, ["a", "b"]).score
+    >>> round(score, 6)  # 3/log2 2 + 1/log2 3
+    3.63093
     """
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
@@ -302,10 +299,9 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
 
     Relevance without groups counts as one group for each item.
 
-    Examples:
-        >>> from llama_index_rag_metrics import GroupRecall, Relevance
-        >>> GroupRecall().compute("", Relevance(groups=[["a1", "a2"], ["b"]]), ["a2", "c"]).score
-        0.5
+    >>> from llama_index_rag_metrics import GroupRecall, Relevance
+    >>> GroupRecall().compute("", Relevance(groups=[["a1", "a2"], ["b"]]), ["a2", "c"]).score
+    0.5
     """
 
     in_groups: ClassVar[bool] = True

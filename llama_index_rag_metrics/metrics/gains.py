@@ -27,9 +27,8 @@ class DCG(GainMetric):
 
     The exponential gain is 2^grade - 1 (Järvelin and Kekäläinen, TOIS 20(4), 2002).
 
-    Examples:
-        >>> DCG(k=2).compute(expected_ids={"a": 3}, retrieved_ids=["a", "x"]).score
-        3.0
+    >>> DCG(k=2).compute(expected_ids={"a": 3}, retrieved_ids=["a", "x"]).score
+    3.0
     """
 
     name = "dcg"
@@ -47,10 +46,9 @@ class NDCG(GainMetric):
     The ideal has the best min(k, R⁺) grades; without a cutoff as many as were retrieved, or with
     `ideal=all` all R⁺ (trec_eval ndcg), which doesn't reward cutting a list off.
 
-    Examples:
-        >>> ndcg = NDCG(mode="exponential", k=10)
-        >>> round(ndcg.compute(expected_ids={"a": 3, "b": 1}, retrieved_ids=["b", "a"]).score, 4)
-        0.7098
+    >>> ndcg = NDCG(mode="exponential", k=10)
+    >>> round(ndcg.compute(expected_ids={"a": 3, "b": 1}, retrieved_ids=["b", "a"]).score, 4)
+    0.7098
     """
 
     name = "ndcg"
@@ -84,9 +82,8 @@ class ERR(GainMetric):
     Σ 1/rank · stop(rank) · Π(1 - stop before), with stop = (2^grade - 1) / 2^max_grade (Chapelle et
     al., CIKM 2009).
 
-    Examples:
-        >>> ERR(max_grade=1).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score
-        0.25
+    >>> ERR(max_grade=1).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score
+    0.25
     """
 
     name = "err"

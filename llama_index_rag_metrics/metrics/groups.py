@@ -36,9 +36,8 @@ __all__ = [
 class GroupRecall(GroupMetric):
     """The share of the groups with at least one retrieved member.
 
-    Examples:
-        >>> GroupRecall().compute(expected_ids=[["a", "b"], ["c"]], retrieved_ids=["b"]).score
-        0.5
+    >>> GroupRecall().compute(expected_ids=[["a", "b"], ["c"]], retrieved_ids=["b"]).score
+    0.5
     """
 
     name = "group_recall"
@@ -50,9 +49,8 @@ class GroupRecall(GroupMetric):
 class GroupF1(GroupMetric):
     """The harmonic mean of group recall and precision.
 
-    Examples:
-        >>> GroupF1().compute(expected_ids=[["a", "b"], ["c"]], retrieved_ids=["b", "x"]).score
-        0.5
+    >>> GroupF1().compute(expected_ids=[["a", "b"], ["c"]], retrieved_ids=["b", "x"]).score
+    0.5
     """
 
     name = "group_f1"
@@ -64,9 +62,8 @@ class GroupF1(GroupMetric):
 class GroupMRR(GroupMetric):
     """The mean over the groups of 1 / the rank of the group's first hit, 0 without one.
 
-    Examples:
-        >>> GroupMRR().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["a", "x", "b"]).score
-        0.6666666666666666
+    >>> GroupMRR().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["a", "x", "b"]).score
+    0.6666666666666666
     """
 
     name = "group_mrr"
@@ -78,9 +75,8 @@ class GroupMRR(GroupMetric):
 class GroupAP(GroupMetric):
     """The mean over the groups of the mean precision at the group's own found passages.
 
-    Examples:
-        >>> GroupAP().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["x", "a", "y", "b"]).score
-        0.375
+    >>> GroupAP().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["x", "a", "y", "b"]).score
+    0.375
     """
 
     name = "group_ap"
@@ -94,10 +90,9 @@ class GroupAP(GroupMetric):
 class Complete(GroupMetric):
     """1 if every facet was found, else 0: for questions that a part can't answer.
 
-    Examples:
-        >>> facets = {"hop 1": ["a", "b"], "hop 2": ["c"]}
-        >>> Complete(k=2).compute(expected_ids={"facets": facets}, retrieved_ids=["b", "c"]).score
-        1.0
+    >>> facets = {"hop 1": ["a", "b"], "hop 2": ["c"]}
+    >>> Complete(k=2).compute(expected_ids={"facets": facets}, retrieved_ids=["b", "c"]).score
+    1.0
     """
 
     name = "complete"
@@ -112,10 +107,9 @@ class FacetRecall(GroupMetric):
 
     Without weights, subtopic recall (ndeval's strec): Zhai, Cohen and Lafferty, SIGIR 2003.
 
-    Examples:
-        >>> relevance = {"facets": {"x": ["a"], "y": ["b"]}, "weights": {"x": 3}}
-        >>> FacetRecall().compute(expected_ids=relevance, retrieved_ids=["a"]).score
-        0.75
+    >>> relevance = {"facets": {"x": ["a"], "y": ["b"]}, "weights": {"x": 3}}
+    >>> FacetRecall().compute(expected_ids=relevance, retrieved_ids=["a"]).score
+    0.75
     """
 
     name = "facet_recall"
@@ -140,11 +134,10 @@ class AlphaNDCG(NoveltyMetric):
     The discount is log2(rank + 1); ties of the greedy choice go by id, descending, as ndeval's. A
     ranking that beats the ideal has 1 here, and more in ndeval (Clarke et al., SIGIR 2008).
 
-    Examples:
-        >>> facets = {"facets": {"x": ["a", "b"], "y": ["c"]}}
-        >>> alpha_ndcg = AlphaNDCG(k=2)
-        >>> round(alpha_ndcg.compute(expected_ids=facets, retrieved_ids=["a", "b", "c"]).score, 4)
-        0.8066
+    >>> facets = {"facets": {"x": ["a", "b"], "y": ["c"]}}
+    >>> alpha_ndcg = AlphaNDCG(k=2)
+    >>> round(alpha_ndcg.compute(expected_ids=facets, retrieved_ids=["a", "b", "c"]).score, 4)
+    0.8066
     """
 
     name = "alpha_ndcg"
@@ -160,10 +153,9 @@ class ERRIA(NoveltyMetric):
     Divided by the value of a ranking every item of which supplies every facet, as ndeval does but
     at rank 1 (Chapelle et al., Information Retrieval 14(6), 2011).
 
-    Examples:
-        >>> facets = {"facets": {"x": ["a", "b"], "y": ["c"]}}
-        >>> ERRIA(k=1).compute(expected_ids=facets, retrieved_ids=["a", "b", "c"]).score
-        0.5
+    >>> facets = {"facets": {"x": ["a", "b"], "y": ["c"]}}
+    >>> ERRIA(k=1).compute(expected_ids=facets, retrieved_ids=["a", "b", "c"]).score
+    0.5
     """
 
     name = "err_ia"

@@ -20,9 +20,8 @@ class MRR(BinaryMetric):
 
     The granular form is LlamaIndex's and non-standard: finding more can lower it.
 
-    Examples:
-        >>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
-        0.5
+    >>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
+    0.5
     """
 
     name = "mrr"
@@ -40,9 +39,8 @@ class AveragePrecision(BinaryMetric):
 
     R counts all relevant items, found or not, with a cutoff too (trec_eval map and map_cut_k).
 
-    Examples:
-        >>> AveragePrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "y"]).score
-        0.5
+    >>> AveragePrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "y"]).score
+    0.5
     """
 
     name = "ap"
@@ -54,9 +52,8 @@ class AveragePrecision(BinaryMetric):
 class RPrecision(WholeRankingMetric):
     """The precision at rank R, R being the number of relevant passages (trec_eval Rprec).
 
-    Examples:
-        >>> RPrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "b"]).score
-        0.5
+    >>> RPrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "b"]).score
+    0.5
     """
 
     name = "r_precision"
@@ -70,9 +67,8 @@ class RBP(BinaryMetric):
 
     A reader goes on to the next rank with probability p (Moffat and Zobel, TOIS 27(1), 2008).
 
-    Examples:
-        >>> round(RBP(p=0.5).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score, 4)
-        0.25
+    >>> round(RBP(p=0.5).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score, 4)
+    0.25
     """
 
     name = "rbp"
@@ -87,9 +83,8 @@ class BPref(WholeRankingMetric):
 
     As trec_eval's; unjudged passages are skipped (Buckley and Voorhees, SIGIR 2004).
 
-    Examples:
-        >>> BPref().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "a"]).score
-        0.0
+    >>> BPref().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "a"]).score
+    0.0
     """
 
     name = "bpref"
@@ -105,9 +100,8 @@ class InfAP(WholeRankingMetric):
 
     As trec_eval's infAP; a negative grade is pooled and unjudged (Yilmaz and Aslam, CIKM 2006).
 
-    Examples:
-        >>> InfAP().compute(expected_ids=["a"], retrieved_ids=["a", "x"]).score
-        1.0
+    >>> InfAP().compute(expected_ids=["a"], retrieved_ids=["a", "x"]).score
+    1.0
     """
 
     name = "infap"

@@ -31,9 +31,8 @@ class HitRate(BinaryMetric):
 
     trec_eval's success_k; the granular form is LlamaIndex's.
 
-    Examples:
-        >>> HitRate(k=2).compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
-        0.0
+    >>> HitRate(k=2).compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
+    0.0
     """
 
     name = "hit_rate"
@@ -50,9 +49,8 @@ class Precision(BinaryMetric):
     With a cutoff, missing ranks count as non-relevant (trec_eval P_k); without, the denominator is
     what was retrieved (trec_eval set_P).
 
-    Examples:
-        >>> Precision(k=5).compute(expected_ids=["a"], retrieved_ids=["a", "b"]).score
-        0.2
+    >>> Precision(k=5).compute(expected_ids=["a"], retrieved_ids=["a", "b"]).score
+    0.2
     """
 
     name = "precision"
@@ -66,9 +64,8 @@ class Recall(BinaryMetric):
 
     trec_eval's recall_k and set_recall.
 
-    Examples:
-        >>> Recall().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
-        0.5
+    >>> Recall().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
+    0.5
     """
 
     name = "recall"
@@ -84,9 +81,8 @@ class FScore(BinaryMetric):
     With beta B, (1 + B²) · precision · recall / (B² · precision + recall); trec_eval's set_F.x
     takes B². With a cutoff, both are taken at k, so that f1@k stays under 1 where R < k.
 
-    Examples:
-        >>> round(FScore().compute(expected_ids=["a", "b"], retrieved_ids=["a"]).score, 4)
-        0.6667
+    >>> round(FScore().compute(expected_ids=["a", "b"], retrieved_ids=["a"]).score, 4)
+    0.6667
     """
 
     name = "f"
@@ -106,9 +102,8 @@ class Judged(CutMetric, RankingMetric):
 
     It shows how far to trust the other metrics where judgements have holes (ir_measures' Judged).
 
-    Examples:
-        >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "x"]).score
-        0.5
+    >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "x"]).score
+    0.5
     """
 
     name = "judged"
@@ -125,9 +120,8 @@ class Accuracy(BinaryMetric):
     Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant it
     is 0, as every metric is. The confusion matrix {tp, fp, fn, tn} is in the result's metadata.
 
-    Examples:
-        >>> Accuracy(corpus_size=10).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"])
-        RetrievalMetricResult(score=0.8, metadata={'tp': 1, 'fp': 1, 'fn': 1, 'tn': 7})
+    >>> Accuracy(corpus_size=10).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"])
+    RetrievalMetricResult(score=0.8, metadata={'tp': 1, 'fp': 1, 'fn': 1, 'tn': 7})
     """
 
     name = "accuracy"
@@ -179,9 +173,8 @@ class Abstained(UnanswerableMetric):
 
     Other questions are left out; where the retriever failed, the question has 0.
 
-    Examples:
-        >>> Abstained().compute(expected_ids=[], retrieved_ids=["a"]).score
-        0.0
+    >>> Abstained().compute(expected_ids=[], retrieved_ids=["a"]).score
+    0.0
     """
 
     name = "abstained"
@@ -195,9 +188,8 @@ class Returned(CutMetric, UnanswerableMetric):
 
     Unbounded; less is better. Other questions are left out, and those that failed.
 
-    Examples:
-        >>> Returned(k=5).compute(expected_ids=[], retrieved_ids=["a", "b", "a"]).score
-        2.0
+    >>> Returned(k=5).compute(expected_ids=[], retrieved_ids=["a", "b", "a"]).score
+    2.0
     """
 
     name = "returned"

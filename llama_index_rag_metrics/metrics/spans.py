@@ -38,10 +38,9 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
 class SpanRecall(SpanMetric):
     """The share of the labelled characters that was retrieved: |E∩T| / |E|.
 
-    Examples:
-        >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
-        >>> SpanRecall().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 200)]).score
-        0.5
+    >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
+    >>> SpanRecall().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 200)]).score
+    0.5
     """
 
     name = "span_recall"
@@ -53,10 +52,9 @@ class SpanRecall(SpanMetric):
 class SpanPrecision(SpanMetric):
     """The share of the retrieved characters that is labelled: |E∩T| / |T|.
 
-    Examples:
-        >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
-        >>> SpanPrecision().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 250)]).score
-        0.25
+    >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
+    >>> SpanPrecision().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 250)]).score
+    0.25
     """
 
     name = "span_precision"
@@ -68,10 +66,9 @@ class SpanPrecision(SpanMetric):
 class SpanF1(SpanMetric):
     """The harmonic mean of span precision and span recall: 2|E∩T| / (|E| + |T|).
 
-    Examples:
-        >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
-        >>> SpanF1().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 150)]).score
-        0.5
+    >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
+    >>> SpanF1().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 150)]).score
+    0.5
     """
 
     name = "span_f1"
@@ -83,10 +80,9 @@ class SpanF1(SpanMetric):
 class SpanIoU(SpanMetric):
     """What is both labelled and retrieved, over what is either: |E∩T| / |E∪T|.
 
-    Examples:
-        >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
-        >>> SpanIoU().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 200)]).score
-        0.25
+    >>> wanted = {"grades": ["p"], "spans": {"p": ["moons", 0, 100]}}
+    >>> SpanIoU().compute("", wanted, ["n"], retrieved_spans=[("moons", 50, 200)]).score
+    0.25
     """
 
     name = "span_iou"

@@ -32,7 +32,6 @@ _CUT_ALL = (
     "{highest:g}"
 )
 _FEW = 10  # one ranking in this many is next to nothing
-_SHOWN_IDS = 7
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,7 +85,7 @@ class Ranking:
     def __repr__(self) -> str:
         if self.error is not None:
             return f"<{type(self).__name__}: failed: {self.error!r}>"
-        items = reprlib.repr(list(self.ids[:_SHOWN_IDS]))
+        items = reprlib.repr(list(self.ids[:7]))
         return f"<{type(self).__name__} of {len(self.ids):,}: {items}>"
 
     def at_least(self, min_score: float, query_id: str = "") -> Ranking:
@@ -148,7 +147,7 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
         >>> combine_calls(calls).ids
         ['a', 'b', 'c']
     """
-    answered = [*filter(attrgetter("ids"), calls)]
+    answered = [call for call in calls if call.ids]
     columns: dict[str, Any] = {}
     for name in PER_ITEM:
         per_call = [getattr(call, name) for call in answered]
@@ -156,9 +155,10 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
             columns[name] = [*chain.from_iterable(per_call)]
     if len(answered) != 1:
         columns["scores"] = None
-    latencies = [call.latency for call in calls if call.latency is not None]
-    latency = sum(latencies) if calls and len(latencies) == len(calls) else None
-    ranking = Ranking(**columns, latency=latency, calls=tuple(calls))
+    latencies = [call.latency for call in calls]
+    if calls and None not in latencies:
+        columns["latency"] = sum(latencies)
+    ranking = Ranking(**columns, calls=tuple(calls))
     ids_above: set[str] = set()
     is_first = []
     for item in ranking.ids:
@@ -259,9 +259,7 @@ class Run(Mapping[str, Ranking]):
         seconds = np.array([ranking.latency for ranking in timed])
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
         at_once = {ranking.concurrency for ranking in timed}
-        concurrency = None
-        if len(at_once) == 1:
-            concurrency = at_once.pop()
+        concurrency = at_once.pop() if len(at_once) == 1 else None
         return Latency(len(timed), p50, p95, p99, concurrency)
 
     @property

@@ -41,10 +41,7 @@ class JudgedGroups:
     member_grade: FloatArray
 
 
-_NOTHING = np.array([], np.int64)
-NO_GROUPS = JudgedGroups(
-    _NOTHING, np.array([]), _NOTHING, _NOTHING, _NOTHING, _NOTHING, np.array([])
-)
+NO_GROUPS = JudgedGroups(*[np.array([], np.int64)] * 7)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,19 +100,17 @@ class JudgedRankings:
         """The hits within a cutoff, memoised."""
         if self._is_plain and min_grade is not None and min_grade <= 1:
             min_grade = None  # the same hits
-        view = self._views.get((cutoff, min_grade))
-        if view is None:
-            view = self._views[cutoff, min_grade] = self._view(cutoff, min_grade)
-        return view
-
-    def _view(self, cutoff: Cutoff | None, min_grade: float | None) -> Hits:
+        if (cutoff, min_grade) in self._views:
+            return self._views[cutoff, min_grade]
         last = self.n_fitting(cutoff) if isinstance(cutoff, TokenBudget) else cutoff
         is_counted = _reaches(self.item_grade, min_grade)
         if last is not None:
             is_counted &= _is_within(self.item_query, self.item_rank, last)
         item = is_counted.nonzero()[0]
         query, rank, grade = self.item_query[item], self.item_rank[item], self.item_grade[item]
-        return Hits(len(self), query, rank, grade, self, last, min_grade, item)
+        hits = Hits(len(self), query, rank, grade, self, last, min_grade, item)
+        self._views[cutoff, min_grade] = hits
+        return hits
 
     def groups_at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> GroupHits:
         """The retrieved members of groups within a cutoff; without groups, one group per item."""
@@ -175,9 +170,8 @@ class JudgedRankings:
         is_within = spans.rank > 0
         if last is not None:
             is_within &= _is_within(spans.query, spans.rank, last)
-        counted = is_expected, is_within, is_expected | is_within
-        expected, retrieved, union = (spans.cover(part, len(self)) for part in counted)
-        return expected, retrieved, union
+        expected, retrieved = spans.cover(is_expected, len(self)), spans.cover(is_within, len(self))
+        return expected, retrieved, spans.cover(is_expected | is_within, len(self))
 
 
 @dataclass(eq=False)
