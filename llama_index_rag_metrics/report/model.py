@@ -81,7 +81,7 @@ class Wanted(NamedTuple):
     ranks: Sequence[int | None] = ()  # of each system, also beyond the cutoff
     losses: Sequence[str] = ()  # how each system lost it, "" where it didn't
     where: str = ""  # where the systems have it or how they lost it, in words
-    remark: str = ""  # the same without what is but a rank
+    remark: str = ""  # the same without ranks, which a page has in columns
     is_missed: bool = False  # by every system; of stages by the last one
 
     def __str__(self) -> str:

@@ -82,15 +82,16 @@ def _short_names(question: Question) -> dict[str, str]:
 
 
 def _wanted(question: Question, need: Need, names: Mapping[str, str]) -> m.Wanted:
-    pairs, notable = [], []
-    is_known = is_found = False
+    pairs, pairs_without_ranks = [], []
+    is_found = False
     for answer, place in question.deciding(need.places):
         if place.is_known:
-            pair = _words(place, answer, need, names), answer.system.name
-            pairs.append(pair)
-            if place.loss or place.search or place.item not in need.ids:
-                notable.append(pair)
-            is_known, is_found = True, is_found or not place.loss
+            words = _words(place, answer, need, names)
+            pairs.append((words, answer.system.name))
+            words = words.removeprefix(f"rank {place.rank or 0:,}").lstrip(" ,")
+            if words:
+                pairs_without_ranks.append((words, answer.system.name))
+            is_found = is_found or not place.loss
     n = question.n_deciding
     return m.Wanted(
         ids=need.ids,
@@ -99,8 +100,8 @@ def _wanted(question: Question, need: Need, names: Mapping[str, str]) -> m.Wante
         ranks=[place.rank for place in need.places],
         losses=[place.loss for place in need.places],
         where="; ".join(by_holder(pairs, n, _MOST_NAMES)),
-        remark="; ".join(by_holder(notable, n, _MOST_NAMES)),
-        is_missed=is_known and not is_found,
+        remark="; ".join(by_holder(pairs_without_ranks, n, _MOST_NAMES)),
+        is_missed=bool(pairs) and not is_found,
     )
 
 
