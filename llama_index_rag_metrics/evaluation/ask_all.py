@@ -311,14 +311,17 @@ class AnswerReader:
 
     def ranking(self, nodes: Sequence[NodeWithScore]) -> Ranking:
         """The ranking of nodes."""
-        tokens, corpus = None, self._dataset.corpus if self._searches_spans else {}
+        tokens = None
         if self._counter is not None:
             prompts = [node.node.get_content(MetadataMode.LLM) for node in nodes]
             tokens = self._counter.count(prompts)
         ids, spans = [], []
         for node in nodes:
             ids.append(item_id(node, self._match_on))
-            spans.append(searched_span(node.node, corpus))
+            span = node_span(node.node)
+            if self._searches_spans:
+                span = searched_span(node.node, span, self._dataset.corpus)
+            spans.append(span)
         return Ranking(ids, spans=spans, tokens=tokens, **scores_and_texts(nodes))
 
     def filled(self, ranking: Ranking) -> Ranking:
@@ -350,11 +353,10 @@ class AnswerReader:
         return Ranking(ids, [None] * n, [""] * n, spans=[None] * n)
 
 
-def searched_span(node: BaseNode, corpus: Mapping[str, str]) -> Span | None:
+def searched_span(node: BaseNode, span: Span | None, corpus: Mapping[str, str]) -> Span | None:
     """Which characters of which document a node holds: by its offsets, or by its text."""
-    span, document = node_span(node), node.ref_doc_id or node.node_id
+    document, is_part = node.ref_doc_id or node.node_id, node.ref_doc_id is not None
     text, full_text = node.get_content(), corpus.get(document)
-    is_part = node.ref_doc_id is not None
     if not full_text:
         return span
     if is_part and span is not None and full_text[span.start : span.end] == text:
