@@ -27,7 +27,7 @@ _STYLES: dict[m.Tone, str] = {
     "alarm": "bold red",
     "open": "yellow",
 }
-_LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 12
+_LABEL_WIDTH, _NARROW_LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 15, 16, 12
 _MARGIN, _DIVIDER, _LEAST_WIDTH = 1, 1, 40
 # gaps between columns and widths of their heads, tried until all columns stand side by side
 _TIGHTER = ((2, 99), (2, 18), (2, 12), (1, 12), (2, 18))
@@ -122,10 +122,15 @@ def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
     for row in table.rows:
         labels.append(one_line(row.label))
         texts.append([one_line(shown(cell)) for cell in row.cells])
-    label_width = min(max(_LABEL_WIDTH, width // 3), _widest([label, *labels]))
-    room = width - _MARGIN - label_width
-    gap, widths = _fitting(heads, texts, room)
-    for number, block in enumerate(_blocks(widths, gap, room)):
+    widest = min(max(_LABEL_WIDTH, width // 3), _widest([label, *labels]))
+    # labels in more lines, if all columns fit beside these
+    for label_width in (widest, min(widest, _NARROW_LABEL_WIDTH), widest):
+        room = width - _MARGIN - label_width
+        gap, widths = _fitting(heads, texts, room)
+        blocks = _blocks(widths, gap, room)
+        if len(blocks) == 1:
+            break
+    for number, block in enumerate(blocks):
         if number:
             yield Text()
         grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
