@@ -14,7 +14,7 @@ from .excerpts import excerpt, passage_line
 MOST_WANTED = 5  # how many relevant passages of a question a text lists
 # up to this many systems stand side by side; of more each has a row, the best first
 MOST_ABREAST = 4
-LEGEND = "[grade] of a label; none: unlabelled"
+LEGEND = "in brackets the grade of the label; without: unlabelled"
 
 # how a value or a sentence looks: better, worse or failed, undecided
 Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]

@@ -110,7 +110,7 @@ mrr by language (scored questions)
 Lowest mrr on average
  good: all 4 relevant passages were found; bad: 2 of 3 relevant passages were
  never retrieved.
- [grade] of a label; none: unlabelled
+ in brackets the grade of the label; without: unlabelled
  q2  志工林雅惠什麼時候在服務台？可以陪同填寫入會申請表、說明機器的使用規定嗎？
      relevant        c [1]  c
                      good: rank 2; bad: never retrieved

@@ -175,24 +175,32 @@ def _questions(queries: m.Queries) -> Iterator[str]:
     stories = list(queries.stories)
     n = len(stories)
     size = next(size for size in SIZES if n <= size.questions)
-    names = repeated("<b>{}</b>", queries.systems)
-    if len(queries.systems) > m.MOST_ABREAST:
-        names = "<b>lowest to highest</b>"
+    text = f"{n:,} questions <small>{escape(queries.metric)}</small>"
     compared = escape("|".join(queries.systems)) * queries.compared
     yield (
         f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
-        f"<form class=controls hidden></form><p class=heads><span>{n:,} questions "
-        f"<small>{escape(queries.metric)}</small></span>{names}</p><div class=list>"
+        f"<form class=controls hidden></form>{_heads(text, queries.systems)}<div class=list>"
     )
     for story in stories:
         yield question(story, size, queries)
     yield "</div></section>"
 
 
+def _heads(text: str, systems: Sequence[str]) -> str:
+    """A line above questions: what is to be said of all, and the names above their scores."""
+    names = repeated("<b>{}</b>", systems)
+    if len(systems) > m.MOST_ABREAST:
+        names = "<b>lowest to highest</b>"
+    return f"<p class=heads><span>{text}</span>{names}</p>"
+
+
 def _listing(listing: m.Listing) -> Iterator[str]:
     """Questions worth a look; those without rankings show their remarks unfolded."""
     yield f"<section><h2>{escape(listing.title)}</h2>"
-    yield from map(_sentence, (listing.lead, listing.legend))
+    yield _sentence(listing.lead)
+    if listing.legend:
+        systems = [answer.system for answer in listing.queries[0].answers]
+        yield _heads(escape(listing.legend), systems)
     for story in listing.queries:
         if story.answers or story.wanted:
             yield question(story)
