@@ -222,3 +222,4 @@ class TestFunction:
 def test_value_that_is_no_matcher(matcher: Any) -> None:
     with pytest.raises(InvalidInput, match="matcher: expected 'id', 'text', 'span', or a function"):
         as_matcher(matcher)
+    assert as_matcher("id") is as_matcher(None) is None

@@ -207,7 +207,9 @@ class TestScores:
         )
         texts = other.replace(metadata={"a": {"n": "9"}, "b": {"n": "90"}})
         systems = [System.of(each) for each in (texts, one, other)]
-        assert list(slice_table(systems, "n", "m").head) == ["9 (1)", "90 (1)"]
+        table = slice_table([*systems, System.of(one.select(["a"]))], "n", "m")
+        assert list(table.head) == ["9 (1)", "90 (1)"]
+        assert [cell.value for cell in table.rows[-1].cells] == [1.0, None]  # b isn't in the last
 
     def test_slices_by_an_unknown_key_name_the_known(self) -> None:
         with pytest.raises(InvalidInput, match=r"key: expected a key .*\['lang'\], got 'language'"):
