@@ -170,10 +170,10 @@ class IdLists:
             n_labels = labels.counts[lists]
             for nth in range(n_labels.max(initial=0)):
                 has_nth = np.flatnonzero(n_labels > nth)
-                some = halves if len(has_nth) == len(lists) else halves[has_nth]
+                nth_halves = halves if len(has_nth) == len(lists) else halves[has_nth]
                 row = lists[has_nth]
                 label = labels.begin[row] + nth
-                agrees = np.flatnonzero(some == label_half[label][:, np.newaxis])
+                agrees = np.flatnonzero(nth_halves == label_half[label][:, np.newaxis])
                 number = agrees // max(1, halves.shape[1])
                 place = agrees - number * halves.shape[1]
                 position = self.begin[row[number]] + place
@@ -246,8 +246,8 @@ def _labels(row: Mapping[str, Any]) -> Relevance | None:
     graded: dict[str, Any] = {}
     for item, grade in zip(ids, grades, strict=True):
         if item in graded and graded[item] != grade:
-            given = [graded[item], grade]
-            raise InvalidInput(GRADES, given, f"one for {item!r}, which is repeated")
+            pair = [graded[item], grade]
+            raise InvalidInput(GRADES, pair, f"one for {item!r}, which is repeated")
         graded[item] = grade
     return Relevance(graded)
 
