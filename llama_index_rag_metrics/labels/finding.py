@@ -102,7 +102,7 @@ def labels_of(
         with suppress(InvalidInput):  # answers rather than passages
             answers = dataset.expected_texts.get(query_id, ())
             expected = Expected.of_texts(dataset.relevance.get(query_id), answers)
-            texts = dict(zip(expected.ids, expected.passages, strict=True))
+            texts = dict(expected.passages)
         for item in judgements.grades:
             place = _stored_place(dataset.document_metadata.get(item, {}))
             label = _label(dataset, item, texts.get(item, ""), place, judgements.spans or {})

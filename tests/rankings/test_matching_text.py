@@ -172,19 +172,20 @@ class TestConvention:
     def test_chunk_stands_for_all_that_it_covers_best_grade_first(self) -> None:
         relevance = Relevance({"low": 1, "high": 3, "none": 0})
         expected = Expected.of_texts(relevance, ["l", "h", "n"])
-        assert expected.ids == ("high", "low", "none")
+        assert [*expected.passages] == ["high", "low", "none"]
         graded = Relevance({"high": 3, "low": 1})
         assert ranking_of(graded, [[], [0, 1], [1]]) == ["r0", "high", "low", "low"]
 
     def test_texts_alone_are_items_of_grade_1(self) -> None:
         expected = Expected.of_texts(None, ["one", "two", "one"])
         assert expected.relevance == Relevance(["expected text 1", "expected text 2"])
-        assert expected.passages == ("one", "two")
+        assert [*expected.passages.values()] == ["one", "two"]
 
     def test_texts_go_with_relevant_ids_or_with_judged_ones(self) -> None:
         graded = Relevance({"a": 0, "b": 2})
-        assert Expected.of_texts(graded, ["b's"]).passages == ("b's",)
-        assert Expected.of_texts(graded, ["a's", "b's"]).passages == ("b's", "a's")
+        assert Expected.of_texts(graded, ["b's"]).passages == {"b": "b's"}
+        both = Expected.of_texts(graded, ["a's", "b's"]).passages
+        assert [*both.items()] == [("b", "b's"), ("a", "a's")]
         with pytest.raises(InvalidInput, match="a text for each of the 1 expected ids"):
             Expected.of_texts(graded, ["1", "2", "3"])
 

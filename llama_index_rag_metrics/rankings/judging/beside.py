@@ -96,18 +96,14 @@ def token_counts(
     counts: list[int] = []
     for query, ranking in enumerate(rankings):
         ids, tokens = ids_of(ranking), getattr(ranking, "tokens", None)
-        if not len(ids):
-            continue
-        if tokens is None:
-            texts = getattr(ranking, "texts", None)
-            if texts is None:
-                remedy = (
-                    "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
-                )
-                raise _lacking(TOKENS, "tokens or the texts", remedy, query, query_ids, ids)
+        texts = getattr(ranking, "texts", None)
+        if tokens is None and texts is not None:
             counter = counter or TokenCounter.of(tokenizer)
             tokens = counter.count(texts)
-        counts.extend(first_of_each(ids, tokens))
+        if tokens is None and len(ids):
+            remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
+            raise _lacking("tokens or the texts", remedy, query, query_ids, ids)
+        counts.extend(first_of_each(ids, tokens or ()))
     for count in counts:
         if not isinstance(count, Integral) or count < 0:
             raise InvalidInput("tokens", count, "whole numbers from 0 on")
@@ -115,7 +111,7 @@ def token_counts(
 
 
 def _lacking(
-    name: str, what: str, remedy: str, query: int, query_ids: Sequence[str] | None, ids: object
+    what: str, remedy: str, query: int, query_ids: Sequence[str] | None, ids: object
 ) -> InvalidInput:
     query_id = query if query_ids is None else query_ids[query]
     expected = f"the {what} of what was retrieved"
@@ -146,7 +142,7 @@ class JudgedSpans:
             ids, retrieved = ids_of(ranking), getattr(ranking, "spans", None)
             if retrieved is None and len(ids):
                 remedy = "Give Ranking(ids, spans=...)."
-                raise _lacking(SPANS, "spans", remedy, query, query_ids, ids)
+                raise _lacking("spans", remedy, query, query_ids, ids)
             judged = Relevance(() if labels is None else labels)
             spans = [(span, 0, judged.grades[item]) for item, span in (judged.spans or {}).items()]
             for rank, place in enumerate(first_of_each(ids, retrieved or ()), 1):

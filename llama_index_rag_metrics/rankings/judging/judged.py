@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,8 @@ class JudgedGroups:
     member_grade: FloatArray
 
 
-NO_GROUPS = JudgedGroups(*[np.array([], np.int64)] * 7)
+_NO_ITEMS: list[Any] = [np.array([], np.int64)] * 7
+NO_GROUPS = JudgedGroups(*_NO_ITEMS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product, repeat, starmap
+from operator import attrgetter
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .likeness import CONTAINED, likeness
@@ -45,17 +47,16 @@ class Labelled(Protocol):
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected items of a query whose text or span is known, best grade first."""
+    """What is expected of a query: its labels, and the texts or spans that are known of them."""
 
     relevance: Relevance | None
-    ids: tuple[str, ...] = ()
-    passages: tuple[Any, ...] = ()
+    passages: Mapping[str, Any]  # id to text or span, best grade first
 
     @classmethod
     def of(cls, relevance: Relevance | None, passages: Mapping[str, Any]) -> Expected:
-        grades = _grades(relevance)
-        ids = sorted(filter(passages.__contains__, grades), key=lambda item: -grades[item])
-        return cls(relevance, tuple(ids), tuple(passages[item] for item in ids))
+        grades = {} if relevance is None else relevance.grades
+        best_first = sorted(grades, key=lambda item: -grades[item])
+        return cls(relevance, picked(passages, best_first))
 
     @classmethod
     def of_texts(cls, relevance: RelevanceLike | None, texts: Sequence[str]) -> Expected:
@@ -67,7 +68,7 @@ class Expected:
             named = {f"expected text {n}": text for n, text in enumerate(dict.fromkeys(texts), 1)}
             return cls.of(Relevance(named.keys()), named)
         if judged is None:
-            return cls(None)
+            return cls(None, {})
         for ids in (judged, judged.grades):
             if len(ids) == len(texts):
                 return cls.of(judged, dict(zip(ids, texts, strict=True)))
@@ -81,26 +82,23 @@ class Expected:
         texts = dataset.expected_texts.get(query_id)
         if texts:
             return cls.of_texts(relevance, texts)
-        items = filter(dataset.corpus.__contains__, _grades(relevance))
+        items = picked(dataset.corpus, relevance.grades if relevance else ())
         return cls.of(relevance, {item: dataset.indexed_text(item) for item in items})
 
     @classmethod
     def by_span(cls, dataset: Labelled, query_id: str) -> Expected:
         """The expected places of a query: those of its labels, or of the documents' metadata."""
         relevance = dataset.relevance.get(query_id)
+        if relevance is None:
+            return cls(None, {})
         spans: dict[str, Span] = {}
-        for item in _grades(relevance):
+        for item in relevance.grades:
             metadata = dataset.document_metadata.get(item, {})
             source, start, end = (metadata.get(key) for key in _PLACE_KEYS)
             if isinstance(source, str) and type(start) is int and type(end) is int:
                 spans[item] = Span(source, start, end)
-        if relevance is not None:
-            spans.update(relevance.spans or {})
+        spans.update(relevance.spans or {})
         return cls.of(relevance, spans)
-
-
-def _grades(relevance: Relevance | None) -> Mapping[str, float]:
-    return {} if relevance is None else relevance.grades
 
 
 def as_matcher(matcher: MatcherLike | None) -> MatcherLike | None:
@@ -182,8 +180,8 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
                 error = errors[query_id] = describe_error(problem)
             else:
                 has_found |= bool(covers.any())
-                could_find |= bool(expected.ids and ranking.ids)
-                stands_for[query_id] = _stand_ins(expected.ids, covers, ranking.ids)
+                could_find |= bool(expected.passages and ranking.ids)
+                stands_for[query_id] = _stand_ins([*expected.passages], covers, ranking.ids)
         rankings[query_id] = replace(_expand(ranking, stands_for.get(query_id)), error=error)
     if errors:
         query_id, message = next(iter(errors.items()))
@@ -195,11 +193,8 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     if could_find and not has_found:
         label_note = f"{name} finds no labelled passage in what was retrieved: all scores are 0"
         matched_run.notes += (label_note,)
-    labels = {query_id: expected.relevance for query_id, expected in expected_of.items()}
-    relevance = {query_id: judged for query_id, judged in labels.items() if judged is not None}
-    passages: dict[str, dict[str, Any]] = {}
-    for query_id, expected in expected_of.items():
-        passages[query_id] = dict(zip(expected.ids, expected.passages, strict=True))
+    relevance = present(map_values(attrgetter("relevance"), expected_of))
+    passages = map_values(attrgetter("passages"), expected_of)
     return Matched(
         name, matched_run, relevance, stands_for, passages, errors, tuple(notes), label_note
     )
@@ -221,7 +216,7 @@ def _check_passages(expected: Iterable[Expected], matcher: MatcherLike) -> list[
     for labels in expected:
         relevant = set(labels.relevance or ())
         n_relevant += len(relevant)
-        n_known += len(relevant.intersection(labels.ids))
+        n_known += len(relevant.intersection(labels.passages))
     name, column = _name(matcher), "text"
     remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
     if matcher == BY_SPAN:
@@ -241,15 +236,15 @@ def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> Bool
     retrieved: Sequence[Any] | None = getattr(ranking, column)
     if retrieved is None and ranking.ids:
         raise InvalidInput(column, None, f"{column} of what was retrieved")
-    retrieved = list(retrieved or ())
+    retrieved, passages = list(retrieved or ()), [*expected.passages.values()]
     if matcher == BY_TEXT:
-        return likeness(expected.passages, retrieved) >= CONTAINED
-    shape = (len(retrieved), len(expected.passages))
+        return likeness(passages, retrieved) >= CONTAINED
+    shape = (len(retrieved), len(passages))
     if matcher == BY_SPAN:
-        is_in = starmap(_is_in, product(retrieved, expected.passages))
+        is_in = starmap(_is_in, product(retrieved, passages))
         return np.array([*is_in], np.bool_).reshape(shape)
     assert not isinstance(matcher, str)
-    covers = np.asarray(matcher(list(expected.passages), retrieved), np.bool_)
+    covers = np.asarray(matcher(passages, retrieved), np.bool_)
     if covers.shape != shape and covers.size:
         rows_and_columns = f"{shape[0]} rows of {shape[1]} truth values"
         raise InvalidInput(f"what {_name(matcher)} returned", covers.shape, rows_and_columns)
