@@ -116,9 +116,13 @@ def decoded(raw: bytes, location: Location) -> str:
         return raw.decode()
     except UnicodeDecodeError as error:
         line = location.line or raw.count(b"\n", 0, error.start) + 1
-        nearby = raw[max(error.start - 10, 0) : error.end + 10].decode("cp1252", "replace")
-        expected = _CONVERT.format("Windows-1252", "cp1252")
-        raise location._replace(line=line).wrong(expected, nearby.strip()) from error
+        nearby = raw[max(error.start - 10, 0) : error.end + 10].strip()
+        name, encoding = "another encoding", "ITS NAME"
+        n_ascii = len(raw.decode("ascii", "ignore"))
+        if min(raw) >= ord("\t") and 10 * n_ascii >= 9 * len(raw):
+            name, encoding, nearby = "Windows-1252", "cp1252", nearby.decode("cp1252", "replace")
+        expected = _CONVERT.format(name, encoding)
+        raise location._replace(line=line).wrong(expected, nearby) from error
 
 
 def _refuse_foreign(raw: bytes, path: Path) -> bytes:

@@ -51,6 +51,9 @@ _NO_RANKING = "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"
 _NO_LABELS = "a field 'expected_ids', or 'doc_id' with a 'grade'"
 _LABELS_AS_RUN = "a 'score' or a 'rank': labels, which have a grade, are read by read_qrels"
 ONCE = "every query id once (without one, it is a digest of the question)"
+_SCORES = (
+    "a score, a number, of each document, or ids in order; write {query id: {document id: score}}"
+)
 _ITEM_ONCE = "every document once a question"
 _TREC_QRELS = "4 columns: query id, 0, document id, grade"
 _TREC_RUN = "6 columns: query id, Q0, document id, rank, score, tag"
@@ -232,12 +235,15 @@ def _ranking(value: Any, location: Location) -> Ranking:
     if isinstance(value, Ranking):
         return value
     if not isinstance(value, Mapping):
+        is_list = isinstance(value, (list, tuple)) or hasattr(value, "tolist")
+        are_ids = is_list and not any(isinstance(item, Mapping) for item in value)
+        location.check(are_ids, _SCORES, value)
         return Ranking(read_ids(value, location))
     ids = [read_id(item, location) for item in value]
     scores = dict(zip(ids, map(number_of, value.values()), strict=True))
     location.check(len(scores) == len(value), _ITEM_ONCE, list(value))
     for item, score in zip(value.values(), scores.values(), strict=True):
-        location.check(not math.isnan(score), "a score, a number", item)
+        location.check(not math.isnan(score), _SCORES, item)
     return _by_score(scores)
 
 

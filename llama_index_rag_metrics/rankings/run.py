@@ -362,7 +362,7 @@ def _is_number(score: Any) -> bool:
 
 def check_min_score(value: object) -> None:
     if value is not None:
-        check_amount("min_score", value, "a number, or None for all", lambda n: not math.isnan(n))
+        check_amount("min_score", value, "a finite number, or None for all", math.isfinite)
 
 
 def has_order(collection: object) -> bool:

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,15 @@ def test_encodings_other_than_utf_8(tmp_path: Path, name: str, encoding: str, sa
     (tmp_path / name).write_text(text, encoding=encoding)
     with pytest.raises(FileFormatError, match=said):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "raw", ["q1 0 \u30c9\u30ad\u30e5 1\n".encode("shift_jis"), pickle.dumps({"q1": {"d1": 1}})]
+)
+def test_encoding_that_isnt_known_is_not_named(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "x.txt").write_bytes(raw)
+    with pytest.raises(FileFormatError, match="text in UTF-8; this looks like another encoding"):
+        read_qrels(tmp_path / "x.txt")
 
 
 @each_text

@@ -357,3 +357,15 @@ def test_pairs_elsewhere() -> None:
         read_qrels([("q1", "d1", 1)])
     with pytest.raises(FileFormatError, match=r"an id, a text that isn't empty, got \('d1', 1.5\)"):
         read_run({"q1": [("d1", 1.5)]})
+
+
+def test_goldens_of_deepeval_whose_texts_were_joined(tmp_path: Path) -> None:
+    columns = {"question": "input", "expected_texts": "context"}
+    golden = {"input": "How?", "context": ["a", "b"], "custom_column_key_values": None}
+    path = tmp_path / "goldens.json"
+    path.write_text(json.dumps([golden]))
+    assert [*RetrievalDataset.load(path, columns=columns).expected_texts.values()] == [["a", "b"]]
+    path = tmp_path / "goldens.jsonl"
+    path.write_text(json.dumps({**golden, "context": "a|b"}))
+    with pytest.raises(FileFormatError, match=r"as DeepEval's save_as\('json', …\) keeps it"):
+        RetrievalDataset.load(path, columns=columns)

@@ -131,12 +131,19 @@ def test_nested_dicts() -> None:
 @pytest.mark.parametrize(
     ("nested", "wording"),
     [
-        ({"q": {"a": float("nan")}}, "question 'q': expected a score, a number, got nan"),
-        ({"q": {"a": "high"}}, "question 'q': expected a score, a number, got "),
+        ({"q": {"a": float("nan")}}, "question 'q': expected a score, a number, .*, got nan"),
+        (
+            {"q": {"a": "high"}},
+            "question 'q': expected a score, a number, of each document, or ids",
+        ),
         ({"q": {1: 0.5, "1": 0.7}}, "question 'q': expected every document once"),
         ({1: ["a"], "1": ["b"]}, "question '1': expected every query id once"),
-        ({"q": "a"}, "question 'q': expected a list, got 'a'"),
-        ({"q": None}, "question 'q': expected a list, got None"),
+        ({"q": "a"}, "question 'q': expected a score, a number, .*, got 'a'"),
+        ({"q": None}, "question 'q': expected a score, a number, .*, got None"),
+        # MTEB's predictions, and what rank_eval takes and returns
+        ({"mteb_model_meta": {"name": "x"}}, "write {query id: {document id: score}}"),
+        ({"requests": [{"id": "q", "ratings": []}]}, "write {query id: {document id: score}}"),
+        ({"metric_score": 0.4, "details": {}}, "write {query id: {document id: score}}"),
     ],
 )
 def test_errors_in_nested_dicts(nested: dict[Any, Any], wording: str) -> None:

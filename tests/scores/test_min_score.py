@@ -144,11 +144,11 @@ def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Pa
         assert "never retrieved with a score of 0.5 or more" in " ".join(text.split())
 
 
-@pytest.mark.parametrize("value", ["high", math.nan, True])
+@pytest.mark.parametrize("value", ["high", math.nan, math.inf, True])
 def test_threshold_is_a_number(value: Any) -> None:
-    with pytest.raises(InvalidInput, match="min_score: expected a number"):
+    with pytest.raises(InvalidInput, match="min_score: expected a finite number"):
         evaluate(lambda _: ["a"], {"queries": {"q": "?"}, "relevant_docs": {}}, min_score=value)
-    with pytest.raises(InvalidInput, match="min_score: expected a number"):
+    with pytest.raises(InvalidInput, match="min_score: expected a finite number"):
         Run({"q": Ranking(["a"], scores=[0.5])}).at_least(value)
 
 
