@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import join_first
 
 # why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed", "not asked"]
@@ -50,14 +49,6 @@ class Counts:
             "with nothing relevant": self.no_relevant,
         }
         return [f"{n:,} {reason}" for reason, n in reasons.items() if n]
-
-
-def name_among(name: str, names: Collection[str]) -> str:
-    """The name of a metric that is among those that were scored."""
-    if name not in names:
-        expected = f"a metric that was scored: {join_first([*names], 10)}"
-        raise InvalidInput("metric", name, expected)
-    return name
 
 
 def slice_of(value: object) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from functools import cached_property
 from operator import itemgetter
@@ -29,10 +29,10 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.mappings import map_values, picked
-from llama_index_rag_metrics.runtime.masking import describe_error, without_secrets
+from llama_index_rag_metrics.runtime.masking import describe_error, join_first, without_secrets
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
-from .counts import Counts, Reason, name_among, slice_of, unknown_key
+from .counts import Counts, Reason, slice_of, unknown_key
 from .retrieval import Retrieval
 
 if TYPE_CHECKING:
@@ -383,3 +383,11 @@ def read_json(path: Path) -> dict[str, Scores]:
         data = from_json(read_text(path), location)
         is_of_systems = isinstance(data, dict) and data and "format" not in data
         return map_values(Scores._read, data if is_of_systems else {"": data})
+
+
+def name_among(name: str, names: Collection[str]) -> str:
+    """The name of a metric that is among those that were scored."""
+    if name not in names:
+        expected = f"a metric that was scored: {join_first([*names], 10)}"
+        raise InvalidInput("metric", name, expected)
+    return name

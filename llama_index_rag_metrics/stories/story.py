@@ -19,7 +19,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import check_integer
 from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.masking import truncated
-from llama_index_rag_metrics.scores.counts import name_among
+from llama_index_rag_metrics.scores.scores import name_among
 
 from . import whereabouts as w
 from .label_view import Item, System, columns_of, metrics_of

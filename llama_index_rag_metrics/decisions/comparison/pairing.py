@@ -16,8 +16,9 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_bet
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.counts import name_among, slice_of, unknown_key
+from llama_index_rag_metrics.scores.counts import slice_of, unknown_key
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
+from llama_index_rag_metrics.scores.scores import name_among
 from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
     mean_intervals,
