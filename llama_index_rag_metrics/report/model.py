@@ -12,8 +12,7 @@ from llama_index_rag_metrics.runtime.masking import join_first
 from .excerpts import excerpt, passage_line
 
 MOST_WANTED = 5  # how many relevant passages of a question a text lists
-# up to this many systems stand side by side; of more each has a row, the best first
-MOST_ABREAST = 4
+MOST_ABREAST = 4  # systems that stand side by side; of more each has a row, the best first
 LEGEND = "in brackets the grade of the label; without: unlabelled"
 
 # how a value or a sentence looks: better, worse or failed, undecided

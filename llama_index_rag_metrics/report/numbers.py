@@ -228,13 +228,9 @@ def _bounds(value: object, cell: Cell) -> str:
     return " to ".join(texts)
 
 
-def _text(value: object, _: Cell) -> str:
-    return str(value)
-
-
 _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
-    "text": _text,
-    "outcome": _text,
+    "text": lambda value, _: str(value),
+    "outcome": lambda value, _: str(value),
     "score": lambda value, cell: score(value, cell.limit, cell.digits),
     "signed": lambda value, cell: signed(value, cell.limit, cell.digits),
     "range": lambda _, cell: between(cell.low, cell.high, cell.digits),

@@ -50,7 +50,6 @@ def html_page(report: m.Report, *, title: str | None = None) -> str:
 
 
 def asset(name: str, package: str = __package__) -> str:
-    """A file of the package."""
     return (files(package) / name).read_text(encoding="utf-8")
 
 

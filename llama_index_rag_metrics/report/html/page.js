@@ -70,11 +70,7 @@ function start() {
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
 
-  const texts = new Map();
-  const textOf = (question) => {
-    if (!texts.has(question)) texts.set(question, words(question));
-    return texts.get(question);
-  };
+  const textOf = (question) => (question.words ??= words(question));
   const isShown = (question) => {
     const [kind, ...rest] = show.value.split(" ");
     if (kind === "all") return true;
