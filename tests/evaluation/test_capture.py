@@ -9,6 +9,7 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import RetrieverTool
@@ -232,7 +233,7 @@ def emptied(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
 
 
 def test_retriever_that_reuses_its_nodes_is_recorded_call_by_call() -> None:
-    emptying = [Postprocessor(function=emptied)]
+    emptying: list[BaseNodePostprocessor] = [Postprocessor(function=emptied)]
     tool = RetrieverTool.from_defaults(Reusing(), description="", node_postprocessors=emptying)
     with capture() as session:
         for word in WORDS:

@@ -187,7 +187,7 @@ class TestSingleQuery:
         evaluator = RetrieverEvaluator.from_metric_names(
             ["ndcg(mode=exponential)@2", "f1"], retriever=Scripted(SCRIPT)
         )
-        result = evaluator.evaluate("first?", {"d1": 1, "x": 3})
+        result = evaluator.evaluate("first?", Relevance({"d1": 1, "x": 3}))
         # gains 1, 7 at ranks 1, 2 against 7, 1
         assert result.metric_vals_dict["ndcg(mode=exponential)@2"] == pytest.approx(
             (1 + 7 / 1.5849625007211562) / (7 + 1 / 1.5849625007211562)

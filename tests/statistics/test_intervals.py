@@ -226,7 +226,7 @@ class TestClusters:
         uneven = np.var([10 / 20] * 10 + [1 / 20] * 10)
         effective = most / (squares * 11 / 10 + most / n**2 + uneven / 4)
         assert 6.4 < effective < 6.6
-        expected = wilson_of(share, effective, stats.t.ppf(0.975, n - 1))
+        expected = wilson_of(share, float(effective), stats.t.ppf(0.975, n - 1))
         assert ends(mean_interval(values, clusters=clusters)) == pytest.approx(expected)
 
     @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Rerankers as metrics: LlamaIndex's own LLMRerank and Cohere's package, and scripted ones."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,7 +45,7 @@ def reranker(scored: Callable[[str], Any] = lambda text: float(len(text.split())
     ("agg", "texts", "score"),
     [("max", TEXTS, 3), ("mean", TEXTS, 2), ("median", TEXTS[:2], 1.5)],
 )
-def test_texts_are_all_scored_beyond_top_n(agg: Any, texts: Sequence[str], score: float) -> None:
+def test_texts_are_all_scored_beyond_top_n(agg: Any, texts: list[str], score: float) -> None:
     result = RerankRelevancy(reranker=reranker(), agg=agg).compute("?", retrieved_texts=texts)
     assert result.score == score
     assert result.metadata == {"agg": agg, "scores": [1.0, 2.0, 3.0][: len(texts)]}
