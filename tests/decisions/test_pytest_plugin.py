@@ -86,6 +86,7 @@ def test_missing_baseline_says_how_to_store_one(session: Session) -> None:
     result.stdout.fnmatch_lines(
         ["*main.json'. Accept these results: rag-metrics gate --accept, or pytest --rag-acc*"]
     )
+    result.stdout.fnmatch_lines(["FAILED *::test_retrieval - Failed: baseline: expected a file*"])
 
 
 def test_baseline_is_stored_on_request(session: Session) -> None:
