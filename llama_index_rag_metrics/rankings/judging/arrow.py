@@ -225,8 +225,9 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
         names.append(str(row.get(QUERY_ID, number)))
         try:
             relevance.append(_labels(row))
-            ids = row[RETRIEVED] or []
-            rankings.append(Ranking(ids, tokens=row[RETRIEVED_TOKENS] or []) if needs else ids)
+            rankings.append(row[RETRIEVED] or [])
+            if needs:
+                rankings[-1] = Ranking(rankings[-1], tokens=row[RETRIEVED_TOKENS] or [])
         except InvalidInput as error:
             place = f"question {row[QUERY_ID]!r}" if QUERY_ID in row else f"row {number}"
             argument = f"{error.argument} of {place}"
@@ -236,8 +237,10 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
 
 def _labels(row: Mapping[str, Any]) -> Relevance | None:
     ids, grades = row[EXPECTED], row.get(GRADES)
-    if ids is None or grades is None:
-        return None if ids is None else Relevance(ids)
+    if ids is None:
+        return None
+    if grades is None:
+        return Relevance(ids)
     if ids and isinstance(ids[0], list):
         remedy = f"Groups are binary: leave out {GRADES}."
         raise InvalidInput(EXPECTED, "groups", "a list of ids in every row", remedy)

@@ -103,7 +103,8 @@ def token_counts(
         if tokens is None and len(ids):
             remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
             raise _lacking("tokens or the texts", remedy, query, query_ids, ids)
-        counts.extend(first_of_each(ids, tokens or ()))
+        if len(ids):
+            counts.extend(first_of_each(ids, tokens))
     for count in counts:
         if not isinstance(count, Integral) or count < 0:
             raise InvalidInput("tokens", count, "whole numbers from 0 on")

@@ -222,8 +222,7 @@ class Hits(Ranked):
     @property
     def depth(self) -> IntArray:
         """(queries,) how many distinct items were retrieved within the cutoff."""
-        depth = self.judged.depth
-        return depth if self.cutoff is None else np.minimum(depth, self.cutoff)
+        return np.minimum(self.judged.depth, self.length)
 
     @property
     def length(self) -> IntArray | int:

@@ -62,7 +62,9 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
 
 
 def _described(match_on: MatchOn) -> str:
-    return getattr(match_on, "__qualname__", repr(match_on)) if callable(match_on) else match_on
+    if callable(match_on):
+        return getattr(match_on, "__qualname__", repr(match_on))
+    return match_on
 
 
 class Came(NamedTuple):

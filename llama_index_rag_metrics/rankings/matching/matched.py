@@ -53,9 +53,8 @@ class Expected:
     passages: Mapping[str, Any]  # id to text or span, best grade first
 
     @classmethod
-    def of(cls, relevance: Relevance | None, passages: Mapping[str, Any]) -> Expected:
-        grades = {} if relevance is None else relevance.grades
-        best_first = sorted(grades, key=lambda item: -grades[item])
+    def of(cls, relevance: Relevance, passages: Mapping[str, Any]) -> Expected:
+        best_first = sorted(relevance.grades, key=lambda item: -relevance.grades[item])
         return cls(relevance, picked(passages, best_first))
 
     @classmethod
@@ -82,7 +81,9 @@ class Expected:
         texts = dataset.expected_texts.get(query_id)
         if texts:
             return cls.of_texts(relevance, texts)
-        items = picked(dataset.corpus, relevance.grades if relevance else ())
+        if relevance is None:
+            return cls(None, {})
+        items = picked(dataset.corpus, relevance.grades)
         return cls.of(relevance, {item: dataset.indexed_text(item) for item in items})
 
     @classmethod
