@@ -45,13 +45,7 @@ from llama_index_rag_metrics.runtime.errors import (
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.label_fit import (
-    Asked,
-    Stock,
-    absent_labels,
-    fit_notes,
-    text_match_note,
-)
+from llama_index_rag_metrics.scores.label_fit import Asked, Stock, absent_labels, fit_notes
 from llama_index_rag_metrics.scores.notes import graders_of_metrics
 from llama_index_rag_metrics.scores.repeats import of_repeats
 from llama_index_rag_metrics.scores.retrieval import Retrieval
@@ -141,8 +135,7 @@ class Evaluation:
         self._warn(note, runs)
         absent, fit = frozenset[str](), []
         if matched is not None:
-            texts = {query_id: ranking.texts or () for query_id, ranking in runs[0].items()}
-            fit = [text_match_note(of_each[0], texts) or ""]
+            fit = [of_each[0].unlike]
         elif plan.compares_ids and not (note or "").startswith(NOT_VALID):
             indexed = indexed_ids(self.source.asked, plan.match_on)
             fit = fit_of_ids(dataset, runs[0], indexed)

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
-from llama_index_rag_metrics.rankings.matching.likeness import letters, likeness
-from llama_index_rag_metrics.rankings.matching.matched import Matched
+from llama_index_rag_metrics.rankings.matching.likeness import same_text
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.numbers import score
@@ -40,10 +39,6 @@ _REUSED = (
 _MOVED = (
     "{moved:,} of {labels:,} labels came under other ids and count as misses, such as {label} of "
     "question {question}, which came as {came_as}: match by text, or move the labels"
-)
-_UNLIKE = (
-    "Credited without being the text of a label: {unlike:,} of {credited:,} passages; the lowest "
-    "likeness is {lowest}: {text} was retrieved for {label}"
 )
 _SPELLED = (
     "Ids that are equal but for {but_for}: {pairs:,} of {labels:,} labels, such as {label} for the "
@@ -187,27 +182,6 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
     return _MOVED.format(moved=len(moved), labels=n_labels, **fields)
 
 
-def text_match_note(matched: Matched, texts_of: Mapping[str, Sequence[str]]) -> str:
-    """Return how many credited passages aren't the labelled text, and the lowest likeness."""
-    n_credited = 0
-    unlike: dict[tuple[str, str], float] = {}
-    for query_id, by_item in matched.stands_for.items():
-        label_texts = matched.passages.get(query_id, {})
-        for names, text in zip(by_item, texts_of.get(query_id, ()), strict=False):
-            for label_text in map(label_texts.get, names):
-                if not isinstance(label_text, str):
-                    continue
-                n_credited += 1
-                if not same_text(label_text, text):
-                    unlike[label_text, text] = float(likeness([label_text], [text])[0, 0])
-    if not unlike:
-        return ""
-    lowest = min(unlike, key=unlike.__getitem__)
-    label, text = map(shorten, lowest)
-    fields = {"lowest": score(unlike[lowest], digits=2), "text": text, "label": label}
-    return _UNLIKE.format(unlike=len(unlike), credited=n_credited, **fields)
-
-
 def check_same_questions(
     systems: Mapping[str, Scores], argument: str, remedy: str = "Evaluate all on the same dataset."
 ) -> None:
@@ -259,14 +233,6 @@ def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[st
     """The questions of which both sides know something else."""
     shared = ours.keys() & theirs.keys()
     return {name for name in shared if ours[name] and theirs[name] and ours[name] != theirs[name]}
-
-
-def same_text(text: str, other: str) -> bool:
-    """Whether one text has the other, but for case, space and punctuation."""
-    if text == other:
-        return True
-    ours, theirs = letters(text), letters(other)
-    return ours in theirs or theirs in ours
 
 
 def _without_space(text: str) -> str:

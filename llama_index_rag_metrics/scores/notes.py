@@ -156,8 +156,11 @@ def graders_of_metrics(metrics: Iterable[object]) -> Iterator[str]:
             yield GRADED + _OF_METRIC.format(low=low, high=high, **fields)
 
 
-def order_notes(rankings: Iterable[object]) -> Iterator[str]:
-    """Yield what is strange about the scores of most rankings: they rise, or are all equal."""
+def order_notes(rankings: Iterable[object], *, are_stored: bool) -> Iterator[str]:
+    """Yield what is strange about the scores of most rankings: they rise, or are all equal.
+
+    A live retriever's order is its own, also where it gives all passages one score.
+    """
     n_scored = n_rising = n_equal = 0
     for ranking in rankings:
         scores = getattr(ranking, "scores", None)
@@ -168,5 +171,5 @@ def order_notes(rankings: Iterable[object]) -> Iterator[str]:
         n_equal += scores[0] == scores[-1] and len(set(scores)) == 1
     if 2 * n_rising > n_scored:
         yield _RISING.format(n=n_rising, rankings=n_scored)
-    if 2 * n_equal > n_scored:
+    if are_stored and 2 * n_equal > n_scored:
         yield _EQUAL.format(n=n_equal, rankings=n_scored)

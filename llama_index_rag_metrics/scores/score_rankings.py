@@ -167,7 +167,7 @@ def score_with(
         if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
             mismatch = questions_apart(expected, retrieved)
         of_labels += label_notes(batch, metrics, asked_at, mismatch, stock)
-        notes += order_notes(rankings)
+    notes += order_notes(rankings, are_stored=options.checks_ids)
     notes += other_notes(batch, judged, metrics, deepest)
     for metric, error in batch.errors.items():
         notes.append(f"{metric} has no value: {error}")

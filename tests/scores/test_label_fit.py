@@ -16,6 +16,7 @@ from llama_index_rag_metrics import (
     Scores,
     compare,
     evaluate,
+    match_run,
     read_run,
     score_rankings,
     score_table,
@@ -229,8 +230,11 @@ def test_passages_that_match_without_being_the_same() -> None:
     results = evaluate(retrieve, dataset, ["hit_rate@1"], matcher="text")
     assert results.scores.means["hit_rate@1"] == 1.0
     assert first_lines(results)[0].startswith(
-        "Credited without being the text of a label: 1 of 2 passages; the lowest likeness is 0.89"
+        "Credited without being the text of a label: 1 of 2 passages; the lowest likeness is 89 %"
     )
+    matched = match_run(results.run, dataset, "text")
+    stored = score_rankings(matched.relevance, matched.run, ["hit_rate@1"])
+    assert first_lines(results)[0][:-1] in stored.notes
 
 
 class TestOtherQuestionsOrLabels:
@@ -304,6 +308,15 @@ class TestOrder:
         path.write_text("q1 Q0 d1 1 0 t\nq1 Q0 d2 2 0 t\n")
         (note,) = score_rankings({"q1": ["d1"]}, read_run(path), ["mrr"]).notes
         assert note == "all scores are equal in 1 of 1 rankings, and say nothing about the order"
+
+    @pytest.mark.parametrize(("scores", "is_said"), [((0.1, 0.9), True), ((1, 1), False)])
+    def test_a_live_retriever_s_order_is_its_own(
+        self, scores: tuple[float, ...], is_said: bool
+    ) -> None:
+        nodes = [NodeWithScore(node=TextNode(id_=f"n{n}"), score=n) for n in scores]
+        notes = evaluate(lambda _: nodes, TEN, ["mrr"]).scores.notes
+        assert any("scores rise with the rank" in note for note in notes) == is_said
+        assert not any("all scores are equal" in note for note in notes)
 
 
 def test_cutoff_beyond_all_numbers_is_refused() -> None:

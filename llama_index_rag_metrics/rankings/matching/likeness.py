@@ -195,3 +195,11 @@ def compatible(text: str) -> str:
     parts = _RAISED.split(text)
     parts[::2] = [unicodedata.normalize("NFKC", part) for part in parts[::2]]
     return "".join(parts)
+
+
+def same_text(text: str, other: str) -> bool:
+    """Whether one text has the other, but for case, space and punctuation."""
+    if text == other:
+        return True
+    ours, theirs = letters(text), letters(other)
+    return ours in theirs or theirs in ours

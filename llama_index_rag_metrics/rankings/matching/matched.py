@@ -17,15 +17,19 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
-from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.masking import describe_error, shorten
 
-from .likeness import CONTAINED, likeness
+from .likeness import CONTAINED, likeness, same_text
 
 MatcherLike: TypeAlias = "str | Callable[[Sequence[str], Sequence[str]], npt.ArrayLike]"
 """`"text"`, `"span"`, or a function of expected and retrieved texts; see `match_run`."""
 
 BY_ID, BY_TEXT, BY_SPAN = "id", "text", "span"
 
+_UNLIKE = (
+    "Credited without being the text of a label: {unlike:,} of {credited:,} passages; the lowest "
+    "likeness is {lowest} %: {text} was retrieved for {label}"
+)
 _PLACE_KEYS = ("ref_doc_id", "start_char_idx", "end_char_idx")
 
 
@@ -132,6 +136,7 @@ class Matched:
     errors: Mapping[str, str]  # query id to error, where the matcher failed
     notes: tuple[str, ...] = ()
     label_note: str | None = None  # that nothing was recognised at all, where so
+    unlike: str = ""  # a sentence on passages that are recognised without being the same text
     repeats: tuple[Matched, ...] = ()  # the same of each run, if questions were asked several times
 
 
@@ -196,9 +201,35 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         matched_run.notes += (label_note,)
     relevance = present(map_values(attrgetter("relevance"), expected_of))
     passages = map_values(attrgetter("passages"), expected_of)
-    return Matched(
-        name, matched_run, relevance, stands_for, passages, errors, tuple(notes), label_note
-    )
+    unlike = _unlike_texts(run, stands_for, passages)
+    matched_run.notes += (unlike,) * bool(unlike)
+    matched = Matched(name, matched_run, relevance, stands_for, passages, errors, tuple(notes))
+    return replace(matched, label_note=label_note, unlike=unlike)
+
+
+def _unlike_texts(
+    run: Run,
+    stands_for: Mapping[str, list[list[str]]],
+    passages: Mapping[str, Mapping[str, str | Span]],
+) -> str:
+    """Return how many credited passages aren't the labelled text, and the lowest likeness."""
+    n_credited = 0
+    shares: dict[tuple[str, str], float] = {}
+    for query_id, names_of_items in stands_for.items():
+        texts = run[query_id].texts or ()
+        for names, text in zip(names_of_items, texts, strict=False):
+            for label_text in map(passages[query_id].get, names):
+                if not isinstance(label_text, str):
+                    continue
+                n_credited += 1
+                if not same_text(label_text, text):
+                    shares[label_text, text] = float(likeness([label_text], [text])[0, 0])
+    if not shares:
+        return ""
+    lowest = min(shares, key=shares.__getitem__)
+    label, text = map(shorten, lowest)
+    fields = {"lowest": int(100 * shares[lowest] + 0.5), "text": text, "label": label}
+    return _UNLIKE.format(unlike=len(shares), credited=n_credited, **fields)
 
 
 def check_matchable(dataset: Labelled, matcher: MatcherLike) -> None:
