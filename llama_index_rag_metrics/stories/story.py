@@ -30,7 +30,7 @@ _WORDS = {
     "": "rank {rank:,}{manner}",
     w.BELOW: "rank {rank:,}{manner}, below the cutoff {cutoff:,}",
     w.OVER: "over the budget of {cutoff:,} tokens",
-    w.OTHER_ID: "rank {was:,}, under another id ({item})",
+    w.OTHER_ID: "rank {was:,}, under another id ({name})",
     w.DROPPED: "dropped by {stage} (was {was:,})",
     w.IN_CALL: "in search {search}, not in the result",
 }
@@ -124,7 +124,7 @@ def _words(place: Whereabouts, answer: SystemAnswer, need: Need, names: Mapping[
     if place.search is not None:
         manner += f" by search {place.search}"
     cutoff = answer.view.k or answer.view.budget or 0
-    fields = {**place._asdict(), "item": item, "stage": plain(place.stage), "manner": manner}
+    fields = {**place._asdict(), "name": item, "stage": plain(place.stage), "manner": manner}
     words = _WORDS.get(place.loss, place.loss).format(cutoff=cutoff, **fields)
     return words + w.reaching(answer.system.run.min_score, place.loss)
 
