@@ -84,8 +84,7 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
     for statement in report.decision:
         yield _indented(Text(one_line(statement.text), _STYLES[statement.tone]))
     for table in report.tables:
-        if table.title:
-            yield _heading(table.title)
+        yield _heading(table.title) if table.title else Text()
         yield from _table(table, width)
         if table.text:
             yield _indented(Text(one_line(table.text), "dim"))

@@ -172,7 +172,7 @@ def counts_tables(systems: Sequence[System]) -> list[m.Table]:
         return []
     title = "Questions and latency"
     if len(workers) == 1 and None not in workers:
-        title += f" ({workers.pop()} at once)"
+        title += f" (workers {workers.pop()})"
     rows = []
     for system, *cells in zip(systems, *columns.values(), strict=True):
         rows.append(m.Row(system.name, cells))

@@ -310,8 +310,8 @@ def test_reports_name_how_many_queries_were_asked_at_once() -> None:
     assert latency.concurrency == 4
     # a query waits for the three before it
     assert latency.p50 > 2 * SECONDS
-    assert "(4 at once)" in str(results)
-    assert "(4 at once)" in results._repr_html_()
+    assert "(workers 4)" in str(results)
+    assert "(workers 4)" in results._repr_html_()
 
 
 def test_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:

@@ -382,13 +382,11 @@ class Sweep(Reportable):
         """Every configuration by its tokens and its quality, with its rank; one has its name."""
         named = self.recommended or next(iter(self.ranked), None)
         marks = []
-        for point in self._finished:
+        for rank, point in enumerate(self.ranked, 1):
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:
                 title = f"{point}; tokens {numbers.count(point.tokens)}"
-                label = f"{self.ranked.index(point) + 1}"
-                if point is named:
-                    label += f": {point.name}"
+                label = f"{rank}: {point.name}" if point is named else f"{rank}"
                 marks.append(Mark(point.tokens, mean, title, label=label))
         if not marks:
             return None
