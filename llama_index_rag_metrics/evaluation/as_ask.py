@@ -131,11 +131,7 @@ def retrieval_depth(metrics: Iterable[BaseRetrievalMetric]) -> int:
 
 
 def as_source(source: SourceLike | Source, depth: int | None = None) -> Source:
-    """Whatever can be asked, ready to be asked; an index for `depth` nodes.
-
-    Raises:
-        InvalidInput: it can't be asked; the message says what to do.
-    """
+    """Whatever can be asked, ready to be asked; an index for `depth` nodes."""
     if isinstance(source, Source):
         return source
     if isinstance(source, SourceRetriever):

@@ -245,12 +245,7 @@ async def ask_all(
     kept: Mapping[Attempt, Ranking] | None = None,
     journal: Journal | None = None,
 ) -> Answers:
-    """Ask every question of a plan, `workers` at once, but for what is kept.
-
-    Raises:
-        RetrievalFailed: with `raise_on_error`.
-        InvalidInput: no answer can be read.
-    """
+    """Ask every question of a plan, `workers` at once, but for what is kept."""
     asking = _Asking(ask, plan, reader, kept or {}, journal)
     attempts = iter(asking.attempts)
     name, is_hidden = plan.name or "evaluating", not plan.show_progress

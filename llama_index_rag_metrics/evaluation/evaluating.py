@@ -192,8 +192,7 @@ class Evaluation:
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
     """Counts relevant passages by the ids that they came under, of the first questions of a run."""
-    query_ids = [query_id for query_id in dataset.queries if run[query_id].texts]
-    query_ids = query_ids[:_MOST_QUERIES]
+    query_ids = [query_id for query_id in dataset.queries if run[query_id].texts][:_MOST_QUERIES]
     try:
         matched = match_run(run.select(query_ids), dataset.select(query_ids), BY_TEXT)
     except InvalidInput:  # there are no texts of labels, or such as don't go with the ids
@@ -221,10 +220,8 @@ def fit_of_ids(dataset: RetrievalDataset, run: Run, indexed: Collection[str]) ->
         return Asked(query_ids[row], labels, ranking.ids, ranking.texts)
 
     texts = {item: dataset.indexed_text(item) for item in dataset.corpus}
-    stock = Stock("the corpus", dataset.corpus.keys(), texts)
-    if indexed:
-        stock = Stock("the index", indexed, texts)
-    return fit_notes(asked_at, len(query_ids), stock)
+    place = "the index" if indexed else "the corpus"
+    return fit_notes(asked_at, len(query_ids), Stock(place, indexed or texts.keys(), texts))
 
 
 def indexed_ids(source: Any, match_on: MatchOn) -> Collection[str]:
@@ -253,16 +250,18 @@ async def score_run(
     dataset = plan.dataset
 
     async def score(query_id: str) -> None:
-        labels, texts = dataset.relevance.get(query_id), dataset.expected_texts.get(query_id)
+        query, labels = dataset.queries[query_id], dataset.relevance.get(query_id)
+        ranking, expected_texts = run[query_id], dataset.expected_texts.get(query_id)
+        ids, texts = list(ranking.ids), list(ranking.texts or ())
         for metric in metrics:
-            name, ranking = metric.metric_name, run[query_id]
+            name = metric.metric_name
             # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
             # all others it scores 0
             if ranking.error is not None and not isinstance(metric, TextMetric):
                 failed = {"error": ranking.error}
                 computed[name][query_id] = RetrievalMetricResult(score=0.0, metadata=failed)
                 continue
-            value = _compute(metric, dataset.queries[query_id], labels, ranking, texts)
+            value = _compute(metric, ranking, query, labels, ids, expected_texts, texts)
             try:
                 computed[name][query_id] = await within(plan.timeout, value)
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by question
@@ -284,15 +283,9 @@ async def score_run(
 
 
 async def _compute(
-    metric: BaseRetrievalMetric,
-    query: str,
-    labels: Relevance | None,
-    ranking: Ranking,
-    expected_texts: list[str] | None,
+    metric: BaseRetrievalMetric, ranking: Ranking, *arguments: Any
 ) -> RetrievalMetricResult:
     """Compute one metric of one question; one without an asynchronous method, in a thread."""
-    ids, texts = list(ranking.ids), list(ranking.texts or ())
-    arguments: tuple[Any, ...] = (query, labels, ids, expected_texts, texts)
     columns = compute_arguments(metric, ranking)
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
@@ -385,10 +378,7 @@ def _notes(
     cores = [metric.metric_name for metric in metrics if type(metric).__module__ == _CORE]
     if cores and len(cores) < len(metrics):
         yield _MIXED.format(names=", ".join(cores))
-    needs_labels = [
-        isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics
-    ]
-    if any(needs_labels) and not plan.dataset.relevance:
+    if plan.compares_ids and not plan.dataset.relevance:
         yield from unread_labels(plan.dataset)
     if failure := every_query_failed(run):
         yield failure

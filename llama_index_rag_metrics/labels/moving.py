@@ -11,7 +11,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.runtime.errors import check_share
+from llama_index_rag_metrics.runtime.errors import check_amount
 
 from .checking import Finding, Kind, LabelFindings, follow
 from .finding import Finder, judged, labels_of
@@ -70,7 +70,8 @@ def move_labels(
         >>> moved.dataset.relevance["q1"], moved.counts["moved"]
         (Relevance(['n7']), 1)
     """
-    check_share("threshold", threshold)
+    expected = "a number above 0, up to 1"
+    check_amount("threshold", threshold, expected, lambda share: 0 < share <= 1)
     old_relevance = judged(dataset)
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, old_relevance)

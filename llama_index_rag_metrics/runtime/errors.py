@@ -213,10 +213,6 @@ def check_amount(
         raise InvalidInput(argument, value, expected)
 
 
-def check_share(argument: str, value: object) -> None:
-    check_amount(argument, value, "a number above 0, up to 1", lambda share: 0 < share <= 1)
-
-
 _BETWEEN = {"asyncio", "concurrent", "contextlib", "functools", "threading", "llama_index"}
 _OURS = __name__.partition(".")[0]
 _BETWEEN |= {"llama_index_instrumentation", _OURS, f"{_OURS}_pytest"}

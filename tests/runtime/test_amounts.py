@@ -23,12 +23,7 @@ from llama_index_rag_metrics import (
     Scores,
     labels,
 )
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    check_amount,
-    check_integer,
-    check_share,
-)
+from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount, check_integer
 
 CORPUS = {"d1": "Enceladus has geysers.", "d2": "Titan has lakes."}
 QUERIES = {f"q{number}": f"Which moon has {number} lakes?" for number in range(4)}
@@ -159,8 +154,7 @@ def test_number_beyond_all_floats_is_out_of_range() -> None:
 
 
 def test_amounts_are_within_their_range() -> None:
-    check_share("share", 1)
     check_amount("x", math.inf, "a number above 0", lambda value: value > 0)
     for value in (0, 1.1, math.nan, True, "0.5", None):
         with pytest.raises(InvalidInput, match="share: expected a number above 0, up to 1, got"):
-            check_share("share", value)
+            check_amount("share", value, "a number above 0, up to 1", lambda share: 0 < share <= 1)

@@ -109,9 +109,7 @@ class TextMetric(NamedMetric):
 
         Args:
             query: the query.
-            expected_ids: not used, nor are retrieved_ids and expected_texts.
-            retrieved_ids: not used.
-            expected_texts: not used.
+            expected_ids, retrieved_ids, expected_texts: not used.
             retrieved_texts: what was retrieved, best first.
             agg: instead of the metric's own.
 
