@@ -66,7 +66,6 @@ class Command(TyperCommand):
 
 
 def _shown_name(parameter: Any) -> str:
-    """What a user calls it: --option or ARGUMENT."""
     longest: str = max(parameter.opts, key=len)
     if longest.startswith("-"):
         return longest
@@ -147,7 +146,6 @@ def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
 
 
 def fail_if(something_is_wrong: object) -> None:
-    """End with exit code 1 where something is wrong."""
     if something_is_wrong:
         raise typer.Exit(FAILED)
 
@@ -160,7 +158,6 @@ def say(message: str) -> None:
 
 
 def tell(sentence: str) -> None:
-    """Print a sentence on standard output."""
     with unbroken_pipe():
         typer.echo(sentence)
 

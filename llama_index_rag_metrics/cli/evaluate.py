@@ -141,21 +141,19 @@ def _evaluate_all(
     dataset: RetrievalDataset,
     metrics: Sequence[BaseRetrievalMetric],
     journals: Mapping[str, Mapping[str, Any]] = {},
-    *,
-    show_progress: bool = True,
     **settings: Any,
 ) -> list[EvaluationResults]:
     """Evaluate each retriever; the report has a note where labels don't fit."""
     from llama_index_rag_metrics import evaluate
 
-    settings["show_progress"] = show_progress
+    settings = {"show_progress": True, **settings}
     results = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
         for name, retriever in retrievers.items():
             options = {**settings, **journals.get(name, {})}
             results.append(evaluate(retriever, dataset, metrics, name=name, **options))
-    if show_progress:
+    if settings["show_progress"]:
         typer.echo(err=True)
     return results
 
@@ -183,11 +181,7 @@ def report_of(
     worst: int = 0,
     slice_by: Sequence[str] = (),
 ) -> Report:
-    """Return the report of one retriever, or of several compared with the first.
-
-    Raises:
-        InvalidInput: several have other questions.
-    """
+    """Return the report of one retriever, or of several compared with the first."""
     from dataclasses import replace
 
     from llama_index_rag_metrics.decisions.comparison.comparison import compare
@@ -207,7 +201,6 @@ def _file_name(name: str) -> str:
 
 
 def _print_dataset(dataset: RetrievalDataset) -> None:
-    """Print what a dataset holds, and what to check before trusting its scores."""
     from llama_index_rag_metrics.report.escape import terminal
     from llama_index_rag_metrics.report.numbers import counted, questions
     from llama_index_rag_metrics.report.terminal import print_text

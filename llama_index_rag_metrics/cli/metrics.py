@@ -63,7 +63,6 @@ def _facts(entry: MetricEntry) -> str:
 
 
 def _description(entry: MetricEntry) -> str:
-    """What the metric's class says of it, and of its parameters."""
     description = cleandoc(entry.metric_class.__doc__ or "")
     for section in ("Args:", "Raises:", "Examples:"):
         description = description.partition(f"\n\n{section}")[0]

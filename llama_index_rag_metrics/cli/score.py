@@ -99,7 +99,6 @@ class StoredFiles:
     def scores(
         self, path: Path, metrics: Sequence[BaseRetrievalMetric], min_score: float | None = None
     ) -> Scores:
-        """The scores of a run, with what it retrieved."""
         from llama_index_rag_metrics import score_rankings
         from llama_index_rag_metrics.scores.retrieval import Retrieval
         from llama_index_rag_metrics.stories.label_view import with_retrieval

@@ -62,7 +62,6 @@ def run_show(
 
 
 def _question_id(question: str, questions: Mapping[str, str]) -> str:
-    """The id of the question that is named by its id or by a part of its text."""
     if question in questions:
         return question
     part = " ".join(question.casefold().split())

@@ -19,14 +19,11 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3"
+# words, and single characters where words aren't set apart by spaces (or, in Korean, inflect)
 _TOKENS = rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+"
-"""Words, and single characters where words aren't set apart by spaces (or, in Korean, inflect)."""
-
-_ROUNDING = 1e-9
-"""The cosine of vectors at right angles isn't always exactly 0."""
-
+_ROUNDING = 1e-9  # the cosine of vectors at right angles isn't always exactly 0
+# directions of their own for texts without a known term: zeros have no cosine with anything
 _NO_TERMS_IN_TEXT, _NO_TERMS_IN_QUERY = -2, -1
-"""Directions of their own for texts without a known term: zeros have no cosine with anything."""
 
 
 class _MatchingOnly(BaseRetriever):

@@ -15,9 +15,7 @@ from llama_index_rag_metrics.runtime.masking import truncated
 
 CONVERSATION, HISTORY = "conversation", "history"
 
-_SHOWN = 2
-"""Messages of a history that a sentence repeats."""
-
+_SHOWN = 2  # messages of a history that a sentence repeats
 _A_HISTORY = 'earlier messages, such as [{"role": "user", "content": "Hello"}]'
 _A_CONVERSATION = "the id of a conversation, a text or a number; what was said in it is history"
 

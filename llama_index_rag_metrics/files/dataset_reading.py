@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Corpus: TypeAlias = "Mapping[str, str] | pd.DataFrame | str | os.PathLike[str]"
-Parts: TypeAlias = dict[str, Any]
-"""Arguments of `RetrievalDataset`."""
-
+Parts: TypeAlias = dict[str, Any]  # arguments of `RetrievalDataset`
 _UNDERSTOOD = (
     "a BEIR folder (queries.jsonl, corpus.jsonl, qrels/test.tsv)",
     "JSON of this package's save() or of LlamaIndex's EmbeddingQAFinetuneDataset or "
@@ -92,7 +90,6 @@ def _read_source(source: Any, fields: Fields) -> Parts:
 
 
 def _read_parts(value: Mapping[str, Any], location: Location) -> Parts:
-    """The parts of a dataset in one object, ours or LlamaIndex's."""
     parts = {name: value[name] for name in (*_MAPPINGS, "name", "notes") if value.get(name)}
     for name, part in value.items():
         is_known = name in (*_MAPPINGS, "relevant_docs", GRADED_BY)
@@ -111,7 +108,6 @@ def _read_parts(value: Mapping[str, Any], location: Location) -> Parts:
 
 
 def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
-    """The parts of a dataset with a question a row."""
     parts: Parts = {"queries": {}, "relevance": {}, "expected_texts": {}, "metadata": {}}
     absent, columns = set(fields.label_columns), dict[str, None]()
     for location, row in rows:
@@ -146,7 +142,6 @@ def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
 
 
 def _read_documents(rows: Iterable[Row]) -> Parts:
-    """The parts of a dataset with a document a row."""
     parts: Parts = {"corpus": {}, "titles": {}, "document_metadata": {}}
     for location, row in rows:
         values = present(row)

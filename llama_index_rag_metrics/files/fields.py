@@ -8,9 +8,7 @@ from typing import Any
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-REPEAT, CALLS = "repeat", "retrieval_calls"
-"""Which time a question was asked, and the calls of a session."""
-
+REPEAT, CALLS = "repeat", "retrieval_calls"  # which time it was asked; a session's calls
 NAMES: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "qid", "query-id", "q_id", "_id", "id", "question_id"),
     "query": ("query", "question", "user_input"),
@@ -44,9 +42,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """A field's names: ours, and those of LlamaIndex, ragas, BEIR, ranx, ir_measures, PyTerrier."""
 
 LABELS = ("expected_ids", "expected_texts", "expected_spans", "grades")
-TEXTS = ("query_id", "query", "doc_id")
-"""Fields whose cells are never JSON."""
-
+TEXTS = ("query_id", "query", "doc_id")  # their cells are never JSON
 EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
 _COLUMNS = "fields such as query_id, retrieved_ids, scores, question, labels, grades or doc_id"
 

@@ -20,7 +20,7 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 T = TypeVar("T")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_FOREIGN = {
+_FOREIGN = {  # how files begin that are no text, and the endings that they should have
     b"\x1f\x8b": ".gz",
     b"BZh": ".bz2",
     b"\xfd7zXZ\x00": ".xz",
@@ -28,8 +28,6 @@ _FOREIGN = {
     b"\x28\xb5\x2f\xfd": ".zst",
     b"PK\x03\x04": ".zip or .xlsx",
 }
-"""How files begin that are no text, and the endings that they should have."""
-
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _PACKED = "text; this is the content of a {} file: give it that ending, or unpack it"
 _CONVERT = (
@@ -117,12 +115,14 @@ def decoded(raw: bytes, location: Location) -> str:
     except UnicodeDecodeError as error:
         line = location.line or raw.count(b"\n", 0, error.start) + 1
         nearby = raw[max(error.start - 10, 0) : error.end + 10].strip()
-        name, encoding = "another encoding", "ITS NAME"
+        value, expected = repr(nearby), _CONVERT.format("another encoding", "ITS NAME")
         n_ascii = len(raw.decode("ascii", "ignore"))
-        if min(raw) >= ord("\t") and 10 * n_ascii >= 9 * len(raw):
-            name, encoding, nearby = "Windows-1252", "cp1252", nearby.decode("cp1252", "replace")
-        expected = _CONVERT.format(name, encoding)
-        raise location._replace(line=line).wrong(expected, nearby) from error
+        if min(raw) >= ord("\t") and 10 * n_ascii >= 9 * len(raw):  # letters with accents are few
+            value, expected = (
+                nearby.decode("cp1252", "replace"),
+                _CONVERT.format("Windows-1252", "cp1252"),
+            )
+        raise location._replace(line=line).wrong(expected, value) from error
 
 
 def _refuse_foreign(raw: bytes, path: Path) -> bytes:

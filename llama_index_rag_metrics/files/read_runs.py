@@ -34,9 +34,7 @@ from .records import (
 )
 from .sources import open_source
 
-IS_LOG = "is_log"
-"""Whether a run holds what was asked, as traces do; in each of its records."""
-
+IS_LOG = "is_log"  # whether a run holds what was asked, as traces do; in each of its records
 _RUNS = (
     "a TREC run",
     "a row per question (query_id, retrieved_ids) or document (query_id, doc_id, score or rank)",
@@ -61,11 +59,9 @@ _RISING = (
     "in {rising:,} of {several:,} rankings of the file scores rise from line to line, as distances "
     "do: a TREC run is ordered by score, so they are turned round; negate distances"
 )
-_Time: TypeAlias = tuple[int, str]
-"""Which time a question was asked, from 1 on, and its id."""
-
+_Time: TypeAlias = tuple[int, str]  # which time a question was asked, from 1 on, and its id
+# the passages of a question and their scores, by what orders them or tells them apart
 _Passages: TypeAlias = dict[Any, tuple[str, float | None]]
-"""The passages of a question and their scores, by what orders them or tells them apart."""
 
 
 def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None = None) -> Run:

@@ -26,9 +26,7 @@ from .fields import CALLS, REPEAT, TABLE, Fields
 from .lines import Location, to_json
 
 GRADED_BY = "graded_by"
-ASKED = ("query", "asked_by")
-"""Fields of a call beside those of a ranking, all texts."""
-
+ASKED = ("query", "asked_by")  # fields of a call beside those of a ranking, all texts
 _A_SPAN = "spans, {source, start, end} each"
 _LABELS = 'spans, ids, {id: grade}, groups of ids or facets, such as ["d1"] or {"d1": 2}'
 _SAME_LENGTH = "lists of the same length"
@@ -53,6 +51,7 @@ class _Place(TypedDict):
     end: int | None
 
 
+# fields of a record: their names in a Ranking, and the kind of their values
 _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "scores": ("scores", list[float | None]),
     "retrieved_texts": ("texts", list[str]),
@@ -61,7 +60,6 @@ _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "retrieved_spans": ("spans", object),
     "retrieved_tokens": ("tokens", list[Annotated[int, msgspec.Meta(ge=0)]]),
 }
-"""Fields of a record: their names in a Ranking, and the kind of their values."""
 
 
 class Qrels(dict[str, Relevance]):
@@ -207,7 +205,6 @@ def graded(relevance: Relevance, model: Any) -> Relevance:
 
 
 def _labelled(labels: Any, grades: Any, spans: Any, location: Location) -> Relevance:
-    """Labels whose grades or places stand beside them."""
     numbers = converted(grades, list[float] | None, _EACH_ONCE, location)
     places: list[Span | None] | None = None
     ids: list[str] = []
@@ -312,7 +309,6 @@ def read_repeat(record: Mapping[str, Any], location: Location, fields: Fields = 
 
 
 def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, Any]:
-    """The record of a ranking, which `read_ranking` reads."""
     record = {"query_id": query_id, REPEAT: repeat, **_plain_columns(ranking)}
     if repeat == 1:
         del record[REPEAT]

@@ -172,8 +172,7 @@ class RetrievalDataset:
         parts = head | {key: part for key, part in parts.items() if part and key not in head}
         write_lines(Path(path), [to_json(parts, indent=1)])
 
-    mode = "text"
-    """What LlamaIndex's evaluators ask of a dataset."""
+    mode = "text"  # LlamaIndex's evaluators ask for it
 
     @property
     def relevant_docs(self) -> dict[str, Relevance]:
@@ -273,7 +272,6 @@ class RetrievalDataset:
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a name that a dataset can't be written to."""
     if without_packing(path).suffix != ".json":
         raise InvalidInput("path", str(path), "a name that ends in .json")
 
@@ -294,7 +292,6 @@ def _share(part: Collection[str], total: Collection[str], remark: str) -> str:
 
 
 def _checked(part: str, values: Any, kind: Any, expected: str) -> dict[str, Any]:
-    """A part of the dataset by id, checked."""
     if values is None:
         return {}
     if not hasattr(values, "items"):

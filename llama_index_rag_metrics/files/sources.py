@@ -17,13 +17,11 @@ from llama_index_rag_metrics.runtime.masking import shorten
 from .fields import EXAMPLE, LABELS, TEXTS, Fields
 from .lines import Location, from_json, json_lines, name_of, read_lines, read_text, without_packing
 
-Row: TypeAlias = tuple[Location, dict[str, Any]]
-"""Where it was read, and its fields, None where they have no value."""
-
+Row: TypeAlias = tuple[Location, dict[str, Any]]  # fields without a value have None
+# the error of a source that is nothing that is understood: its name, and why
 Refuse: TypeAlias = Callable[[str, str], FileFormatError]
-"""The error of a source that is nothing that is understood: its name, and why."""
 
-_KINDS = {
+_KINDS = {  # what is read by its ending, and what isn't, though its ending says it isn't TREC's
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
@@ -32,30 +30,20 @@ _KINDS = {
     ".parquet": "parquet",
     **dict.fromkeys((".arrow", ".feather", ".ipc", ".xlsx", ".xls", ".ods"), "other"),
 }
-"""What is read by its ending, and what isn't, though its ending says that it isn't TREC's."""
-
-_EMPTY = {"", "nan", "NaN", "None", "NULL", "null", "<NA>"}
-"""What stands for nothing in a column of labels."""
-
-_INDEX = ("", "Unnamed: 0")
-"""How pandas heads an index in CSV."""
-
+_EMPTY = {"", "nan", "NaN", "None", "NULL", "null", "<NA>"}  # nothing, in a column of labels
+_INDEX = ("", "Unnamed: 0")  # how pandas heads an index in CSV
 _SEMICOLONS = "commas, not semicolons: pandas.read_csv(path, sep=';').to_csv(path, index=False)"
 _RECORD = f"a record, {{field: value}}, such as {EXAMPLE}"
 
 
 class Source(NamedTuple):
-    """A source that is opened: rows, or one mapping, such as {query id: ids}, instead.
-
-    Attributes:
-        is_trec: whether it is a file with TREC's columns, which its reader opens.
-    """
+    """A source that is opened: rows, or one mapping, such as {query id: ids}, instead."""
 
     name: str
     location: Location
     rows: Iterable[Row] = ()
     value: Mapping[Any, Any] | None = None
-    is_trec: bool = False
+    is_trec: bool = False  # a file with TREC's columns, which its reader opens
 
 
 def kind_of(path: Path) -> str:
@@ -64,7 +52,6 @@ def kind_of(path: Path) -> str:
 
 
 def open_source(source: Any, fields: Fields, refuse: Refuse) -> Source:
-    """Open a file or an object."""
     if isinstance(source, (str, os.PathLike)):
         return _open_path(Path(source), fields, refuse)
     location, name = Location(f"this {type(source).__name__}"), ""

@@ -9,6 +9,7 @@ from typing import Any
 from .trace_spans import Document, Kind, TraceSpan, json_or_none, mapping, parsed, reading
 
 _DROPPED = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT where spans are recorded"
+# what OpenInference and MLflow alike call kinds; a reranking is any postprocessing
 _KINDS: Mapping[str, Kind] = {
     "RETRIEVER": "retrieval",
     "RERANKER": "reranking",
@@ -16,16 +17,13 @@ _KINDS: Mapping[str, Kind] = {
     "AGENT": "agent",
     "TOOL": "tool",
 }
-"""What OpenInference and MLflow alike call kinds; a reranking is any postprocessing."""
-
 _QUESTION_KEYS = (
     *("query_str", "query", "question", "str_or_query_bundle", "query_bundle"),
     *("str_or_query_bundle.query_str", "query.query_str", "input", "user_msg", "q"),
 )
 _FIELDS = ("id", "content", "score", "metadata")
+# how nodes stand in the outputs of postprocessors: by id and score alone
 _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score>.*)\)>", re.DOTALL)
-"""How nodes stand in the outputs of postprocessors: by id and score alone."""
-
 _EVENTS: Mapping[str, Kind] = {"Retrieval": "retrieval", "ReRank": "reranking", "Query": "answer"}
 
 

@@ -25,7 +25,7 @@ from .trace_dialects import read_dialect
 from .trace_spans import Document, TraceSpan, mapping, parsed, spans_in
 
 _CONVERSATIONS = ("session.id", "gen_ai.conversation.id", "mlflow.trace.session")
-_REMARKS = {
+_REMARKS = {  # why something of the traces couldn't be used, in the order of the notes
     "left out": "questions left out: a retrieval has no documents (was recording them turned off?)",
     "unknown": "retrievals for no known question (question_id= reads it from an attribute)",
     "reranked": "rerankings that failed or aren't of one retrieval: the order before them counts",
@@ -33,8 +33,6 @@ _REMARKS = {
     "nameless": "documents without an id, known by a digest of their text (match_on= takes an id "
     "from their metadata, a matcher finds texts)",
 }
-"""Why something of the traces couldn't be used, in the order of the notes."""
-
 _NO_ID = "documents with {match_on!r}, as match_on says; their metadata has {names}"
 
 
@@ -184,7 +182,6 @@ class _Reader:
         span.attributes, span.events, span.documents = {}, (), None  # texts are most of a file
 
     def _named(self, span: TraceSpan, name: str) -> str | None:
-        """The id of the question that a span names."""
         if len(self._attributes) < 40:
             for attribute in span.attributes:
                 if not any(map(str.isdigit, attribute.split("."))):  # numbers are of documents
@@ -377,7 +374,6 @@ def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> Trac
 
 
 def _call(steps: Sequence[TraceSpan]) -> Call:
-    """The call of a retrieval and the rerankings after it."""
     span, retrieved = steps[0], steps[-1].retrieved or Ranking()
     if span.error is not None:
         retrieved = Ranking()

@@ -31,12 +31,10 @@ _IDS = (
     ("spanId", "span_id", "context.span_id"),
     ("parentSpanId", "parent_span_id", "parent_id"),
 )
-_TIMES = (
+_TIMES = (  # what OTLP, MLflow and Phoenix call a field; ConsoleSpanExporter does as Phoenix
     ("startTimeUnixNano", "start_time_unix_nano", "start_time"),
     ("endTimeUnixNano", "end_time_unix_nano", "end_time"),
 )
-"""What OTLP, MLflow and Phoenix call a field; ConsoleSpanExporter does as Phoenix."""
-
 _FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _A_SPAN = "a span with its ids, times and attributes"
@@ -218,7 +216,6 @@ def _of_value(data: Any, location: Location) -> Iterator[TraceSpan]:
 
 
 def _of_request(request: Mapping[str, Any], location: Location) -> list[Any]:
-    """The spans of a request of OTLP/JSON."""
     spans: list[Any] = []
     with reading(location):
         for resource in request["resourceSpans"]:

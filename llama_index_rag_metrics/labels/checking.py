@@ -108,8 +108,6 @@ class LabelFindings(Reportable):
         n_labels: how many labelled passages there are, each once.
         n_passages: how many passages can be retrieved.
         notes: what a reader of the numbers should know.
-        questions: the text of each question.
-        name: the name of the dataset.
     """
 
     findings: Sequence[Finding]

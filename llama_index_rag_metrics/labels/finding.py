@@ -95,7 +95,6 @@ def judged(dataset: RetrievalDataset) -> dict[str, Relevance]:
 def labels_of(
     dataset: RetrievalDataset, relevance: Mapping[str, Relevance]
 ) -> dict[tuple[str, str], Label]:
-    """The label of each (question id, item)."""
     labels = {}
     for query_id, judgements in relevance.items():
         texts: dict[str, str] = {}
@@ -197,7 +196,6 @@ class Finder:
         return distances
 
     def _held(self, label: Label, covers: Mapping[str, Cover], by: By) -> Found:
-        """What became of a label whose text these passages hold."""
         ids = self._holders(covers, _LEAST_PIECE[by])
         score = share(_together(covers[key] for key in ids))
         if score < self._threshold:

@@ -118,9 +118,6 @@ def pool(
         n: how many passages, from 1; None for all.
         dataset: where questions and texts come from, beside the runs' own texts.
 
-    Returns:
-        What to label, the most telling first.
-
     Raises:
         InvalidInput: there are no runs, or a number is out of range.
 

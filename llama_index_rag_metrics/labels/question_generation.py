@@ -51,7 +51,7 @@ _SENTENCE_BEFORE = re.compile(r"[^\W\d_]{5}[.!]\s|(?<![\w'’])[a-z][\w'’]{2,}
 _NOTES = {
     "fewer": "{count:,} of {asked:,} nodes gave fewer than {wanted} questions",
     "refused": "{count:,} lines weren't questions: {examples}",
-    "beyond": "{count:,} questions were more than the {wanted} asked for: {examples}",
+    "beyond": "{count:,} questions beyond the {wanted} asked for: {examples}",
     "empty": "{count:,} of {nodes:,} nodes have no text, so nothing was asked about them",
     "failed": "{count:,} of {asked:,} nodes failed: {examples}",
 }

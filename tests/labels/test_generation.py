@@ -57,7 +57,7 @@ def test_questions_are_no_more_than_asked_for() -> None:
     llm = ScriptedLLM(lambda _: "A a?\nB b?\nC c?")
     dataset = generate_question_context_pairs(nodes(1), llm, num_questions_per_chunk=2)
     assert list(dataset.queries.values()) == ["A a?", "B b?"]
-    assert dataset.notes == ["1 questions were more than the 2 asked for: 'n0': 'C c?'"]
+    assert dataset.notes == ["1 questions beyond the 2 asked for: 'n0': 'C c?'"]
 
 
 def test_model_that_calls_functions_returns_a_list() -> None:

@@ -20,14 +20,11 @@ from llama_index_rag_metrics.runtime.atomic_files import json_text, short_hash, 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 PoolLike: TypeAlias = "Pool | str | os.PathLike[str]"
-OUTPUT = "judgements.jsonl"
 _GRADE_LINE = re.compile(r"^(\d):[ \t]+(.+)$", re.MULTILINE)
 _QUESTION = "How well does the passage answer the question?"
 
 
 class ReviewItem(msgspec.Struct, frozen=True, order=True):
-    """A passage to be judged."""
-
     query_id: str
     doc_id: str
     query: str
@@ -99,7 +96,7 @@ def write_review_page(
     path: str | os.PathLike[str],
     *,
     judgements: str | os.PathLike[str] | None = None,
-    output: str = OUTPUT,
+    output: str = "judgements.jsonl",
     rubric: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Write a page in which somebody judges a pool: one HTML file that works offline.
