@@ -6,6 +6,8 @@ Importing the package adds its names to LlamaIndex's METRIC_REGISTRY, so that it
 
 from __future__ import annotations
 
+import typing as _typing
+
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison, compare
 from llama_index_rag_metrics.decisions.gate.gate import assert_retrieval, check_rules
 from llama_index_rag_metrics.decisions.stages import evaluate_stages
@@ -21,6 +23,7 @@ from llama_index_rag_metrics.labels.question_generation import generate_question
 from llama_index_rag_metrics.metrics import base as _base
 from llama_index_rag_metrics.metrics import gains as _gains
 from llama_index_rag_metrics.metrics import groups as _groups
+from llama_index_rag_metrics.metrics import metric_names as _metric_names
 from llama_index_rag_metrics.metrics import ranks as _ranks
 from llama_index_rag_metrics.metrics import sets as _sets
 from llama_index_rag_metrics.metrics import spans as _spans
@@ -94,3 +97,11 @@ __all__ += _spans.__all__
 __all__ += _texts.__all__
 
 register()
+
+if not _typing.TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        hint, metric_name = "", _metric_names.ELSEWHERE.get(name.lower(), name.lower())
+        if row := METRICS.get(metric_name.partition("(")[0]):
+            hint = f". {metric_name!r} is of the class {row.metric_class.__name__}"
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

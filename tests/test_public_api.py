@@ -75,6 +75,12 @@ def test_unknown_name_is_an_attribute_error() -> None:
         package.Nope  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["F1", "FBeta"])
+def test_metric_of_another_library_is_an_attribute_error_that_names_its_class(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'. .* is of the class FScore"):
+        getattr(package, name)
+
+
 def test_everything_imported_is_public() -> None:
     tree = ast.parse(Path(inspect.getfile(package)).read_text(encoding="utf-8"))
     imported: set[str] = set()

@@ -225,9 +225,10 @@ def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
         names.append(str(row.get(QUERY_ID, number)))
         try:
             relevance.append(_labels(row))
-            rankings.append(row[RETRIEVED] or [])
+            ids = row[RETRIEVED] or []
+            rankings.append(ids)
             if needs:
-                rankings[-1] = Ranking(rankings[-1], tokens=row[RETRIEVED_TOKENS] or [])
+                rankings[-1] = Ranking(ids, tokens=row[RETRIEVED_TOKENS] or [])
         except InvalidInput as error:
             place = f"question {row[QUERY_ID]!r}" if QUERY_ID in row else f"row {number}"
             argument = f"{error.argument} of {place}"
