@@ -157,10 +157,7 @@ def graders_of_metrics(metrics: Iterable[object]) -> Iterator[str]:
 
 
 def order_notes(rankings: Iterable[object], *, are_stored: bool) -> Iterator[str]:
-    """Yield what is strange about the scores of most rankings: they rise, or are all equal.
-
-    A live retriever's order is its own, also where it gives all passages one score.
-    """
+    """Yield what is strange about most rankings: scores rise, or, of stored ones, are all equal."""
     n_scored = n_rising = n_equal = 0
     for ranking in rankings:
         scores = getattr(ranking, "scores", None)

@@ -59,8 +59,7 @@ class Scores(Reportable):
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
         label_notes: those of the notes that say that labels don't fit: first lines repeat them.
-        retrieval: what was retrieved and wanted, by which stories are told; None where it isn't
-            known.
+        retrieval: what was retrieved and wanted, for stories; None where it isn't known.
         repeats: the scores of each run, if questions were asked several times; each question's
             score is then the mean of its runs.
 

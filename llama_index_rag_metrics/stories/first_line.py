@@ -20,7 +20,7 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.runtime.masking import truncated
-from llama_index_rag_metrics.scores.repeats import runs_of
+from llama_index_rag_metrics.scores.score_rankings import runs_of
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics import intervals
 
