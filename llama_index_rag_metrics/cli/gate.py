@@ -62,7 +62,6 @@ def run_gate(
 
 
 def _default_rule(scores: Scores) -> str:
-    """The rule that the metric that decides may lose no more than too little to matter."""
     from llama_index_rag_metrics.decisions.comparison.difference import margin_of
     from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 

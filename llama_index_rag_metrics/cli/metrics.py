@@ -44,7 +44,6 @@ def run_metrics(
 
 
 def _facts(entry: MetricEntry) -> str:
-    """What a metric is short for, its parameters, and its other names, a line each."""
     from llama_index_rag_metrics.metrics.metric_names import ALIASES
 
     lines = []

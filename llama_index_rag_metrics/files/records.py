@@ -327,7 +327,6 @@ def _plain_columns(items: Ranking) -> dict[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A column of a ranking as JSON has it."""
     if name == "scores":
         return [*map(plain_score, value)]
     if name == "spans":

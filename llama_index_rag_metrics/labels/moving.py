@@ -96,7 +96,6 @@ def move_labels(
 
 
 def _stored_places(passages: Passages) -> dict[str, dict[str, Any]]:
-    """The places of nodes, as the span matcher and the next move read them."""
     metadata: dict[str, dict[str, Any]] = {}
     for passage_id, place in passages.places.items():
         if place.source != passage_id:
