@@ -134,9 +134,7 @@ def _format_value(value: object) -> str:
 class RankingMetric(NamedMetric):
     """A metric of the ranks at which relevant passages were retrieved.
 
-    >>> from llama_index_rag_metrics import NDCG, RankingMetric
-    >>> isinstance(NDCG(k=10), RankingMetric)
-    True
+    >>> from llama_index_rag_metrics import NDCG
     >>> NDCG(k=10).metric_name, NDCG.bounds
     ('ndcg@10', (0.0, 1.0))
     """
@@ -267,9 +265,7 @@ class WholeRankingMetric(ThresholdMetric, RankingMetric):
 class BinaryMetric(CutMetric, WholeRankingMetric):
     """A metric of binary relevance: a passage is relevant if its grade is at least `min_grade`.
 
-    >>> from llama_index_rag_metrics import BinaryMetric, Recall
-    >>> issubclass(Recall, BinaryMetric)
-    True
+    >>> from llama_index_rag_metrics import Recall
     >>> Recall(min_grade=2).compute("", {"a": 3, "b": 1}, ["b"]).score  # a alone is relevant
     0.0
     """
@@ -278,9 +274,7 @@ class BinaryMetric(CutMetric, WholeRankingMetric):
 class GainMetric(CutMetric, RankingMetric):
     """A metric of graded relevance: every passage with a grade above 0 counts, by its grade.
 
-    >>> from llama_index_rag_metrics import DCG, GainMetric
-    >>> issubclass(DCG, GainMetric)
-    True
+    >>> from llama_index_rag_metrics import DCG
     >>> score = DCG().compute("", {"a": 3, "b": 1}, ["a", "b"]).score
     >>> round(score, 6)  # 3/log2 2 + 1/log2 3
     3.63093

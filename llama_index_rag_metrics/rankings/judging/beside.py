@@ -97,14 +97,15 @@ def token_counts(
     for query, ranking in enumerate(rankings):
         ids, tokens = ids_of(ranking), getattr(ranking, "tokens", None)
         texts = getattr(ranking, "texts", None)
+        if not len(ids):
+            continue
         if tokens is None and texts is not None:
             counter = counter or TokenCounter.of(tokenizer)
             tokens = counter.count(texts)
-        if tokens is None and len(ids):
+        if tokens is None:
             remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
             raise _lacking("tokens or the texts", remedy, query, query_ids, ids)
-        if len(ids):
-            counts.extend(first_of_each(ids, tokens))
+        counts.extend(first_of_each(ids, tokens))
     for count in counts:
         if not isinstance(count, Integral) or count < 0:
             raise InvalidInput("tokens", count, "whole numbers from 0 on")
