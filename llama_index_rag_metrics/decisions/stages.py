@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ class LostPassage(Sentence):
         return _CAUSES.get(self.stage, f"dropped by {self.stage}")
 
     def __str__(self) -> str:
-        passage = f" “{excerpt(self.text)}”" if self.text else ""
+        passage = self.text and f" “{excerpt(self.text)}”"
         rank = "" if self.rank is None else f" (was {self.rank:,})"
         return f"{self.item} [{self.grade:g}]{passage}: {self.cause}{rank}"
 
@@ -281,7 +281,7 @@ async def aevaluate_stages(
         evaluation = Evaluation(source, plan)
         ask = _StageAsk(evaluation, postprocessors)
         answers = await evaluation.answers(ask)
-        for stage in ask.rankings:
+        for stage in (w.RETRIEVER, *postprocessors):
             results[stage] = await evaluation.results(ask.answers_after(stage, answers), stage)
     return StageResults(results)
 
@@ -297,9 +297,7 @@ class _StageAsk:
     ) -> None:
         self._evaluation = evaluation
         self._calls = map_values(postprocessor_call, postprocessors)
-        self.rankings: dict[str, dict[str, Ranking]] = {w.RETRIEVER: {}}
-        for stage in postprocessors:
-            self.rankings[stage] = {}
+        self.rankings: dict[str, dict[str, Ranking]] = defaultdict(dict)
 
     async def __call__(self, question: Question) -> Answer:
         source, timeout = self._evaluation.source, self._evaluation.plan.timeout

@@ -517,7 +517,7 @@ def test_thresholds_are_what_evaluate_says(tmp_path: Path, is_kept: bool) -> Non
 
 def test_min_score_is_checked_before_anything_is_built() -> None:
     build = CountingBuilder()
-    with pytest.raises(InvalidInput, match="min_score: expected a number"):
+    with pytest.raises(InvalidInput, match="min_score: expected a finite number"):
         sweep(build, {"boost": [0.0], "min_score": [0.1, math.nan]}, HALF_ANSWERED, METRICS)
     assert not build.built
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, compress, product
+from itertools import chain, compress, product, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -188,7 +188,9 @@ class Comparison(Reportable):
         if not self._is_paired:
             explanations.append(_OF_BOTH)
         tables = [m.Table(f"On {primary}", head, rows, text=" ".join(explanations))]
-        return [*tables, self._others(names, metrics)] if metrics else tables
+        if metrics:
+            tables.append(self._others(names, metrics))
+        return tables
 
     def _others(self, names: Sequence[str], metrics: Sequence[str]) -> m.Table:
         """Return means and differences, a row a system; of two systems on many, a row a metric."""
@@ -196,14 +198,12 @@ class Comparison(Reportable):
         for name, metric in product(names, metrics):
             mean, bounds, difference, *_ = self._cells(name, metric)
             cells[name, metric] = [mean._replace(low=bounds.low, high=bounds.high), difference]
-        rows, head = [], list[str]()
         if len(names) == 2 < len(metrics):
             old, new = names
             rows = [m.Row(name, [cells[old, name][0], *cells[new, name]]) for name in metrics]
             head = [old, new, "difference"]
             return m.Table("On other metrics", head, rows, "metric", is_detail=True)
-        for metric in metrics:
-            head += [metric, "difference"]
+        rows, head = [], list(chain(*zip(metrics, repeat("difference"), strict=False)))
         for name in names:
             rows.append(m.Row(name, list(chain(*(cells[name, metric] for metric in metrics)))))
         return m.Table("On other metrics", head, rows, is_detail=True)
@@ -226,8 +226,7 @@ class Comparison(Reportable):
         metrics, scale = [self.primary], limits_of(self.primary)
         if len(self.systems) <= MOST_ABREAST:
             metrics = [name for name in self.metric_names if limits_of(name) == scale]
-        series = []
-        systems = list(self.systems)
+        series, systems = [], list(self.systems)
         for name in self._rivals:
             marks = []
             for row in self:

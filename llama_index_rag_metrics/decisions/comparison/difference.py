@@ -100,7 +100,9 @@ class Difference(Sentence):
             return "can't tell"
         if self.low > 0 or self.high < 0:
             return "better" if self.gain > 0 else "worse"
-        return "can't tell" if max(-self.low, self.high) > self.margin else "alike"
+        if max(-self.low, self.high) > self.margin:
+            return "can't tell"
+        return "alike"
 
     @property
     def gain(self) -> float:
@@ -218,9 +220,10 @@ def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) 
         meanwhile, rivaling = f"use {leader}", ["better", "alike", "can't tell"]
     rivals = [row.system for row in differences if row.changed and row.outcome in rivaling]
     keys = [(rival, metric, leader) for rival in rivals if rival != leader]
+    if not keys and (better or not any(row.n for row in differences)):
+        return ""
     if not keys:
-        is_kept = not better and any(row.n for row in differences)
-        return _KEEP.format(metric=metric, baseline=leader) if is_kept else ""
+        return _KEEP.format(metric=metric, baseline=leader)
     units, needed = paired.units(keys), 0.0
     n_changed = np.count_nonzero(units.sums, axis=0).tolist()
     changes = Changes.seen(units, np.array([paired.widest(*key) for key in keys]))

@@ -70,8 +70,7 @@ class GateReport(Reportable):
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """Return the verdicts that close the gate: failed, with `strict` also inconclusive ones."""
-        closing = {"fail", "inconclusive"} if strict else {"fail"}
-        return [verdict for verdict in self if verdict.outcome in closing]
+        return [verdict for verdict in self if verdict.outcome in _ORDER[: 1 + strict]]
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
@@ -95,7 +94,7 @@ class GateReport(Reportable):
         decision += with_failures([], [self.system], self.verdicts[0].metric)
         columns = m.Records.of_fields(self.verdicts, _RECORDS).columns
         return m.Report(
-            title=f"Retrieval gate of {scores.name}" if scores.name else "Retrieval gate",
+            title=" of ".join(filter(None, ["Retrieval gate", scores.name])),
             lead=rules,
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,

@@ -270,8 +270,10 @@ class Sweep(Reportable):
     @cached_property
     def _is_ahead(self) -> bool:
         """Whether the best mean is shown to beat all others that score otherwise."""
-        rivals = [point for point in self.ranked if point not in self._tied]
-        columns = [self._scores_of(point) for point in (self.ranked[0], *rivals)]
+        columns = [self._scores_of(self.ranked[0])]
+        for point in self.ranked:
+            if point not in self._tied:
+                columns.append(self._scores_of(point))
         is_comparable = len(columns) > 1 < len(self._scores)
         return is_comparable and beats_all(np.stack(columns, axis=1), 0, **self._common[1])
 
