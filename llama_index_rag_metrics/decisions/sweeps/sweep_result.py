@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,18 +29,11 @@ from llama_index_rag_metrics.stories.words import listed
 
 from .grid import Configuration
 
-
-class _Cost(NamedTuple):
-    """What a configuration costs, and the least share of it that counts as saved."""
-
-    heading: str
-    form: m.Form
-    saving: float
-
-
-_COSTS = {
-    "tokens": _Cost("tokens a question", "count", 0.05),
-    "p95": _Cost("p95", "seconds", 0.5),  # differs much from run to run
+# each cost's heading, how it is written, and the least share of it that counts as saved: a p95
+# differs much from run to run
+_COSTS: Mapping[str, tuple[str, m.Form, float]] = {
+    "tokens": ("tokens a question", "count", 0.05),
+    "p95": ("p95", "seconds", 0.5),
 }
 _DIGITS = 3
 _NOTHING = "Nothing was measured: {failed} failed ({errors})."
@@ -110,10 +103,10 @@ class Sweep(Reportable):
     tolerance: float = 0.02
 
     def __getitem__(self, name: str) -> Configuration:
-        by_name = {configuration.name: configuration for configuration in self}
-        if name not in by_name:
-            raise InvalidInput("configuration", name, " or ".join(map(repr, by_name)))
-        return by_name[name]
+        names = list(map(attrgetter("name"), self))
+        if name not in names:
+            raise InvalidInput("configuration", name, " or ".join(map(repr, names)))
+        return self.configurations[names.index(name)]
 
     def __iter__(self) -> Iterator[Configuration]:
         return iter(self.configurations)
@@ -152,10 +145,9 @@ class Sweep(Reportable):
         """
         candidates = [point for point in self.ranked if point in self.within]
         for cost in self._costs:
-            amount = attrgetter(cost)
+            amount, (*_, saving) = attrgetter(cost), _COSTS[cost]
             lowest = min(map(amount, candidates), default=0.0)
-            share = 1 - _COSTS[cost].saving
-            candidates = [point for point in candidates if amount(point) * share <= lowest]
+            candidates = [point for point in candidates if amount(point) * (1 - saving) <= lowest]
         return next(iter(candidates), None)
 
     def at_most_worse(self, configuration: Configuration) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from itertools import product, starmap
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -126,7 +127,9 @@ async def asweep(
                 arguments["journal"] = Path(journal, file_name(name))
                 source = _answered(questions, retrieval_depth(resolved), arguments)
             if source is None:
-                source = await _built(build, params)
+                source = await in_thread(partial(build, **params))
+            if inspect.isawaitable(source):
+                source = await source
             results = await aevaluate(source, questions, resolved, **arguments)
             tokens = _mean_tokens(results.run, resolved[0])
             finished.append(replace(configuration, results=results, tokens=tokens))
@@ -146,19 +149,13 @@ def file_name(name: str) -> str:
     return f"{readable}.{sha256(name.encode()).hexdigest()[:8]}.jsonl"
 
 
-async def _built(build: Build, params: dict[str, Any]) -> Any:
-    built = await in_thread(partial(build, **params))
-    return await built if inspect.isawaitable(built) else built
-
-
 def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any]) -> Source | None:
     """Return what stands for a source whose journal has every answer; None where it hasn't."""
     header, answers = read_answers(options["journal"])
     rankings = answers_to(questions, header, answers)
-    for query_id in questions.queries:
-        for repeat in range(1, options.get("repeats", 1) + 1):
-            if Attempt(query_id, repeat) not in rankings:
-                return None
+    attempts = product(questions.queries, range(1, options.get("repeats", 1) + 1))
+    if not all(attempt in rankings for attempt in starmap(Attempt, attempts)):
+        return None
 
     async def fail(question: Question) -> Answer:
         raise AssertionError("the journal has every answer")
