@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -128,11 +129,11 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
 
         Their intervals hold for all at once, with 95 % confidence.
         """
-        keys = [(stage, self._metric, previous) for previous, stage in pairwise(self)]
-        if not keys:
+        if len(self) == 1:
             return []
-        scores = {stage: results.scores for stage, results in self.items()}
-        return list(differences_of(pair(scores, [self._metric]), keys, 0.95))
+        keys = [(stage, self._metric, previous) for previous, stage in pairwise(self)]
+        paired = pair(map_values(attrgetter("scores"), self), [self._metric])
+        return list(differences_of(paired, keys, 0.95))
 
     def report(self, *, full: bool = False) -> m.Report:
         """What each stage gains, where relevant passages were lost, scores and latencies."""

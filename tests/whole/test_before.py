@@ -226,7 +226,7 @@ def check_differences(row: dict[str, Any], comparison: Comparison) -> None:
                 ((difference.low, difference.high), 0.5),
             ):
                 low, high = difference_bounds(
-                    groups, paired.widest(*key), 1 - level / 2, is_noise_counted=not half
+                    groups, paired.widest([key]).item(), 1 - level / 2, is_noise_counted=not half
                 )
                 lowest, highest = cuts(row, scored.tolist(), key[1], level, half)
                 low, high = min(low, before["difference"]), max(high, before["difference"])

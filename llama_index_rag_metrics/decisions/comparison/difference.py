@@ -155,7 +155,7 @@ def differences_of(
     among themselves.
     """
     units = paired.units(keys)
-    widest = np.array([paired.widest(*key) for key in keys])
+    widest = paired.widest(keys)
     confidences, possible = np.ones(len(keys)), np.ones((len(keys), 2))
     detectable = np.full(len(keys), None)
     is_primary = np.array([metric == keys[0][1] for _, metric, _ in keys])
@@ -226,7 +226,7 @@ def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) 
         return _KEEP.format(metric=metric, baseline=leader)
     units, needed = paired.units(keys), 0.0
     n_changed = np.count_nonzero(units.sums, axis=0).tolist()
-    changes = Changes.seen(units, np.array([paired.widest(*key) for key in keys]))
+    changes = Changes.seen(units, paired.widest(keys))
     for rival, n in zip(changes, n_changed, strict=True):
         if n * rival.evenness < FEWEST_CHANGED:
             return _UNKNOWN.format(meanwhile=meanwhile)

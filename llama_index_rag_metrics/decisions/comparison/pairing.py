@@ -83,14 +83,17 @@ class Paired:
         differences = np.stack(list(starmap(self.values, keys)), axis=1)
         return Units.of(differences, self.clusters)
 
-    def widest(self, system: str, metric: str, baseline: str) -> float:
-        """Return R, how far two scores of these systems can be apart, by those seen."""
-        scores = np.concatenate([self.values(system, metric), self.values(baseline, metric)])
-        scores = scores[~np.isnan(scores)]
-        if not len(scores):
-            scores = np.zeros(1)
-        span, worst = self._span(metric), worst_score(metric)
-        return float(widest_apart(scores.min(), scores.max(), span, worst))
+    def widest(self, keys: Iterable[Key]) -> FloatArray:
+        """Return (keys,) R, how far two scores of these systems can be apart, by those seen."""
+        widest = []
+        for system, metric, baseline in keys:
+            scores = np.concatenate([self.values(system, metric), self.values(baseline, metric)])
+            scores = scores[~np.isnan(scores)]
+            if not len(scores):
+                scores = np.zeros(1)
+            ends = scores.min(), scores.max()
+            widest.append(float(widest_apart(*ends, self._span(metric), worst_score(metric))))
+        return np.array(widest)
 
     def possible(self, keys: Sequence[Key], confidence: float) -> FloatArray:
         """Return (keys, 2) the lowest and the highest true difference that there can be.

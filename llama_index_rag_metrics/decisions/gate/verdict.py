@@ -250,12 +250,12 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
     if not rule.baseline or better is None or rule.improvement(better) < -NOISE:
         return verdict
     aim, n = to_be_kept(rule.confidence or 0.0), float(units.n[0])
-    widest = verdict.paired.widest(_NOW, verdict.metric, _BEFORE)
-    (changes,) = Changes.seen(units, np.array([widest]))
+    widest = verdict.paired.widest([(_NOW, verdict.metric, _BEFORE)])
+    (changes,) = Changes.seen(units, widest)
     needed, decidable = changes.questions(aim, rule.tolerance), changes.distance(aim, n)
     if needed is not None and needed <= n:
         needed = None
-    if decidable is not None and decidable > _TOLERABLE * widest:
+    if decidable is not None and decidable > _TOLERABLE * widest[0]:
         decidable = None
     return replace(verdict, needed=needed, decidable=decidable)
 
@@ -274,11 +274,12 @@ def _bounds(
         return ends
     if units.n_units[0] < 2:
         return [None] * 4
-    assumed = pseudo_queries(units, paired.widest(_NOW, metric, _BEFORE), counted=CAUTIOUS)
+    keys = [(_NOW, metric, _BEFORE)]
+    assumed = pseudo_queries(units, paired.widest(keys), counted=CAUTIOUS)
     plain = assumed
     if not unvaried(units)[0]:
         plain = student(units)
-    possible = paired.possible([(_NOW, metric, _BEFORE)], passing)[0]
+    possible = paired.possible(keys, passing)[0]
     bounds = np.concatenate([*assumed.bounds(passing), *plain.bounds(failing)])
     clipped: list[float | None] = np.clip(bounds, *possible).tolist()
     return clipped
