@@ -219,8 +219,8 @@ def fit_of_ids(dataset: RetrievalDataset, run: Run, indexed: Collection[str]) ->
         return Asked(query_ids[row], labels, ranking.ids, ranking.texts)
 
     texts = {item: dataset.indexed_text(item) for item in dataset.corpus}
-    place = "the index" if indexed else "the corpus"
-    return fit_notes(asked_at, len(query_ids), Stock(place, indexed or texts.keys(), texts))
+    stock = Stock("the index" if indexed else "the corpus", indexed or texts.keys(), texts)
+    return fit_notes(asked_at, len(query_ids), stock, range(len(query_ids)))
 
 
 def indexed_ids(source: Any, match_on: MatchOn) -> Collection[str]:

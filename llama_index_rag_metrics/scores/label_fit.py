@@ -79,24 +79,20 @@ class Asked(NamedTuple):
 
 
 def fit_notes(
-    asked_at: Callable[[int], Asked],
-    n_questions: int,
-    stock: Stock = NO_STOCK,
-    missed: Sequence[int] | None = None,
+    asked_at: Callable[[int], Asked], n_questions: int, stock: Stock, missed: Sequence[int]
 ) -> list[str]:
     """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
 
-    `missed` has the positions of the questions that miss a label; None where that isn't known.
+    `missed` has the positions of the questions that may miss a label.
 
     Examples:
         >>> rows = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
-        >>> print(*fit_notes(rows.__getitem__, 2))
+        >>> print(*fit_notes(rows.__getitem__, 2, NO_STOCK, [0, 1]))
         Ids that are equal but for case: 1 of 2 labels, such as 'Kiln.md' for the id 'kiln.md'. \
 Ids compare exactly: write them alike on both sides
     """
     if not stock.ids and not stock.texts:
-        suspects = range(n_questions) if missed is None else missed
-        sample = Random(5).sample(suspects, min(_SAMPLE, len(suspects)))
+        sample = Random(5).sample(missed, min(_SAMPLE, len(missed)))
         if not _spelling_note([*map(asked_at, sample)], stock):
             return []
     rows = [*map(asked_at, range(n_questions))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -68,9 +69,10 @@ class Retrieval:
             "min_score": self.run.min_score,
         }
         for matched in [*self.matched.values()][:1]:  # there is one matcher
-            passages: dict[str, dict[str, str | Span]] = {}
+            passages: dict[str, dict[str, Any]] = defaultdict(dict)
             for query_id, members in picked(matched.passages, self.run).items():
-                passages[query_id] = map_values(_beginning, members)
+                for item, passage in members.items():  # a span has but three parts
+                    passages[query_id][item] = passage[:_CHARACTERS]
             plain["matched"] = {
                 **_plain(matched.run, matched.relevance),
                 "metrics": list(self.matched),
@@ -125,10 +127,6 @@ def _trimmed(items: R) -> R:
     if items.calls is not None:
         calls = [*map(_trimmed, items.calls)]
     return replace(items, texts=texts, calls=calls, scores=None, latency=None)
-
-
-def _beginning(passage: str | Span) -> str | Span:
-    return passage if isinstance(passage, Span) else passage[:_CHARACTERS]
 
 
 def _passage(plain: Any) -> str | Span:

@@ -114,12 +114,7 @@ class Scores(Reportable):
         return columns
 
     def replace(self, **parts: Any) -> Scores:
-        """Scores with some parts changed, by the names of the constructor's arguments.
-
-        Examples:
-            >>> Scores(["q1"], {"mrr": [1.0]}).replace(name="bm25").name
-            'bm25'
-        """
+        """Scores with some parts changed, by the names of the constructor's arguments."""
         return replace(self, **parts)
 
     @property

@@ -33,7 +33,7 @@ TEN = RetrievalDataset(TEN_IDS, {query_id: [item] for query_id, item in TEN_IDS.
 
 
 def notes_of(*asked: Asked, stock: Stock | None = None) -> list[str]:
-    return fit_notes(asked.__getitem__, len(asked), stock or Stock())
+    return fit_notes(asked.__getitem__, len(asked), stock or Stock(), range(len(asked)))
 
 
 def first_lines(reported: Any) -> list[str]:

@@ -12,7 +12,7 @@ from support.examples import examples
 from support.intervals import pseudo_bounds, pseudo_change
 
 from llama_index_rag_metrics.statistics import resampling
-from llama_index_rag_metrics.statistics.shortfalls import beats_all, shortfalls
+from llama_index_rag_metrics.statistics.differences import beats_all, shortfalls
 
 SCORES = st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 4), min_size=2, max_size=30)
 

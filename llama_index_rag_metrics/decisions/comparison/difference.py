@@ -17,13 +17,13 @@ from llama_index_rag_metrics.runtime.errors import check_amount
 from llama_index_rag_metrics.statistics.differences import (
     FEWEST_CHANGED,
     Changes,
+    beats_all,
     detectable_differences,
     difference_intervals,
     to_be_better,
 )
 from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, alpha_of, exact_mean
 from llama_index_rag_metrics.statistics.resampling import joint_levels
-from llama_index_rag_metrics.statistics.shortfalls import beats_all
 
 from .pairing import Key, Paired
 
