@@ -21,7 +21,7 @@ _FOLDER = "The folder to make. Files that are there already are never overwritte
 @command(app, "init", "rag-metrics init documents quality")
 def run_init(
     kind: Annotated[str, o.argument("index|documents", _KINDS)],
-    folder: Annotated[Path, o.argument("FOLDER", _FOLDER)] = Path("eval"),
+    name: Annotated[str, o.argument("FOLDER", _FOLDER)] = "eval",
 ) -> None:
     """Make a folder with an evaluation that runs, to fill with your own.
 
@@ -30,6 +30,9 @@ def run_init(
     """
     if kind not in _METRICS:
         raise InvalidInput("KIND", kind, f"one of {', '.join(_METRICS)}")
+    if not name:
+        raise InvalidInput("FOLDER", name, "the name of a folder")
+    folder = Path(name)
     with as_file(files(__package__) / "starters") as starters:
         sources = {}
         for part in ("any", kind):

@@ -82,7 +82,6 @@ class StoredFiles:
             self.relevance = self.dataset.relevance
 
     def run(self, path: Path) -> Run:
-        """A run from a file, also of traces."""
         from llama_index_rag_metrics import read_run, read_traces
         from llama_index_rag_metrics.files.trace_spans import is_trace_file
 

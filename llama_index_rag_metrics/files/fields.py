@@ -79,7 +79,6 @@ class Fields:
         return None
 
     def take(self, row: dict[str, Any], field: str) -> Any:
-        """Remove a field from a row, and return its value."""
         for name in self._names[field]:
             if row.get(name) is not None:
                 return row.pop(name)

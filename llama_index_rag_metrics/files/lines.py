@@ -115,7 +115,8 @@ def decoded(raw: bytes, location: Location) -> str:
     except UnicodeDecodeError as error:
         line = location.line or raw.count(b"\n", 0, error.start) + 1
         nearby = raw[max(error.start - 10, 0) : error.end + 10].strip()
-        value, expected = repr(nearby), _CONVERT.format("another encoding", "ITS NAME")
+        value: object = nearby
+        expected = _CONVERT.format("no text or another encoding", "ITS NAME")
         n_ascii = len(raw.decode("ascii", "ignore"))
         if min(raw) >= ord("\t") and 10 * n_ascii >= 9 * len(raw):  # letters with accents are few
             value, expected = (

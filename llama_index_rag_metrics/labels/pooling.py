@@ -147,10 +147,9 @@ def pool(
 
 
 def _systems(runs: Mapping[str, RunLike]) -> list[Run]:
-    """The runs; each repeat of one counts as a system."""
     if not isinstance(runs, Mapping) or not runs:
         raise InvalidInput("runs", runs, "at least one run, by its name")
-    systems: list[Run] = []
+    systems: list[Run] = []  # each repeat of a run counts as one
     for name, source in runs.items():
         run = source.run if isinstance(source, EvaluationResults) else source
         if not isinstance(run, Run):

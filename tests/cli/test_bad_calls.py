@@ -50,6 +50,7 @@ REFUSED = [
     (f"{EVALUATE} -r bm25 --columns smell=x", "--columns: expected"),
     (f"{EVALUATE} -r bm25 --repeats 2 -o out.trec", "--output: expected a file that ends in"),
     ("metrics ngcd", "Did you mean 'ndcg'"),
+    ("init index ''", "FOLDER: expected the name of a folder, got ''."),
     ("init nosuch", "KIND: expected one of index, documents, got 'nosuch'."),
     # factories
     (f"{EVALUATE} -r bm26", "--retriever: expected bm25, lsa or package.module:factory"),

@@ -83,7 +83,7 @@ def test_encodings_other_than_utf_8(tmp_path: Path, name: str, encoding: str, sa
 )
 def test_encoding_that_isnt_known_is_not_named(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "x.txt").write_bytes(raw)
-    with pytest.raises(FileFormatError, match="text in UTF-8; this looks like another encoding"):
+    with pytest.raises(FileFormatError, match="text in UTF-8; this looks like no text or another"):
         read_qrels(tmp_path / "x.txt")
 
 
