@@ -122,7 +122,7 @@ async def asweep(
         if _MIN_SCORE in params:
             arguments[_MIN_SCORE] = params.pop(_MIN_SCORE)
         try:
-            source = None
+            source: Any = None
             if journal is not None:
                 arguments["journal"] = Path(journal, file_name(name))
                 source = _answered(questions, retrieval_depth(resolved), arguments)
