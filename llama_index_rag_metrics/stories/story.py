@@ -154,7 +154,7 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
         if answer.is_hit(item):
             n_hits += 1
             for label in answer.labels[item]:
-                is_new = is_new or answer.places[label].search == number
+                is_new = is_new or answer.places.get(label, w.NOWHERE).search == number
     outcome = f"{counted(len(call.ids), 'passage', 'passages')}, {n_hits or 'none'} relevant"
     if n_hits and not is_new:
         outcome += ", none new"

@@ -64,7 +64,7 @@ class SystemAnswer:
         needs: what the metric wants by this system's labels.
         labels: of each retrieved passage, the labels that it stands for.
         ranks: of each retrieved passage, its rank; none of what only repeats labels above it.
-        places: label to where the ranking has it, or to the search that had it.
+        places: judged label to where the ranking has it, or to the search that had it.
         is_known: whether anybody knows what was found: not where the matcher failed.
     """
 
@@ -94,7 +94,7 @@ class SystemAnswer:
         for number, call in enumerate(ranking.calls or (), 1):
             for item in call.ids:
                 place = Whereabouts(IN_CALL, item=item, search=number)
-                for label in self.labels.get(item, ()):
+                for label in picked(self.judged.grades, self.labels.get(item, ())):
                     self.places.setdefault(label, place)
         self._find(ranking)
 
@@ -112,7 +112,7 @@ class SystemAnswer:
                 if name not in ranks:
                     ranks[name] = len(ranks) + 1
                     self.ranks.setdefault(item, ranks[name])
-            for label in labels:
+            for label in picked(self.judged.grades, labels):
                 place = self.places.get(label, NOWHERE)
                 if place.rank is None:
                     rank = ranks[item if self.view.by_place else label]
