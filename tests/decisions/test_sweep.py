@@ -233,7 +233,7 @@ def test_trade_off_names_what_is_recommended() -> None:
     (points,) = figure.series
     assert [mark.x for mark in points.marks] == [10, 30, 10, 30]
     assert [mark.y for mark in points.marks] == [point.mean("recall@3") for point in swept.ranked]
-    assert [mark.label for mark in points.marks] == ["1: share=9, top_k=1", "2", "3", "4"]
+    assert [mark.label for mark in points.marks] == ["1 (share=9, top_k=1)", "2", "3", "4"]
 
 
 def test_tokens_are_counted_as_deep_as_the_metric_reads() -> None:

@@ -380,7 +380,7 @@ class Sweep(Reportable):
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:
                 title = f"{point}; tokens {numbers.count(point.tokens)}"
-                label = f"{rank}: {point.name}" if point is named else f"{rank}"
+                label = f"{rank} ({point.name})" if point is named else f"{rank}"
                 marks.append(Mark(point.tokens, mean, title, label=label))
         if not marks:
             return None
