@@ -2,10 +2,12 @@
 
 import asyncio
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -364,3 +366,21 @@ def test_evaluate_has_every_option() -> None:
 def test_python_refuses_an_option_that_isnt_there(call: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'worker'"):
         call({"worker": 8})
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="profiles threads that run already")
+def test_few_files_evaluate_a_function() -> None:
+    home, files = str(Path(package.__file__).parent), set()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(home):
+            files.add(frame.f_code.co_filename)
+
+    dataset = RetrievalDataset({"q": "x?"}, {"q": ["d"]})
+    evaluate(lambda query: ["d"], dataset, ["mrr"])  # imports what is imported late
+    threading.setprofile_all_threads(note)
+    try:
+        evaluate(lambda query: ["d"], dataset, ["mrr"])
+    finally:
+        threading.setprofile_all_threads(None)
+    assert 10 < len(files) <= 25
