@@ -85,6 +85,8 @@ def nothing_measured(scores: Scores) -> str:
     """Why nothing was measured, of what has no mean."""
     counts, reasons = scores.counts, []
     if counts.queries == counts.unjudged > len(scores.failed):
+        if scores.label_notes:  # such as that they are texts
+            return f"{scores.label_notes[0]}."
         return _UNLABELLED.format(questions=questions(counts.queries))
     if scores.failed:
         reasons.append(f"{len(scores.failed):,} failed ({_errors(scores)})")

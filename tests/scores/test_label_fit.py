@@ -11,6 +11,7 @@ from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index_rag_metrics import (
+    Ranking,
     RetrievalDataset,
     Run,
     Scores,
@@ -419,3 +420,15 @@ def test_evaluation_says_it_once() -> None:
     dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
     notes = evaluate(lambda _: ["x"], dataset, ["mrr"]).scores.notes
     assert len([note for note in notes if "'d1'" in note]) == 1
+
+
+def test_texts_that_are_the_only_labels_are_to_be_matched() -> None:
+    dataset = RetrievalDataset({"q": "x?"}, expected_texts={"q": ["The kiln fires."]})
+    run = Run({"q": Ranking(["a"], texts=["The kiln fires."])})
+    with pytest.raises(InvalidInput, match=r"match_run\(run, dataset, 'text'\)"):
+        score_rankings(dataset, run, "mrr")
+    matched = match_run(run, dataset, "text")
+    assert score_rankings(matched.relevance, matched.run, "mrr").means == {"mrr": 1.0}
+    with pytest.warns(LabelWarning, match="matcher='text'"):
+        results = evaluate(lambda _: ["a"], dataset, ["mrr"])
+    assert "matcher='text'" in first_lines(results)[0]
