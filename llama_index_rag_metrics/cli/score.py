@@ -21,6 +21,10 @@ _NO_LABELS = (
     "Give the labels with --qrels FILE; if you have none, let an LLM judge: in Python "
     "LLMRelevancy(llm=…).grade() and write_qrels() make such a file."
 )
+_TEXTS_ALONE = (
+    "--dataset has expected_texts alone: in Python match_run(run, dataset, 'text') recognises "
+    "passages by them, and score_rankings(matched.relevance, matched.run) scores that."
+)
 _OTHER_IDS = (
     "They compare exactly; of traces, --question-id ATTRIBUTE or --dataset DATASET names them."
 )
@@ -123,7 +127,9 @@ class StoredFiles:
         if relevance is None:
             relevance = labels_beside(path, self._columns)
         if not relevance:
-            raise InvalidInput("RUN", str(path), "labels of its questions", _NO_LABELS)
+            has_texts = self.dataset is not None and bool(self.dataset.expected_texts)
+            remedy = _TEXTS_ALONE if has_texts else _NO_LABELS
+            raise InvalidInput("RUN", str(path), "labels of its questions", remedy)
         if not run.keys() & relevance.keys():
             expected = f"some that the labels have, too, which are like {next(iter(relevance))!r}"
             raise InvalidInput(f"query ids of {path}", next(iter(run)), expected, _OTHER_IDS)

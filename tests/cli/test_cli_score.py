@@ -108,6 +108,9 @@ def test_relevance_beside_the_rankings(folder: Path) -> None:
     assert "labels of its questions" in refusal(score("scores.csv", qrels=""))
     said = refusal(score("bm25.run", qrels=""))
     assert said.startswith("RUN: expected labels of its questions, got 'bm25.run'. Give the labels")
+    Path("texts.jsonl").write_text('{"query_id": "q1", "query": "?", "expected_texts": ["x y"]}\n')
+    said = refusal(score("bm25.run", "--dataset", "texts.jsonl", qrels=""))
+    assert "match_run(run, dataset, 'text')" in said
 
 
 def test_failed_queries_are_exit_code_1(folder: Path) -> None:
