@@ -264,13 +264,14 @@ def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     in_stock: dict[str, str] = {}
     for question in rows:
         n_labels += len(question.labels)
-        missing = [label for label in question.missed if label not in stock.ids]
+        texts = (label for label in question.missed if isinstance(label, str))
+        missing = [label for label in texts if label not in stock.ids]
         if not missing:
             continue
         n_missing += len(missing)
         in_stock = in_stock or _by_spelling(stock.ids)
         spellings = _by_spelling(question.ids)
-        for label in map(str, missing):
+        for label in missing:
             key = _spelling_key(label)
             item = spellings.get(key) or in_stock.get(key)
             if label in retrieved:  # as it is written, so that it is a passage of its own

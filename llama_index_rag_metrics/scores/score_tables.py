@@ -120,6 +120,9 @@ def _errors(frame: pl.DataFrame) -> pl.Series:
     import polars as pl
 
     if ERROR in frame.columns:
+        if frame[ERROR].dtype not in (pl.String, pl.Categorical, pl.Null):
+            expected = "texts, null where the retriever answered"
+            raise InvalidInput("column error", str(frame[ERROR].dtype), expected)
         return frame[ERROR]
     return pl.repeat(None, len(frame), dtype=pl.String, eager=True)
 

@@ -150,7 +150,15 @@ def test_arrays_of_nothing_retrieved_and_nothing_expected() -> None:
         ),
         (
             {"retrieved_ids": [["a"]], "expected_ids": [["a", "b"]], "grades": [[1.0]]},
-            "grades of row 0: expected 2, one for each that is expected, got 1",
+            "grades of row 0: expected a list of 2, one for each that is expected, got [1.0]",
+        ),
+        (
+            {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "grades": [1.0]},
+            "grades of row 0: expected a list of 1, one for each that is expected, got 1.0",
+        ),
+        (
+            {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "error": [False]},
+            "column error: expected texts, null where the retriever answered, got 'Boolean'",
         ),
         (
             {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "grades": [[float("nan")]]},

@@ -111,6 +111,11 @@ def test_spelling_that_differs(label: str, other: str, difference: str) -> None:
     assert spelled.startswith(f"{start} 1 labels")
 
 
+def test_numbers_have_no_spelling() -> None:
+    asked = [Asked(f"q{n}", [-n], [n]) for n in range(1, 4)]  # type: ignore[list-item]
+    assert notes_of(*asked) == []
+
+
 @pytest.mark.parametrize(
     ("label", "other", "affix"),
     [

@@ -245,8 +245,8 @@ def _labels(row: Mapping[str, Any]) -> Relevance | None:
     if ids and isinstance(ids[0], list):
         remedy = f"Groups are binary: leave out {GRADES}."
         raise InvalidInput(EXPECTED, "groups", "a list of ids in every row", remedy)
-    if len(grades) != len(ids):
-        raise InvalidInput(GRADES, len(grades), f"{len(ids)}, one for each that is expected")
+    if not isinstance(grades, list) or len(grades) != len(ids):
+        raise InvalidInput(GRADES, grades, f"a list of {len(ids)}, one for each that is expected")
     graded: dict[str, Any] = {}
     for item, grade in zip(ids, grades, strict=True):
         if item in graded and graded[item] != grade:
