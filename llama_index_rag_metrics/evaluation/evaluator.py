@@ -23,7 +23,7 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import shorten
-from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous
+from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, synchronous_method
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 
 from .as_ask import Source, SourceLike, SourceRetriever, as_source, retrieval_depth
@@ -182,7 +182,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 raise InvalidInput("expected_ids", expected_ids, sentence=sentence)
         return results[0]
 
-    evaluate = synchronous(aevaluate)  # type: ignore[arg-type, pydantic-field]
+    evaluate = synchronous_method(aevaluate)  # type: ignore[arg-type, pydantic-field]
 
     async def aevaluate_dataset(
         self,
@@ -210,7 +210,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         del options["self"]
         return await aevaluate(self.retriever, metrics=self.metrics, **self._options, **options)
 
-    evaluate_dataset = synchronous(aevaluate_dataset)  # type: ignore[pydantic-field]
+    evaluate_dataset = synchronous_method(aevaluate_dataset)  # type: ignore[pydantic-field]
 
     @property
     def _options(self) -> dict[str, Any]:

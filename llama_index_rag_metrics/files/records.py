@@ -330,7 +330,7 @@ def _plain(name: str, value: Any) -> Any:
     if name == "scores":
         return [*map(plain_score, value)]
     if name == "spans":
-        return [span and span._asdict() for span in value]
+        return [span and Span(*span)._asdict() for span in value]
     return value if isinstance(value, (str, Real)) else list(value)
 
 

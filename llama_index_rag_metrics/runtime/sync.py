@@ -82,6 +82,18 @@ def synchronous(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]
     return twin
 
 
+def synchronous_method(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """The synchronous twin of an asynchronous method, or of that of a subclass."""
+
+    @wraps(method)
+    def of_object(*arguments: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
+        owner, *others = arguments
+        coroutine: Coroutine[Any, Any, T] = getattr(owner, method.__name__)(*others, **options)
+        return coroutine
+
+    return synchronous(of_object)
+
+
 def _run_in(thread: _LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
     outcome: Future[T] = Future()
 

@@ -80,11 +80,10 @@ class LabelView(NamedTuple):
             yield from zip(items.ids)
             return
         for span in items.spans:
+            source, start, end = span or (None, 0, 0)
             names = []
             for name, label in judged.spans.items():
-                if span is None or span.source != label.source:
-                    continue
-                if span.start < label.end and label.start < span.end:
+                if source == label.source and start < label.end and label.start < end:
                     names.append(name)
             yield names
 

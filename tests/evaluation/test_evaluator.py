@@ -208,6 +208,14 @@ class TestSingleQuery:
         with pytest.raises(TypeError, match="agg"):
             evaluator.evaluate("first?", ["d1"], agg="mean")
 
+    def test_twin_calls_the_method_of_a_subclass(self) -> None:
+        class Own(RetrieverEvaluator):
+            async def aevaluate(self, *arguments: Any, **options: Any) -> Any:
+                return "of the subclass"
+
+        own = Own.from_metric_names(["mrr"], retriever=lambda query: ["d1"])
+        assert own.evaluate("what?", expected_ids=["d1"]) == "of the subclass"
+
     def test_error_of_the_retriever_comes_out(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(
             ["mrr"], retriever=Scripted({"?": RuntimeError("gone")})

@@ -134,8 +134,7 @@ IN_BETWEEN = {
 
 
 def is_recorded(error: str, recorded: str) -> bool:
-    wrapped = f"RagMetricsError: {recorded}"
-    return error.startswith((recorded, wrapped, IN_BETWEEN.get(recorded, recorded)))
+    return error.startswith((recorded, IN_BETWEEN.get(recorded, recorded)))
 
 
 def fails(fault: Fault, query: Any) -> None:

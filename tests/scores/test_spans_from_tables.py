@@ -97,6 +97,13 @@ def test_files_hold_places_and_tokens(tmp_path: Path, ending: str) -> None:
     assert '"span_recall": 0.25' in result.output
 
 
+def test_places_as_plain_tuples_are_scored_stored_and_told() -> None:
+    ranking = Ranking(["a", "b"], spans=[("moons.txt", 150, 350), None])  # type: ignore[list-item]
+    scores = score_rankings({"q1": WANTED}, Run({"q1": ranking}), "span_recall")
+    assert '"start":150' in scores.to_json().replace(" ", "")
+    assert "rank 1" in str(scores.worst("span_recall"))
+
+
 def test_places_in_csv(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     place = '[{""source"": ""m"", ""start"": 0, ""end"": 9}, null]'

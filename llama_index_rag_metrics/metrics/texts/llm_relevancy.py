@@ -22,7 +22,7 @@ from llama_index_rag_metrics.runtime.errors import (
 from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, quote, settings_of
-from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous
+from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous_method
 
 from .grades import HIGHEST, read_grade
 from .text_metric import Aggregation, HasCorpus, TextMetric, service
@@ -162,7 +162,7 @@ class LLMRelevancy(TextMetric):
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {reason}"))
         return picked(relevance, queries)
 
-    grade = synchronous(agrade)  # type: ignore[pydantic-field]
+    grade = synchronous_method(agrade)  # type: ignore[pydantic-field]
 
     async def _graded(self, query_id: str, query: str, ranking: Ranking) -> Relevance:
         if ranking.texts is None and ranking.ids:

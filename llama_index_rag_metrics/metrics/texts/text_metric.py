@@ -17,7 +17,7 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.runtime.sync import synchronous_method
 
 __all__ = ["TextMetric"]
 
@@ -141,7 +141,7 @@ class TextMetric(NamedMetric):
             metadata={"agg": aggregation, "scores": scores},
         )
 
-    compute = synchronous(acompute)  # type: ignore[arg-type, pydantic-field]
+    compute = synchronous_method(acompute)  # type: ignore[arg-type, pydantic-field]
 
     def _checked(self, query: object, texts: Sequence[str] | None, aggregation: str) -> list[str]:
         """The texts that count."""
