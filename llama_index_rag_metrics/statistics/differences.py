@@ -333,7 +333,7 @@ def shortfalls(
         if room > 0:
             times_of_leader = (reach / room) ** 2
         times = max(times, times_of_leader)
-    if (at_most > tolerance).all() and 1 < times < math.inf:
+    if (at_most > tolerance).all() and 1 < times <= MOST_QUESTIONS / len(scores):
         return Shortfalls(at_most, math.ceil(len(scores) * times))
     return Shortfalls(at_most)
 

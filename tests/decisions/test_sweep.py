@@ -136,6 +136,13 @@ def test_configuration_that_may_be_much_worse_isnt_recommended() -> None:
     assert others.decision.startswith(
         "Not enough questions to choose one of 2 configurations on ndcg: until you have about "
     )
+    # means that are equal but for rounding: no number of questions would do
+    shuffled = made_sweep(
+        {"a": ([0.1, 0.2, 0.3] * 4, 9, 0.1), "b": ([0.3, 0.2, 0.1] * 4, 9, 0.1)}, tolerance=0
+    )
+    assert shuffled.decision == (
+        "Not enough questions to choose one of 2 configurations on ndcg: keep name=a."
+    )
     assert swept.report().decision[0].tone == "open"
     assert "best" not in {cell.tone for row in _rows(swept) for cell in row.cells}
     again = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
