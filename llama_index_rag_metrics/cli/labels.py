@@ -71,7 +71,7 @@ def run_move(
         moved.dataset.save(output)
     show(moved, json, html)
     if not fail and json != Path("-"):
-        tell(f"\n{output} has {counted(n_left, 'label', 'labels')}.")
+        tell(f"\n{output} has {counted(n_left, 'labelled passage', 'labelled passages')}.")
     fail_if(fail)
 
 

@@ -156,7 +156,7 @@ class LabelFindings(Reportable):
                 listings.append(self._listing(kind, _MOST_ON_PAGE if full else _MOST_SHOWN))
             rows.append(m.Row(entry.meaning, cells))
         table = m.Table("", ("found", "what to do"), rows, label_head="")
-        labels = counted(self.n_labels, "label", "labels")
+        labels = counted(self.n_labels, "labelled passage", "labelled passages")
         outcome, decision = self._decision()
         return m.Report(
             title=f"{self.title} of {self.name}" if self.name else self.title,

@@ -127,7 +127,7 @@ def _relabelled(old: Relevance, new_ids: Mapping[str, tuple[str, ...]]) -> Relev
 
 
 def _notes(findings: list[Finding]) -> list[str]:
-    labels = counted(len(findings), "label", "labels")
+    labels = counted(len(findings), "labelled passage", "labelled passages")
     lost_ids = [finding.query_ids for finding in findings if finding.kind == "lost"]
     n_changed = sum(finding.kind == "changed" for finding in findings)
     notes = []

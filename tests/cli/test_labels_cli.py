@@ -90,7 +90,7 @@ class TestMove:
         result = run("move", "dataset.json", "half.jsonl", "-o", "new.json")
         assert result.exit_code == 0
         assert "'d2' is gone" in result.stdout
-        assert result.stdout.splitlines()[-1] == "new.json has 1 label."
+        assert result.stdout.splitlines()[-1] == "new.json has 1 labelled passage."
         assert RetrievalDataset.load("new.json").relevance == {"q1": ["n1"], "q2": []}
 
     def test_labels_that_need_no_moving(self) -> None:

@@ -107,7 +107,7 @@ class TestFates:
         moved = move_labels(moons(["t", "i"]), {"n": IO})
         assert [(move.id, move.kind) for move in moved.findings] == [("t", "lost"), ("i", "moved")]
         assert moved.dataset.relevance == {"q": ["n"]}
-        assert "1 of 2 labels lost, of 1 question" in moved.dataset.notes[0]
+        assert "1 of 2 labelled passages lost, of 1 question" in moved.dataset.notes[0]
         assert "'t' is gone" in str(moved)
 
 

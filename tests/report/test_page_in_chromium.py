@@ -107,8 +107,9 @@ def test_folded_questions_are_searched_and_read_as_they_unfold(open_report: Open
 
 
 def test_narrow_screen_needs_no_scrolling_to_the_side(open_report: OpenReport) -> None:
-    tab = open_report(comparison(), viewport={"width": 375, "height": 800})
-    tab.page.locator("#q1 > summary").click()
+    tab = open_report(comparison(), "#q4", viewport={"width": 375, "height": 300})
+    heads = tab.page.locator(".heads").bounding_box()
+    assert heads["y"] + heads["height"] <= tab.page.locator("#q4").bounding_box()["y"]
     assert tab.page.evaluate("document.documentElement.scrollWidth") == 375
 
 
