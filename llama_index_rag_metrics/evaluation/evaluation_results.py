@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.rankings.judging.beside import needs_of
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.model import Draw, Figure, Mark, Report, Series
@@ -21,8 +25,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.runtime.mappings import collection_paused
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.batches import EVERY_QUERY
-from llama_index_rag_metrics.scores.score_rankings import score_with
+from llama_index_rag_metrics.statistics.intervals import exact_mean
 from llama_index_rag_metrics.stories.label_view import System, metrics_of
 from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.story import HardQuestions
@@ -211,14 +214,8 @@ def _curves(systems: Sequence[System], metric: str) -> Figure | None:
     at_k = {k: type(uncut).model_validate({**parameters, "k": k}) for k in cutoffs}
     series = []
     for number, system in enumerate(systems):
-        curve: dict[int, float] = {}
-        if metric in system.scores:
-            scores = _at_cutoffs(system, metric, [*at_k.values()])
-            for k, cut in at_k.items():
-                if scores.n(cut.metric_name):
-                    curve[k] = scores.means[cut.metric_name]
         marks = []
-        for k, mean in curve.items():
+        for k, mean in _curve(system, metric, at_k).items():
             marks.append(Mark(k, mean, f"{system.name}: k = {k}: {score(mean)}"))
         series.append(Series(system.name, number, marks))
     if not any(curve.marks for curve in series):
@@ -226,16 +223,22 @@ def _curves(systems: Sequence[System], metric: str) -> Figure | None:
     return Figure("lines", "k", f"{metric.partition('@')[0]}@k", series)
 
 
-def _at_cutoffs(system: System, metric: str, metrics: Sequence[RankingMetric]) -> Scores:
-    """The scores at other cutoffs of the queries that have a value."""
+def _curve(system: System, metric: str, at_k: Mapping[int, RankingMetric]) -> dict[int, float]:
+    """Cutoff to the mean of the queries that have a value, where the metric has one."""
     relevance, rankings = list[Relevance](), list[Ranking]()
     for time in system.repeats or [system]:
         judged = time.judged_by(metric)
         for query_id in time.by_query(metric):
-            # what is scored here has no error: whether a failed query counts was decided before
-            rankings.append(replace(judged.run.get(query_id, Ranking()), error=None))
+            rankings.append(judged.run.get(query_id, Ranking()))
             relevance.append(judged.relevance.get(query_id, Relevance()))
-    return score_with(metrics, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
+    batch, curve = judge(relevance, rankings, needs_of(at_k.values())), dict[int, float]()
+    for k, cut in at_k.items():
+        with suppress(Exception):  # of a metric of somebody's own; its mean said so
+            column = cut.score_queries(batch)
+            values = column[~np.isnan(column)]
+            if len(values):
+                curve[k] = exact_mean(values)
+    return curve
 
 
 Reported: TypeAlias = EvaluationResults | Scores  # what a report takes for one retriever

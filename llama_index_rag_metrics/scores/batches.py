@@ -51,10 +51,6 @@ class ScoringOptions:
                 raise InvalidInput(argument, value, " or ".join(map(repr, get_args(choices))))
 
 
-# all queries count, whatever is known of them
-EVERY_QUERY = ScoringOptions("zero", "zero", checks_ids=False)
-
-
 @dataclass(eq=False)
 class ScoredBatch:
     """The scores of a batch of queries, and what notes on labels are made of; a value for each."""

@@ -216,7 +216,9 @@ class Scores(Reportable):
         """Metric name to its mean with an interval of this confidence; conversations are units."""
         columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
         limits = [*map(limits_of, self.columns)]
-        clusters = conversations_of(self.query_ids, self.metadata)
+        clusters = None
+        if self.metadata:
+            clusters = conversations_of(self.query_ids, self.metadata)
         intervals = mean_intervals(columns, confidence=confidence, limits=limits, clusters=clusters)
         return dict(zip(self.columns, intervals, strict=True))
 

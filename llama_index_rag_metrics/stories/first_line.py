@@ -119,8 +119,8 @@ def _of_one(system: System, metric: str, losses: Sequence[Losses]) -> Iterator[S
             sizes = {"width": score(width, digits=2), "narrow": score(_NARROW, digits=2)}
             text = _TOO_FEW.format(questions=questions(mean.n), enough=n_enough, **sizes)
             yield Statement(text, "quiet")
-    runs = runs_of(scores.repeats, metric)
-    if runs:
+    if scores.repeats:
+        runs = runs_of(scores.repeats, metric)
         n = sum(len({*values}) > 1 for values in runs.values())
         sizes = {"times": str(len(scores.repeats)), "questions": questions(len(runs))}
         yield Statement(f"{_REPEATS.format(n=n, **sizes)}{metric}.")

@@ -183,7 +183,8 @@ def _remarks(question: Question, metric: str) -> Iterator[str]:
     for answer in question.answers:
         scores = answer.system.scores
         metadata = scores.metadata.get(question.query_id, {})
-        conversation = conversation or conversation_sentence(metadata)
+        if metadata and not conversation:
+            conversation = conversation_sentence(metadata)
         is_asked |= scores.excluded.get(question.query_id) != "not asked"
         is_judged |= bool(answer.judged)
         if scores.repeats:
