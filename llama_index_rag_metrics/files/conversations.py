@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from numbers import Real
 from typing import Any, Literal
@@ -55,17 +55,7 @@ def conversation_sentence(row: Mapping[str, Any]) -> str:
     with suppress(msgspec.ValidationError):
         history = read_history(row.get(HISTORY, []))[-_SHOWN:]
         messages = [f"{message['role']}: {truncated(message['content'])}" for message in history]
-        parts += [f"after {'; '.join(messages)}"] * bool(messages)
+        if messages:
+            parts.append(f"after {'; '.join(messages)}")
     sentence = ", ".join(parts)
     return sentence[:1].upper() + sentence[1:]
-
-
-def conversations_of(
-    query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
-) -> list[Hashable] | None:
-    """What each question belongs to: its conversation, or itself; None where no two share one."""
-    clusters: list[Hashable] = []
-    for query_id in query_ids:
-        name = metadata.get(query_id, {}).get(CONVERSATION)
-        clusters.append(query_id if name is None else (CONVERSATION, str(name)))
-    return clusters if len(set(clusters)) < len(clusters) else None

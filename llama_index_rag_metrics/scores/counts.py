@@ -1,14 +1,17 @@
-"""How many questions scores are of, and names of metrics and of slices."""
+"""How many questions scores are of, and which ones belong together: slices and clusters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
+from llama_index_rag_metrics.files.conversations import CONVERSATION
+from llama_index_rag_metrics.runtime.arrays import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.statistics.intervals import number_clusters
 
 # why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed", "not asked"]
@@ -66,3 +69,21 @@ def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any
         return InvalidInput(argument, key, f"a key of the questions' metadata: {keys}")
     remedy = "They have none: give Run(…, metadata=…), or --dataset DATASET."
     return InvalidInput(argument, key, "a key of the questions' metadata", remedy)
+
+
+def clusters_of(
+    key: str | None, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
+) -> IntArray | None:
+    """Return (queries,) the number of each question's cluster; without a key, its conversation.
+
+    A question without one is by itself; None where all are, of conversations.
+    """
+    clusters = []
+    for query_id in query_ids:
+        name = slice_of(metadata.get(query_id, {}).get(key or CONVERSATION))
+        clusters.append((name, query_id if name is None else ""))
+    if key is not None and all(name is None for name, _ in clusters):
+        raise unknown_key("clusters", key, metadata)
+    if key is None and len(set(clusters)) == len(clusters):
+        return None
+    return number_clusters(clusters)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.files.lines import Location, from_json, read_text
 from llama_index_rag_metrics.metrics.metric_names import (
     is_of_unanswerable,
@@ -32,7 +31,7 @@ from llama_index_rag_metrics.runtime.mappings import map_values, picked
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, without_secrets
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
-from .counts import Counts, Reason, slice_of, unknown_key
+from .counts import Counts, Reason, clusters_of, slice_of, unknown_key
 from .retrieval import Retrieval
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ class Scores(Reportable):
         limits = [*map(limits_of, self.columns)]
         clusters = None
         if self.metadata:
-            clusters = conversations_of(self.query_ids, self.metadata)
+            clusters = clusters_of(None, self.query_ids, self.metadata)
         intervals = mean_intervals(columns, confidence=confidence, limits=limits, clusters=clusters)
         return dict(zip(self.columns, intervals, strict=True))
 

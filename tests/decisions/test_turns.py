@@ -1,5 +1,6 @@
 """Questions that belong together are taken as a whole: turns of a conversation, or clusters."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,8 @@ def test_conversations_are_those_that_any_side_knows() -> None:
 def test_conversations_of_one_question_are_no_clusters() -> None:
     none: Any = {key: {"conversation": None} for key in IDS}
     one = {key: {"conversation": key} for key in IDS}
-    for metadata in (none, one):
+    of_pandas: Any = {key: {"conversation": math.nan} for key in IDS}
+    for metadata in (none, one, of_pandas):
         assert scores(1, metadata=metadata).intervals() == scores(1, metadata={}).intervals()
 
 

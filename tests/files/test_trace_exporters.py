@@ -10,8 +10,8 @@ import pytest
 from support.telemetry import llamaindex_otel, mlflow_store, openinference
 
 from llama_index_rag_metrics import RetrievalDataset, Run, evaluate, read_traces, score_rankings
-from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.runtime.errors import FileFormatError
+from llama_index_rag_metrics.scores.counts import clusters_of
 
 pytestmark = pytest.mark.servers
 
@@ -332,8 +332,6 @@ def test_sessions_are_conversations(name: str, tmp_path: Path) -> None:
         "q1": {"conversation": "c1"},
     }
     # a conversation is one cluster
-    assert conversations_of(["q1", "q2", "q3"], run.metadata) == [
-        ("conversation", "c1"),
-        ("conversation", "c1"),
-        ("conversation", "c2"),
-    ]
+    clusters = clusters_of(None, ["q1", "q2", "q3"], run.metadata)
+    assert clusters is not None
+    assert clusters.tolist() == [0, 0, 1]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _BEST = "{system} is the best of {systems} on {metric}."
 _HOW = "Intervals of differences hold for all systems at once, with {confidence} confidence."
 _OF_BOTH = "A difference is of the questions that both have scores for, a mean of all that one has."
-_CLUSTERS = "{questions} in {n:,} {noun}: these count as a whole, and t is cluster-robust"
+_CLUSTERS = "{questions} in {clusters}: these count as a whole, and t is cluster-robust"
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
     *("wins", "ties", "losses", "outcome", "detectable", "note", "verdict"),
@@ -297,9 +297,10 @@ def compare(
     paired = pair(scores, metrics, clusters)
     notes = []
     if paired.clusters is not None:
-        noun = "conversations" if clusters is None else "clusters"
-        n, n_clusters = numbers.questions(len(paired.clusters)), len(np.unique(paired.clusters))
-        notes.append(_CLUSTERS.format(questions=n, n=n_clusters, noun=noun))
+        noun = "conversation" if clusters is None else "cluster"
+        members = numbers.counted(len(np.unique(paired.clusters)), noun, f"{noun}s")
+        n = numbers.questions(len(paired.clusters))
+        notes.append(_CLUSTERS.format(questions=n, clusters=members))
     unpaired = [metric for metric in scores[baseline] if metric not in paired.columns]
     if metrics is None and unpaired:
         notes.append(f"not compared, since not every system has them: {', '.join(unpaired)}")

@@ -11,12 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.files.conversations import CONVERSATION
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.counts import slice_of, unknown_key
+from llama_index_rag_metrics.scores.counts import clusters_of
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
 from llama_index_rag_metrics.scores.scores import name_among
 from llama_index_rag_metrics.statistics.differences import widest_apart
@@ -179,21 +178,3 @@ def _columns(systems: Iterable[Scores], metric: str, query_ids: Sequence[str]) -
         remedy = "Fix the metric, or give such a question no value (NaN)."
         raise InvalidInput(f"scores by {metric}", math.inf, "finite numbers", remedy)
     return by_question
-
-
-def clusters_of(
-    key: str | None, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
-) -> IntArray | None:
-    """Return (queries,) the number of each question's cluster; without a key, its conversation.
-
-    A question without one is by itself; None where all are, of conversations.
-    """
-    clusters = []
-    for query_id in query_ids:
-        name = slice_of(metadata.get(query_id, {}).get(key or CONVERSATION))
-        clusters.append((name, query_id if name is None else ""))
-    if key is not None and all(name is None for name, _ in clusters):
-        raise unknown_key("clusters", key, metadata)
-    if key is None and len(set(clusters)) == len(clusters):
-        return None
-    return number_clusters(clusters)
