@@ -284,7 +284,7 @@ class Lookup:
     def sharing(self, text: str) -> list[str]:
         """The passages that share most fingerprints with a text, or have it if it is short."""
         normal = letters(text)
-        if len(normal) < _GRAM:
+        if len(normal) < _GRAM + _WINDOW - 1:  # a longer passage may have no fingerprint in it
             return [key for key, passage in self._passages.items() if normal in letters(passage)]
         prints = np.unique(_fingerprints([text])[1])
         begin = np.searchsorted(self._prints, prints, "left")
@@ -318,6 +318,6 @@ def _fingerprints(texts: Sequence[str]) -> tuple[Numbers, Hashes]:
     for step in range(1, _WINDOW):
         np.minimum(smallest[:-step], runs[step:], out=smallest[:-step])
     is_first = np.ones(len(smallest), np.bool_)
-    np.not_equal(smallest[1:], smallest[:-1], out=is_first[1:])
+    is_first[1:] = (smallest[1:] != smallest[:-1]) | ~is_whole[:-1]
     positions = np.flatnonzero(is_whole & is_first)
     return owner[positions], smallest[positions]

@@ -103,6 +103,13 @@ class TestFates:
         (move,) = move_labels(dataset, {"k": other}).findings
         assert move.kind == "lost"
 
+    @pytest.mark.parametrize("n", range(3, 30))
+    def test_short_text_is_found_whole(self, n: int) -> None:
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": ["t"]}, {"t": TRITON[-n:]})
+        for new in (TRITON[-n:], f"{TRITON} {IO}"):
+            moved = move_labels(dataset, {"i": IO, "n": new})
+            assert moved.dataset.relevance == {"q": ["n"]}
+
     def test_lost_and_said_so(self) -> None:
         moved = move_labels(moons(["t", "i"]), {"n": IO})
         assert [(move.id, move.kind) for move in moved.findings] == [("t", "lost"), ("i", "moved")]
