@@ -172,6 +172,9 @@ def test_ids_by_another_unicode_form_are_seen_apart() -> None:
     dataset = RetrievalDataset({"q": "?"}, {"q": ["caf\xe9"]})
     with pytest.warns(LabelWarning, match=r"'caf\\xe9', a retrieved id 'cafe\\u0301'"):
         evaluate(lambda _: ["cafe\u0301"], dataset, ["mrr"])
+    # what is alike is shown as it is
+    assert seen_apart("文件A", "文件\uff21") == ("'文件A'", r"'文件\uff21'")
+    assert seen_apart("a\u0323\u0307", "a\u0307\u0323") == (r"'a\u0323\u0307'", r"'a\u0307\u0323'")
 
 
 THINGS = ("kiln", "wheel", "glaze")

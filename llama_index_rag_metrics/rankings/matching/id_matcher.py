@@ -137,8 +137,16 @@ def seen_apart(text: str, other: str) -> tuple[str, str]:
     ("'caf\\xe9'", "'cafe\\u0301'")
     """
     if normalize("NFKC", text) == normalize("NFKC", other):
-        return ascii(text), ascii(other)
+        return _told_from(other, text), _told_from(text, other)
     return shorten(text), shorten(other)
+
+
+def _told_from(other: str, text: str) -> str:
+    letters = []
+    for letter in text:
+        is_common = letter in other and letter.isalnum()
+        letters.append(letter if is_common else ascii(letter)[1:-1])
+    return f"'{''.join(letters)}'"
 
 
 def names_of(nodes: Iterable[NodeWithScore]) -> Iterator[tuple[str, str]]:
