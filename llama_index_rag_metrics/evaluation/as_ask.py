@@ -306,9 +306,9 @@ def _arguments(workflow: Workflow) -> tuple[Sequence[str], Sequence[str]]:
     fields = event_class.model_fields
     required = [name for name, field in fields.items() if field.is_required()]
     names = [name for name in required if name not in _CONTEXTS]
-    names = names or [*filter(fields.__contains__, _QUESTION)][:1]
+    names = names or [name for name in _QUESTION if name in fields][:1]
     if len(names) == 1:
-        return names, [*filter(fields.__contains__, _CONTEXTS)]
+        return names, [name for name in _CONTEXTS if name in fields]
     expected = f"one field for the question, such as {_QUESTION[0]!r}"
     remedy = "Give an asynchronous function: async def ask(question): return await workflow.run(…)."
     raise InvalidInput(f"fields of {event_class.__name__}", list(fields), expected, remedy)

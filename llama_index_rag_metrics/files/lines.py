@@ -119,10 +119,8 @@ def decoded(raw: bytes, location: Location) -> str:
         expected = _CONVERT.format("no text or another encoding", "ITS NAME")
         n_ascii = len(raw.decode("ascii", "ignore"))
         if min(raw) >= ord("\t") and 10 * n_ascii >= 9 * len(raw):  # letters with accents are few
-            value, expected = (
-                nearby.decode("cp1252", "replace"),
-                _CONVERT.format("Windows-1252", "cp1252"),
-            )
+            expected = _CONVERT.format("Windows-1252", "cp1252")
+            value = nearby.decode("cp1252", "replace")
         raise location._replace(line=line).wrong(expected, value) from error
 
 

@@ -134,7 +134,7 @@ def _points(figure: Figure) -> _Plot:
     if len(names) == 1:
         names = [*map(_cut, metrics)]
     plot = _Plot(figure, 0, _width(names) + 14)
-    values: list[float | None] = [0.0] * figure.has_zero_line
+    values: list[float | None] = [0.0] if figure.has_zero_line else []
     for mark in marks:
         values += (mark.x, mark.low, mark.high)
     x = _Scale(values, 0.05)

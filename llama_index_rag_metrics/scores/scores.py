@@ -351,7 +351,7 @@ class Scores(Reportable):
     def __repr__(self) -> str:
         queries = questions(self.counts.scored or max(map(self.n, self), default=0))
         name = terminal(self.name) or "unnamed"
-        times = f" {len(self.repeats)} times" * bool(self.repeats)
+        times = f" {len(self.repeats)} times" if self.repeats else ""
         return f"<Scores {name}: {queries}{times}; {listed_means(self.means)}>"
 
 

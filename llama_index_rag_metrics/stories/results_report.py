@@ -62,7 +62,9 @@ def systems_report(
     if primary and not stages:
         counted_losses = losses(systems, primary)
         stories = hardest(systems, primary, worst)
-        title_of_worst = listing_title(primary) + " on average" * (len(systems) > 1)
+        title_of_worst = listing_title(primary)
+        if len(systems) > 1:
+            title_of_worst += " on average"
         sentences = losses_sentence(counted_losses)
         listings = [m.Listing(title_of_worst, stories, on_request=True, lead=sentences)]
     if decision is None:

@@ -305,7 +305,9 @@ class Losses:
             parts.append("the relevant passage was found")
         elif not parts:
             parts.append(f"all {self.n_wanted:,} relevant passages were found")
-        return ", ".join(parts) + " (in the first run)" * self.is_of_run
+        if self.is_of_run:
+            parts[-1] += " (in the first run)"
+        return ", ".join(parts)
 
 
 def reaching(min_score: float | None, loss: str) -> str:

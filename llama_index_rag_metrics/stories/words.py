@@ -23,13 +23,13 @@ def sentence(text: str) -> str:
 
 def by_holder(pairs: Iterable[tuple[str, str]], n: int, most: int = 3) -> list[str]:
     """Each text once, after the names that it holds for unless these are all n."""
-    holders: dict[str, list[str]] = {}
+    holders: dict[str, dict[str, None]] = {}
     for text, holder in pairs:
-        holders.setdefault(text, []).append(holder)
+        holders.setdefault(text, {})[holder] = None
     lines = []
     for text, names in holders.items():
         if len(names) == n:
             lines.append(text)
         else:
-            lines.append(f"{listed(names, most)}: {text}")
+            lines.append(f"{listed([*names], most)}: {text}")
     return lines

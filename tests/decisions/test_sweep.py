@@ -355,8 +355,17 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
         sweep(metrics=["mrr"], **options)
 
 
+def test_configuration_that_fails_on_every_question_shows_no_mean() -> None:
+    def build(top_k: int) -> Any:
+        return lambda query: [1 / 0]
+
+    (configuration,) = sweep(build, {"top_k": [1]}, DATASET, ["mrr"])
+    assert configuration.mean("mrr") is None
+    assert "Nothing was measured" in str(configuration)
+
+
 def test_name_is_no_option() -> None:
-    with pytest.raises(TypeError, match="name"):
+    with pytest.raises(TypeError, match=r"sweep\(\) gives each configuration its own name"):
         sweep(Builder(), GRID, DATASET, ["mrr"], name="x")
 
 

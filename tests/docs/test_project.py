@@ -92,6 +92,13 @@ def test_architecture_names_files_that_there_are() -> None:
     home = PYPROJECT.parent / "llama_index_rag_metrics"
     assert len(files) > 10
     assert [file for file in files if not (home / file).is_file()] == []
+    for row in re.findall(r"^\| (`.*) \|$", page.partition("## Where is")[0], re.MULTILINE):
+        rooms, _, purpose = row.partition(" | ")
+        paths = [
+            path for room in re.findall(r"`(\w+)`", rooms) for path in (home / room).rglob("*")
+        ]
+        known = {path.stem for path in paths} | {*package.__all__}
+        assert set(re.findall(r"`(\w+)/?`", purpose)) <= known, row
 
 
 def test_examples_are_named_in_a_page() -> None:

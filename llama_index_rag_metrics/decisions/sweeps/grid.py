@@ -57,8 +57,11 @@ class Configuration(Sentence):
         return ", ".join(f"{parameter}={value!r}" for parameter, value in self.shown.items())
 
     def __str__(self) -> str:
-        means = "" if self.results is None else listed_means(self.results.scores.means)
-        return f"{self.name}: {self.error or means}"
+        text = self.error
+        if self.results is not None:
+            scores = self.results.scores
+            text = self.failure(next(iter(scores), "")) or listed_means(scores.means)
+        return f"{self.name}: {text}"
 
     def mean(self, metric: str) -> float | None:
         """The mean on a metric; None where there is none."""

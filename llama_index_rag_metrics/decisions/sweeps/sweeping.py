@@ -106,8 +106,10 @@ async def asweep(
     tolerance = margin_of(names[0], tolerance, "tolerance")
     questions = RetrievalDataset.load(dataset)
     options["cache"] = Cache.of(cache, journal)
+    if "name" in options:
+        raise TypeError("sweep() gives each configuration its own name")
     # what every configuration would refuse, before any is built
-    inspect.signature(aevaluate).bind(None, questions, name="", **options)
+    inspect.signature(aevaluate).bind(None, questions, **options)
     for configuration in configurations.values():
         register_secrets_of(configuration.params, *configuration.params.values())
         min_score = configuration.params.get(_MIN_SCORE, options.get(_MIN_SCORE))

@@ -9,14 +9,13 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from itertools import count
 from pathlib import Path
 from string import Template
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.escape import render
-from llama_index_rag_metrics.report.numbers import interval_of, shown
+from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
@@ -70,7 +69,7 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
     """A report from top to bottom; without `queries` those worth a look are all."""
     systems: dict[str, int] = {}
     if queries and queries.compared:
-        systems.update(zip(queries.systems, count()))
+        systems = {name: number for number, name in enumerate(queries.systems)}
     heading = escape(title)
     if report.outcome is not None:
         heading += f" {_badge(report.outcome.tone, shown(report.outcome))}"
@@ -128,8 +127,9 @@ def _table(table: m.Table, systems: Mapping[str, int]) -> str:
     """A table; in rows of systems the counts of better and worse questions filter these."""
     heads, sides = _heading(table.label_head, "l"), []
     for column, name in enumerate(table.head):
-        sides.append("l" * table.is_text(column))
-        heads += _heading(name, sides[-1])
+        side = "l" if table.is_text(column) else ""
+        heads += _heading(name, side)
+        sides.append(side)
     rows = ""
     for row in table.rows:
         system = systems.get(row.label)
@@ -174,8 +174,8 @@ def _questions(queries: m.Queries) -> Iterator[str]:
     stories = list(queries.stories)
     n = len(stories)
     size = next(size for size in SIZES if n <= size.questions)
-    text = f"{n:,} questions <small>{escape(queries.metric)}</small>"
-    compared = escape("|".join(queries.systems)) * queries.compared
+    text = f"{counted(n, 'question', 'questions')} <small>{escape(queries.metric)}</small>"
+    compared = escape("|".join(queries.systems)) if queries.compared else ""
     yield (
         f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
         f"<form class=controls hidden></form>{_heads(text, queries.systems)}<div class=list>"

@@ -56,7 +56,8 @@ def question(query: m.QueryAnswers, size: Size = SIZES[0], queries: m.Queries | 
         data["score"] = f"{sum(numbers) / len(numbers):g}"
     start = f'<details class=q id="{escape(query.query_id)}"'
     for name, value in data.items():
-        start += f' data-{name}="{value}"' * bool(value)
+        if value:
+            start += f' data-{name}="{value}"'
     inner = "".join(_unfolded(query, size))
     if size.is_late:
         inner = f"<noscript>{inner}</noscript>"
