@@ -78,9 +78,8 @@ class Pool(Reportable):
 
     def report(self, *, full: bool = False) -> m.Report:
         """How many passages have no label, and which to label next."""
-        decision = m.Statement(
-            f"Label {counted(len(self), 'passage', 'passages')}, which to_jsonl() writes.", "open"
-        )
+        passages = counted(len(self), "passage", "passages")
+        decision = m.Statement(f"Label {passages}.", "open")
         if not self.n_unjudged:
             text = f"Every passage within the first {self.depth:,} of a system is labelled."
             decision = m.Statement(text, "best")

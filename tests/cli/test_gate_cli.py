@@ -68,13 +68,13 @@ class TestExitCodes:
         ("arguments", "message"),
         [
             (["none.json"], "none.json: No such file or directory"),
-            (["same.json"], "--rule: expected at least one rule, got []"),
+            (["same.json"], "--rule: expected at least one rule, or a baseline, got []"),
             (["same.json", "--rule", "recall@5"], "rule: expected a metric, >= or <=, and a limit"),
             (["same.json", "--rule", RULE], "expected a baseline, since a rule names it"),
             (["same.json", "--rule", RULE, "-b", "no.json"], "rag-metrics gate --accept, or pytes"),
             (
                 ["same.json", "--rule", "map >= 0.5"],
-                "expected a metric that was scored: recall@5, mrr, got 'map'.",
+                "scored: recall@5, mrr, or a count: queries, scored, failed, empty, no_relevant, ",
             ),
             (["same.json", "--rule", "recal@5 >= 0.5"], "--rule: expected a metric that was"),
             (["same.json", "-b", "same.json", "--rule", "scored >= baseline"], "which is a count"),

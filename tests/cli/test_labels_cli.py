@@ -130,7 +130,7 @@ class TestPool:
             "pool", "a.run", "b.run", "-o", "pool.jsonl", "-d", "dataset.json",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
-        assert "Label 1 passage, which to_jsonl() writes." in result.stdout
+        assert "Label 1 passage." in result.stdout
         lines = (folder / "pool.jsonl").read_text().splitlines()
         # what the dataset has a label of is judged
         assert [json.loads(line)["text"] for line in lines] == [TEXTS["d2"]]

@@ -113,5 +113,5 @@ def parse_rules(rules: str | Iterable[str]) -> list[Rule]:
     """Rules from their lines; each once, in the order given."""
     lines = [rules] if isinstance(rules, str) else list(rules)
     if not lines:
-        raise InvalidInput("rules", lines, "at least one rule", _REMEDY)
+        raise InvalidInput("rules", lines, "at least one rule, or a baseline", _REMEDY)
     return list(dict.fromkeys(map(Rule.parse, lines)))

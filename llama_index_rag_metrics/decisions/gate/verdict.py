@@ -22,8 +22,8 @@ from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.scores import name_among
 from llama_index_rag_metrics.statistics.differences import (
     CAUTIOUS,
     Changes,
@@ -175,7 +175,11 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
             raise InvalidInput("rule", str(rule), f"a number for {rule.metric}, which is a count")
         n = now.counts.queries
         return _observed(Verdict(rule, rule.metric, counts[rule.metric], n, n))
-    metric = name_among(rule.metric, now.metric_names)
+    if rule.metric not in now:
+        names = join_first([*now.metric_names], 10)
+        expected = f"a metric that was scored: {names}, or a count: {', '.join(counts)}"
+        raise InvalidInput("metric", rule.metric, expected)
+    metric = rule.metric
     sides = {_NOW: now}
     if rule.baseline and previous is not None:
         sides = {_BEFORE: previous, _NOW: now}
