@@ -86,10 +86,9 @@ def synchronous_method(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[
     """The synchronous twin of an asynchronous method, or of that of a subclass."""
 
     @wraps(method)
-    def of_object(*arguments: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
+    def of_object(*arguments: P.args, **options: P.kwargs) -> Any:
         owner, *others = arguments
-        coroutine: Coroutine[Any, Any, T] = getattr(owner, method.__name__)(*others, **options)
-        return coroutine
+        return getattr(owner, method.__name__)(*others, **options)
 
     return synchronous(of_object)
 

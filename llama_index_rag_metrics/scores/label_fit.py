@@ -184,9 +184,6 @@ def check_same_questions(
     """Refuse systems that were scored on other questions or labels than the first one.
 
     What one side doesn't know, such as the questions' texts, isn't compared.
-
-    Raises:
-        InvalidInput: says how many questions differ, and names some.
     """
     baseline, theirs = next(iter(systems.items()))
     their_ids = _judged(theirs)

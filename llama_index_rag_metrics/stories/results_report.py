@@ -62,9 +62,8 @@ def systems_report(
     if primary and not stages:
         counted_losses = losses(systems, primary)
         stories = hardest(systems, primary, worst)
-        title_of_worst = listing_title(primary)
-        if len(systems) > 1:
-            title_of_worst += " on average"
+        on_average = " on average" if len(systems) > 1 else ""
+        title_of_worst = f"{listing_title(primary)}{on_average}"
         sentences = losses_sentence(counted_losses)
         listings = [m.Listing(title_of_worst, stories, on_request=True, lead=sentences)]
     if decision is None:
