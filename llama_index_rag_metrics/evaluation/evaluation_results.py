@@ -204,7 +204,7 @@ def curve_figures(systems: Sequence[System]) -> dict[str, Draw]:
 
 
 def _curves(systems: Sequence[System], metric: str) -> Figure | None:
-    """A curve of each system that has the metric; None where all are empty."""
+    """A curve of each system that has the metric; None where it has no cutoffs."""
     uncut = ranking_metric(metric)
     deepest = max((system.run.depth for system in systems), default=0)
     if uncut is None or "k" not in type(uncut).model_fields or not deepest:
@@ -218,8 +218,6 @@ def _curves(systems: Sequence[System], metric: str) -> Figure | None:
         for k, mean in _curve(system, metric, at_k).items():
             marks.append(Mark(k, mean, f"{system.name}: k = {k}: {score(mean)}"))
         series.append(Series(system.name, number, marks))
-    if not any(curve.marks for curve in series):
-        return None
     return Figure("lines", "k", f"{metric.partition('@')[0]}@k", series)
 
 

@@ -1,5 +1,6 @@
 """Figures: what their data are, and that a drawing is XML with nothing of it left out."""
 
+import math
 from xml.etree import ElementTree
 
 from support.reported import EVIL, baseline, comparison, other
@@ -34,6 +35,11 @@ def test_differences_are_points_with_intervals_and_a_line_at_0() -> None:
     assert (mark.low, mark.high) == (compared["b", "mrr"].low, compared["b", "mrr"].high)
     assert figure.has_zero_line
     assert "b" in html_page(compared.report(full=True))
+
+
+def test_without_anything_to_draw_there_is_no_caption() -> None:
+    scores = {"a": Scores(["q1"], {"mrr": [0.5]}), "b": Scores(["q1"], {"mrr": [math.nan]})}
+    assert "Differences from the baseline" not in html_page(compare(scores, "a").report())
 
 
 def test_curve_is_the_metric_by_its_cutoff() -> None:

@@ -117,7 +117,7 @@ def _badge(tone: str, text: str) -> str:
 
 
 def _figure(figure: m.Figure | None, caption: str) -> str:
-    if figure is None:
+    if figure is None or not any(series.marks for series in figure.series):
         return ""
     drawing = render(on_page(figure, caption))
     return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}</figure>"
