@@ -25,7 +25,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
-from llama_index_rag_metrics.rankings.judging.beside import SPANS, compute_arguments, needs_of
+from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came, MatchOn, item_id
 from llama_index_rag_metrics.rankings.matching.matched import (
     BY_TEXT,
@@ -285,7 +285,7 @@ async def _compute(
     metric: BaseRetrievalMetric, ranking: Ranking, *arguments: Any
 ) -> RetrievalMetricResult:
     """Compute one metric of one question; one without an asynchronous method, in a thread."""
-    columns = compute_arguments(metric, ranking)
+    columns = {f"retrieved_{name}": getattr(ranking, name) for name in needs_of([metric])}
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
         result: RetrievalMetricResult = await acompute(*arguments, **columns)

@@ -20,7 +20,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging.beside import SPANS, TOKENS, TokenCounter
+from llama_index_rag_metrics.rankings.judging.beside import TOKENS
 from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
     GroupHits,
@@ -37,10 +37,6 @@ from llama_index_rag_metrics.runtime.masking import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
-_BY_TEXT = (
-    "Texts alone, expected_texts, are matched by this package's evaluate(retriever, dataset, "
-    "metrics, matcher='text'), or its RetrieverEvaluator(..., matcher='text')."
-)
 _BEHIND_NAME = re.compile(r"[(@]")
 
 # names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}
@@ -148,11 +144,15 @@ class RankingMetric(NamedMetric):
         A query with nothing relevant scores 0; whether it counts is decided where means are taken.
         """
         low, high = self.bounds
-        return np.minimum(np.maximum(self._score(judged), low), high)
+        return np.minimum(np.maximum(self.score(self._view(judged)), low), high)
+
+    def _view(self, judged: JudgedRankings) -> Any:
+        """The part of the judged rankings that the formula reads."""
+        return judged.at(self.cutoff)
 
     @abstractmethod
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        """(queries,) the formula, on the view of the judged rankings that it reads."""
+    def score(self, view: Any) -> FloatArray:
+        """(queries,) the formula."""
 
     def metadata(self, judged: JudgedRankings) -> dict[str, Any]:
         """What the result of one query says beside the score: nothing, of most metrics."""
@@ -188,32 +188,20 @@ class RankingMetric(NamedMetric):
         if kwargs:
             raise unknown_argument(kwargs, type(self))
         if expected_ids is None and self.needs_relevance:
-            remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
-            remedy = _BY_TEXT if expected_texts else remedy
+            remedy = "Pass the relevant ids; texts alone are matched by match_run and evaluate."
             raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
-        needs = self.needs
-        tokens = retrieved_tokens if TOKENS in needs else None
-        if TOKENS in needs and tokens is None and retrieved_texts is not None:
-            tokens = TokenCounter().count(retrieved_texts)
-        spans = retrieved_spans if SPANS in needs else None
-        judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
+        columns = {"tokens": retrieved_tokens, "texts": retrieved_texts, "spans": retrieved_spans}
+        judged = judge_one(expected_ids, retrieved_ids, self.needs, columns)
         is_answerable = judged.n_gaining[0] > 0
         if self.of_unanswerable and is_answerable:
             expected = "nothing relevant: this metric is of questions without an answer"
             raise InvalidInput("expected_ids", expected_ids, expected)
         if self.needs_relevance and not self.of_unanswerable and not is_answerable:
             remedy = "A dataset's means leave such questions out and count them."
-            remedy = _BY_TEXT if expected_texts else remedy
             raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
         low, high = self.bounds
-        score = min(max(float(self._score(judged)[0]), low), high)
-        metadata = self.metadata(judged)
-        if not score:
-            lowest = getattr(self, "min_grade", None)
-            if lowest is not None and not judged.count_judgements(lowest)[0]:
-                sentence = "no grade reaches min_grade={:g}, so the question scores 0"
-                metadata["note"] = sentence.format(lowest)
-        return RetrievalMetricResult(score=score, metadata=metadata)
+        score = min(max(float(self.score(self._view(judged))[0]), low), high)
+        return RetrievalMetricResult(score=score, metadata=self.metadata(judged))
 
 
 class CutMetric(NamedMetric):
@@ -254,12 +242,8 @@ class ThresholdMetric(NamedMetric):
 class WholeRankingMetric(ThresholdMetric, RankingMetric):
     """A metric of binary relevance without a cutoff."""
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.cutoff, self.min_grade))
-
-    @abstractmethod
-    def score(self, hits: Hits) -> FloatArray:
-        """(queries,) the formula."""
+    def _view(self, judged: JudgedRankings) -> Hits:
+        return judged.at(self.cutoff, self.min_grade)
 
 
 class BinaryMetric(CutMetric, WholeRankingMetric):
@@ -280,13 +264,6 @@ class GainMetric(CutMetric, RankingMetric):
     3.63093
     """
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.cutoff))
-
-    @abstractmethod
-    def score(self, hits: Hits) -> FloatArray:
-        """(queries,) the formula."""
-
 
 class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
     """A metric of groups of alternatives: a group is found by any of its members.
@@ -300,12 +277,8 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
 
     in_groups: ClassVar[bool] = True
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.groups_at(self.cutoff, self.min_grade))
-
-    @abstractmethod
-    def score(self, groups: GroupHits) -> FloatArray:
-        """(queries,) the formula."""
+    def _view(self, judged: JudgedRankings) -> GroupHits:
+        return judged.groups_at(self.cutoff, self.min_grade)
 
 
 def unknown_argument(kwargs: Mapping[str, object], metric_class: type) -> InvalidInput:
@@ -323,7 +296,6 @@ def unknown_parameter(name: str, parameter: str, known: Iterable[str]) -> Unknow
 def _explain(
     metric_class: type[NamedMetric], error: ValidationError, parameters: Mapping[str, object]
 ) -> Exception:
-    """What pydantic found wrong with the parameters, in the words of this package."""
     problem, name = error.errors()[0], metric_class.name
     raised = problem.get("ctx", {}).get("error")
     if isinstance(raised, InvalidInput):

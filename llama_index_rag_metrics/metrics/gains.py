@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.judging.judged import Hits, Ranked
@@ -23,9 +23,9 @@ HIGHEST_EXPONENT = 64
 
 
 class DCG(GainMetric):
-    """Discounted cumulative gain: Σ gain / log2(rank + 1); the gain is the grade by default.
+    """Σ gain / log2(rank + 1), the gain being the grade, or 2^grade - 1 (exponential).
 
-    The exponential gain is 2^grade - 1 (Järvelin and Kekäläinen, TOIS 20(4), 2002).
+    Discounted cumulative gain: Järvelin and Kekäläinen, TOIS 20(4), 2002.
 
     >>> DCG(k=2).compute(expected_ids={"a": 3}, retrieved_ids=["a", "x"]).score
     3.0
@@ -53,22 +53,15 @@ class NDCG(GainMetric):
 
     name = "ndcg"
     mode: GainMode = Field(default="linear", description="linear or exponential gain")
-    ideal: Literal["retrieved", "all"] = Field("retrieved", description="length of the ideal")
+    ideal: Literal["all"] | None = Field(None, description="all: as long as all that is relevant")
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
-        if self.cutoff is not None and "ideal" in self.model_fields_set:
+        if self.cutoff is not None and self.ideal is not None:
             cutoff = f"k={self.k}" if self.tokens is None else f"tokens={self.tokens}"
             sentence = f"ideal can't be given with {cutoff}."
             raise InvalidInput("ideal", self.ideal, sentence=sentence, remedy="Drop one.")
         return self
-
-    @model_serializer(mode="wrap")
-    def _dump_one_length(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = dump(self)
-        if self.cutoff is not None:
-            fields.pop("ideal", None)
-        return fields
 
     def score(self, hits: Hits) -> FloatArray:
         _check_mode(hits, self.mode)

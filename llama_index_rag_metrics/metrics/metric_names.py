@@ -77,7 +77,7 @@ class MetricEntry:
 
     @property
     def definition(self) -> str:
-        """What the name means: how the docstring of its class begins."""
+        """How the docstring of the class begins."""
         paragraph = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
         return " ".join(paragraph.split())
 
@@ -253,11 +253,9 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
         'ndcg@7000'
     """
     names: list[str] = []
-    texts: list[str] = []
     for entry in metrics:
         if isinstance(entry, str):
             metric(entry)
-            texts.append(entry)
             names.append(entry)
         elif isinstance(entry, type) and issubclass(entry, NamedMetric):
             _add(entry)
@@ -266,7 +264,7 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
             expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
             raise InvalidInput("register", entry, expected)
     left_alone = []
-    for name in dict.fromkeys((*_usual_names(), *texts)):
+    for name in dict.fromkeys((*_usual_names(), *names)):
         replaces = replace and (not names or name in names)
         if name not in _registry or _is_ours(name) or replaces:
             _registry[name] = partial(_registered, name)
@@ -305,15 +303,13 @@ def _usual_names() -> list[str]:
 
 def split_names(text: str) -> list[str]:
     """The names between commas; a comma between the parameters of one doesn't divide."""
-    names = [""]
-    is_inside = False
+    names, is_inside = [""], False
     for part in re.split(r"([(),])", text):
+        is_inside = part == "(" or (is_inside and part != ")")
         if part == "," and not is_inside:
             names.append("")
-            continue
-        if part in ("(", ")"):
-            is_inside = part == "("
-        names[-1] += part
+        else:
+            names[-1] += part
     return names
 
 

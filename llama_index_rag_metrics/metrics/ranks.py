@@ -35,9 +35,7 @@ class MRR(BinaryMetric):
 
 
 class AveragePrecision(BinaryMetric):
-    """The precision at the rank of each hit, summed and divided by R.
-
-    R counts all relevant items, found or not, with a cutoff too (trec_eval map and map_cut_k).
+    """The precision at the rank of each hit, summed and divided by R (trec_eval map, map_cut_k).
 
     >>> AveragePrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "y"]).score
     0.5
@@ -63,9 +61,7 @@ class RPrecision(WholeRankingMetric):
 
 
 class RBP(BinaryMetric):
-    """Rank-biased precision: (1 - p) Σ p^(rank - 1) over the hits.
-
-    A reader goes on to the next rank with probability p (Moffat and Zobel, TOIS 27(1), 2008).
+    """(1 - p) Σ p^(rank - 1) over the hits: rank-biased precision (Moffat and Zobel, TOIS 2008).
 
     >>> round(RBP(p=0.5).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score, 4)
     0.25
@@ -79,9 +75,9 @@ class RBP(BinaryMetric):
 
 
 class BPref(WholeRankingMetric):
-    """How often judged non-relevant passages are above relevant ones; 1 means never.
+    """How often judged non-relevant passages are above relevant ones, as trec_eval; 1 means never.
 
-    As trec_eval's; unjudged passages are skipped (Buckley and Voorhees, SIGIR 2004).
+    Unjudged passages are skipped (Buckley and Voorhees, SIGIR 2004).
 
     >>> BPref().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "a"]).score
     0.0

@@ -27,9 +27,7 @@ __all__ = [
 
 
 class HitRate(BinaryMetric):
-    """1 if a relevant passage was retrieved, else 0; granular: hits / R, the same as recall.
-
-    trec_eval's success_k; the granular form is LlamaIndex's.
+    """1 if a relevant passage was retrieved, else 0 (trec_eval success_k); granular: hits / R.
 
     >>> HitRate(k=2).compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
     0.0
@@ -44,10 +42,9 @@ class HitRate(BinaryMetric):
 
 
 class Precision(BinaryMetric):
-    """The share of relevant passages among those retrieved; @k: hits within k / k.
+    """The share of relevant passages among those retrieved (trec_eval set_P); @k: hits / k.
 
-    With a cutoff, missing ranks count as non-relevant (trec_eval P_k); without, the denominator is
-    what was retrieved (trec_eval set_P).
+    With a cutoff, missing ranks count as non-relevant (trec_eval P_k).
 
     >>> Precision(k=5).compute(expected_ids=["a"], retrieved_ids=["a", "b"]).score
     0.2
@@ -60,9 +57,7 @@ class Precision(BinaryMetric):
 
 
 class Recall(BinaryMetric):
-    """The share of the relevant passages that was retrieved: hits / R.
-
-    trec_eval's recall_k and set_recall.
+    """The share of the relevant passages that was retrieved: hits / R (trec_eval recall_k).
 
     >>> Recall().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
     0.5
@@ -79,7 +74,7 @@ class FScore(BinaryMetric):
     precision and recall, 2 · precision · recall / (precision + recall).
 
     With beta B, (1 + B²) · precision · recall / (B² · precision + recall); trec_eval's set_F.x
-    takes B². With a cutoff, both are taken at k, so that f1@k stays under 1 where R < k.
+    takes B². With a cutoff, both are at k.
 
     >>> round(FScore().compute(expected_ids=["a", "b"], retrieved_ids=["a"]).score, 4)
     0.6667
@@ -109,8 +104,10 @@ class Judged(CutMetric, RankingMetric):
     name = "judged"
     needs_relevance: ClassVar[bool] = False
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        hits = judged.at(self.cutoff, 0.0)
+    def _view(self, judged: JudgedRankings) -> Hits:
+        return judged.at(self.cutoff, 0.0)
+
+    def score(self, hits: Hits) -> FloatArray:
         return ratio(hits.count, hits.depth)
 
 
@@ -169,9 +166,7 @@ class UnanswerableMetric(RankingMetric):
 
 
 class Abstained(UnanswerableMetric):
-    """1 if nothing was returned for a question that has no answer, else 0.
-
-    Other questions are left out; where the retriever failed, the question has 0.
+    """1 if nothing was returned for a question that has no answer, else 0; 0 where it failed.
 
     >>> Abstained().compute(expected_ids=[], retrieved_ids=["a"]).score
     0.0
@@ -179,8 +174,8 @@ class Abstained(UnanswerableMetric):
 
     name = "abstained"
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return np.asarray(judged.depth == 0, np.float64)
+    def score(self, hits: Hits) -> FloatArray:
+        return np.asarray(hits.depth == 0, np.float64)
 
 
 class Returned(CutMetric, UnanswerableMetric):
@@ -196,5 +191,5 @@ class Returned(CutMetric, UnanswerableMetric):
     bounds = (0.0, float("inf"))
     lower_is_better: ClassVar[bool] = True
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return judged.at(self.cutoff).depth.astype(np.float64)
+    def score(self, hits: Hits) -> FloatArray:
+        return hits.depth.astype(np.float64)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import ClassVar
 
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.rankings.judging.judged import Coverage, JudgedRankings
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .base import CutMetric, RankingMetric, ThresholdMetric
@@ -20,19 +19,13 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
     recognises: ClassVar[bool] = False
     reads = frozenset({"spans"})
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
+    def _view(self, judged: JudgedRankings) -> Coverage:
         coverage = judged.coverage(self.cutoff, self.min_grade)
         if coverage is None:
             expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance(spans=...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
-        expected_length, retrieved_length, union = coverage
-        shared = expected_length + retrieved_length - union
-        return self.score(expected_length, retrieved_length, shared)
-
-    @abstractmethod
-    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
-        """(queries,) the formula of |E|, |T| and |E∩T|."""
+        return coverage
 
 
 class SpanRecall(SpanMetric):
@@ -45,8 +38,8 @@ class SpanRecall(SpanMetric):
 
     name = "span_recall"
 
-    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
-        return ratio(both, wanted)
+    def score(self, spans: Coverage) -> FloatArray:
+        return ratio(spans.both, spans.expected)
 
 
 class SpanPrecision(SpanMetric):
@@ -59,8 +52,8 @@ class SpanPrecision(SpanMetric):
 
     name = "span_precision"
 
-    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
-        return ratio(both, retrieved)
+    def score(self, spans: Coverage) -> FloatArray:
+        return ratio(spans.both, spans.retrieved)
 
 
 class SpanF1(SpanMetric):
@@ -73,8 +66,8 @@ class SpanF1(SpanMetric):
 
     name = "span_f1"
 
-    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
-        return ratio(2 * both, wanted + retrieved)
+    def score(self, spans: Coverage) -> FloatArray:
+        return ratio(2 * spans.both, spans.expected + spans.retrieved)
 
 
 class SpanIoU(SpanMetric):
@@ -87,5 +80,5 @@ class SpanIoU(SpanMetric):
 
     name = "span_iou"
 
-    def score(self, wanted: IntArray, retrieved: IntArray, both: IntArray) -> FloatArray:
-        return ratio(both, wanted + retrieved - both)
+    def score(self, spans: Coverage) -> FloatArray:
+        return ratio(spans.both, spans.either)

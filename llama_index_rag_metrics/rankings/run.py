@@ -89,15 +89,7 @@ class Ranking:
         return f"<{type(self).__name__} of {len(self.ids):,}: {items}>"
 
     def at_least(self, min_score: float, query_id: str = "") -> Ranking:
-        """The ranking of the items with this score or more, as behind SimilarityPostprocessor.
-
-        Raises:
-            InvalidInput: an item has no score, or `min_score` is no number.
-
-        Examples:
-            >>> Ranking(["a", "b", "c"], scores=[0.9, 0.5, 0.2]).at_least(0.5).ids
-            ['a', 'b']
-        """
+        """The ranking of the items with this score or more, as behind SimilarityPostprocessor."""
         check_min_score(min_score)
         scores: Sequence[Any] = [None] * len(self.ids) if self.scores is None else self.scores
         if not all(map(_is_number, scores)):
@@ -107,7 +99,6 @@ class Ranking:
         return self.only([float(score) >= min_score for score in scores])
 
     def only(self, is_kept: Sequence[bool]) -> Ranking:
-        """The ranking of some of its items."""
         if all(is_kept):
             return self
         columns = item_columns(self)

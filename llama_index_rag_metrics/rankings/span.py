@@ -37,7 +37,6 @@ SpanLike: TypeAlias = "Span | tuple[str, int, int]"
 
 
 def span_id(span: Span) -> str:
-    """The id of a passage that is known by its place alone."""
     return f"{span.source}[{span.start}:{span.end}]"
 
 

@@ -133,7 +133,7 @@ def _short_rankings(
     is_short = batch.is_scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
     counts = {"short": int(is_short.sum()), "scored": int(batch.is_scored.sum())}
     for metric in metrics:
-        is_bare = isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
+        is_bare = isinstance(metric, NDCG) and metric.k is None and metric.ideal is None
         if is_bare and counts["short"]:
             of_all = metric.model_copy(update={"ideal": "all"})
             mean = float(np.mean(of_all.score_queries(judged)[batch.is_scored]))

@@ -151,7 +151,6 @@ def test_messages_name_what_is_wrong_and_what_to_do() -> None:
         lambda: NDCG(q=1),  # type: ignore[call-arg]
         lambda: NDCG(mode="log"),
         lambda: NDCG(k=5, ideal="all"),
-        lambda: NDCG(k=5, ideal="retrieved"),
         lambda: Precision(min_grade=0),
         lambda: Precision(min_grade=float("nan")),
         lambda: FScore(beta=0),

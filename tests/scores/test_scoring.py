@@ -171,12 +171,6 @@ class TestWhatTheMeansLeaveOut:
         assert scores["mrr"].tolist() == [0, 1]
         assert scores.notes == ()
 
-    def test_compute_tells_of_grades_below_min_grade(self) -> None:
-        result = Precision(min_grade=2).compute("", {"a": 1}, ["a"])
-        assert result.score == 0
-        assert result.metadata == {"note": "no grade reaches min_grade=2, so the question scores 0"}
-        assert Precision(min_grade=2).compute("", {"b": 2}, ["a"]).metadata == {}
-
     def test_metrics_share_one_denominator(self) -> None:
         scores = score_rankings(self.EXPECTED, self.RETRIEVED, plain_metrics())
         assert {scores.n(name) for name in scores} == {1}

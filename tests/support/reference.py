@@ -11,7 +11,7 @@ from typing import Literal
 Grades = Mapping[str, float]
 Groups = Sequence[Sequence[str]]
 Mode = Literal["linear", "exponential"]
-Ideal = Literal["retrieved", "all"]
+Ideal = Literal["all"] | None
 
 
 def ratio(a: float, b: float) -> float:
@@ -162,7 +162,7 @@ def ndcg(
     *,
     k: int | None = None,
     mode: Mode = "linear",
-    ideal: Ideal = "retrieved",
+    ideal: Ideal = None,
 ) -> float:
     if ideal == "all" and k is not None:
         raise ValueError("ideal and k exclude each other")
@@ -173,7 +173,7 @@ def ndcg(
     )
     if k is not None:
         best = best[:k]
-    elif ideal == "retrieved":
+    elif ideal is None:
         best = best[: len(distinct(ranking))]
     return ratio(dcg(grades, ranking, k=k, mode=mode), dcg(grades, best, mode=mode))
 

@@ -32,7 +32,7 @@ PARAMETERS: Mapping[str, st.SearchStrategy[Any]] = {
     "max_grade": st.sampled_from([4.0, 4.5, 8.0]),
     "corpus_size": st.integers(CORPUS, 10 * CORPUS),
     "mode": st.sampled_from(["linear", "exponential"]),
-    "ideal": st.sampled_from(["retrieved", "all"]),
+    "ideal": st.sampled_from([None, "all"]),
     "use_granular_hit_rate": st.booleans(),
     "use_granular_mrr": st.booleans(),
     "alpha": st.sampled_from([0.0, 0.5, 0.9]),

@@ -188,7 +188,6 @@ class IdLists:
         return position[order], equal[order]
 
     def _check_same(self, positions: IntArray, others: IdLists, equals: IntArray) -> None:
-        """Equal hashes must stand for equal ids."""
         if len(positions) and not (self.ids.gather(positions) == others.ids.gather(equals)).all():
             raise Irregular
 
@@ -257,7 +256,6 @@ def _labels(row: Mapping[str, Any]) -> Relevance | None:
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    """An Arrow table as Polars holds it."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     unreadable = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)

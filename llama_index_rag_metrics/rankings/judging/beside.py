@@ -69,11 +69,6 @@ def needs_of(metrics: Iterable[object]) -> frozenset[str]:
     return frozenset().union(*(getattr(metric, "needs", ()) for metric in metrics))
 
 
-def compute_arguments(metric: object, ranking: Ranking) -> dict[str, Any]:
-    """What `metric.compute` is given of a ranking beside its ids."""
-    return {f"retrieved_{name}": getattr(ranking, name) for name in needs_of([metric])}
-
-
 def ids_of(ranking: RankingLike) -> Sequence[str]:
     return ranking.ids if isinstance(ranking, Ranking) else ranking
 
@@ -137,7 +132,6 @@ class JudgedSpans:
         rankings: Sequence[RankingLike],
         query_ids: Sequence[str] | None = None,
     ) -> JudgedSpans:
-        """The spans of a batch, copies of items dropped."""
         rows: list[tuple[float, ...]] = []  # query, start, end, rank, grade, document
         documents: dict[tuple[int, str], int] = {}
         for query, (labels, ranking) in enumerate(zip(relevance, rankings, strict=True)):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .beside import JudgedSpans
 
@@ -39,6 +38,18 @@ class JudgedGroups:
     # as trec_eval and ndeval break ties
     member_item: IntArray
     member_grade: FloatArray
+
+
+class Coverage(NamedTuple):
+    """(queries,) each: how many characters were expected, retrieved, and either."""
+
+    expected: IntArray
+    retrieved: IntArray
+    either: IntArray
+
+    @property
+    def both(self) -> IntArray:
+        return self.expected + self.retrieved - self.either
 
 
 _NO_ITEMS: list[Any] = [np.array([], np.int64)] * 7
@@ -147,22 +158,14 @@ class JudgedRankings:
 
     def n_fitting(self, budget: TokenBudget) -> IntArray:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
-        if self.tokens is None:
-            expected = "the number of tokens of every retrieved passage"
-            remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
-            raise InvalidInput("tokens", None, expected, remedy)
+        assert self.tokens is not None  # a metric that has a budget needs them
         spent_above = np.concatenate([[0], np.cumsum(self.tokens)])
         limit = spent_above[self._begin] + budget.tokens
         end = np.searchsorted(spent_above, limit, side="right") - 1
         return np.asarray(np.minimum(end - self._begin, self.depth), np.int64)
 
-    def coverage(
-        self, cutoff: Cutoff | None, min_grade: float
-    ) -> tuple[IntArray, IntArray, IntArray] | None:
-        """(queries,) each: what expected spans cover, retrieved ones within a cutoff, and either.
-
-        None where the places of what was expected and retrieved aren't known.
-        """
+    def coverage(self, cutoff: Cutoff | None, min_grade: float) -> Coverage | None:
+        """What spans cover within a cutoff; None where places of either side aren't known."""
         spans = self.spans
         if spans is None or (self.n_gaining.any() and spans.rank.all()):
             return None
@@ -172,7 +175,7 @@ class JudgedRankings:
         if last is not None:
             is_within &= _is_within(spans.query, spans.rank, last)
         expected, retrieved = spans.cover(is_expected, len(self)), spans.cover(is_within, len(self))
-        return expected, retrieved, spans.cover(is_expected | is_within, len(self))
+        return Coverage(expected, retrieved, spans.cover(is_expected | is_within, len(self)))
 
 
 @dataclass(eq=False)

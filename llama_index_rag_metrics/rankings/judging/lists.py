@@ -13,10 +13,8 @@ import numpy as np
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, has_order
-from llama_index_rag_metrics.rankings.span import SpanLike
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import present
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
 from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
@@ -126,16 +124,15 @@ _last: list[tuple[Any, Any, JudgedRankings | None]] = [(None, None, None)]
 def judge_one(
     labels: RelevanceLike | None,
     ranking: Sequence[str] | None,
-    tokens: Sequence[int] | None = None,
-    spans: Sequence[SpanLike | None] | None = None,
+    needs: Collection[str] = (),
+    columns: Mapping[str, Any] | None = None,
 ) -> JudgedRankings:
     """Judge a batch of one, remembering the last: the metrics of one query share the work."""
     if ranking is None:
         raise InvalidInput("retrieved_ids", None, "ids, [] where nothing was retrieved")
     ids = ranking if type(ranking) is list else _read_ranking(ranking)
-    if tokens is not None or spans is not None:
-        columns: dict[str, Any] = {TOKENS: tokens, SPANS: spans}
-        return judge([labels], [Ranking(ids, **columns)], present(columns))
+    if needs:
+        return judge([labels], [Ranking(ids, **(columns or {}))], needs)
     if type(labels) is not list and labels is not None:
         labels = as_relevance(labels)
     last_labels, last_ids, last_judged = _last[0]
@@ -180,9 +177,9 @@ def _read_members(ranking: list[str]) -> set[str]:
 
 def _check_types(*sides: Iterable[object]) -> None:
     """Ids of different types could never match: 1 is never "1"."""
-    types = set(map(type, chain(*sides)))
-    if len(types) > 1 and len(id_kinds(chain(*sides))) > 1:
-        names = ", ".join(sorted(kind.__name__ for kind in types))
+    kinds = id_kinds(chain(*sides))
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
         remedy = "Ids compare exactly; convert one side, e.g. with str()."
         raise InvalidInput("expected_ids", names, "ids of the type of retrieved_ids", remedy)
 
@@ -193,15 +190,12 @@ def id_kinds(ids: Iterable[object]) -> set[type]:
     for type_of_id in set(map(type, ids)):
         if issubclass(type_of_id, str):
             kinds.add(str)
-        elif issubclass(type_of_id, Integral):
-            kinds.add(Integral)
         else:
-            kinds.add(type_of_id)
+            kinds.add(int if issubclass(type_of_id, Integral) else type_of_id)
     return kinds
 
 
 def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray) -> JudgedGroups:
-    """The groups of a batch; `place` holds the places of its items."""
     if not grouped:
         return NO_GROUPS
     query_of: list[int] = []

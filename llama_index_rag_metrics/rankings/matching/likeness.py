@@ -7,13 +7,12 @@ import string
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
-from itertools import product
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 Value = TypeVar("Value")
 Grams: TypeAlias = npt.NDArray[np.uint64]
@@ -62,16 +61,18 @@ def likeness(expected: Sequence[str], retrieved: Sequence[str]) -> FloatArray:
     array([[1.],
            [0.]])
     """
-    passages, parts = list(map(_grams, expected)), list(map(_grams, retrieved))
-    is_part = np.array([len(letters(text)) >= _SHORTEST_PART for text in retrieved], np.bool_)
-    shared = _count_shared(passages, parts)
-    of_passage = shared / np.maximum(list(map(len, passages)), 1)
-    of_part = shared / np.maximum(list(map(len, parts)), 1)[:, np.newaxis]
-    shares = np.maximum(of_passage, np.where(is_part[:, np.newaxis], of_part, 0))
-    for column, passage in enumerate(expected):
-        if not len(passages[column]):
-            shares[:, column] = [_holds(text, passage) for text in retrieved]
-    return np.asarray(shares, np.float64)
+    shares = np.zeros((len(retrieved), len(expected)))
+    passages = list(map(_grams, expected))
+    for row, text in enumerate(retrieved):
+        part, is_part = _grams(text), len(letters(text)) >= _SHORTEST_PART
+        for column, passage in enumerate(passages):
+            if not len(passage):
+                shares[row, column] = _holds(text, expected[column])
+                continue
+            n_shared = len(np.intersect1d(part, passage, assume_unique=True))
+            shorter = min(len(part), len(passage)) if is_part else len(passage)
+            shares[row, column] = n_shared / max(shorter, 1)
+    return shares
 
 
 def gram_hashes(text: str, length: int) -> Grams:
@@ -85,7 +86,7 @@ def gram_hashes(text: str, length: int) -> Grams:
 
 
 def remembered(function: Callable[[str], Value]) -> Callable[[str], Value]:
-    """Have a function of a text remember its last answers, those of long texts apart."""
+    """Have a function of a text remember its last answers, but for long texts."""
     remembering = lru_cache(maxsize=4096)(function)
 
     @wraps(function)
@@ -101,13 +102,6 @@ def _grams(text: str) -> Grams:
     ascending = np.sort(gram_hashes(letters(text), _GRAM))  # np.unique takes three times as long
     is_last = np.append(ascending[1:] != ascending[:-1], True)[: len(ascending)]
     return np.asarray(ascending[is_last], np.uint64)
-
-
-def _count_shared(passages: Sequence[Grams], parts: Sequence[Grams]) -> IntArray:
-    """(retrieved, expected) how many grams they share."""
-    pairs = product(parts, passages)
-    counts = [len(np.intersect1d(*pair, assume_unique=True)) for pair in pairs]
-    return np.array(counts, np.int64).reshape(len(parts), len(passages))
 
 
 def _holds(text: str, short: str) -> bool:
@@ -152,9 +146,6 @@ def letters(text: str) -> str:
     """The text without case, width, ligatures, spaces and punctuation.
 
     Superscripts, subscripts and fractions stay. A text of nothing but punctuation keeps it.
-
-    >>> letters("Ｔhe  Café—\\u00ab1 ½\\u00bb")
-    'thecafé1½'
     """
     folded = compatible(text).casefold()
     normal = compatible(folded.translate(_LEFT_OUT))
@@ -167,9 +158,6 @@ def words(text: str) -> tuple[str, ...]:
 
     Scripts without spaces are cut into pairs of characters, as Lucene's CJKAnalyzer does; a
     character that stands alone stays alone.
-
-    >>> words("The KILN's 2 keys, 窯の温度は１２４０°")
-    ('the', 'kiln', 's', '2', 'keys', '窯の', 'の温', '温度', '度は', '1240')
     """
     parts: list[str] = []
     for word in compatible(text).casefold().translate(_SPACED).split():

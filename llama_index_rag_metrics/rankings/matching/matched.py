@@ -36,16 +36,12 @@ _PLACE_KEYS = ("ref_doc_id", "start_char_idx", "end_char_idx")
 class Labelled(Protocol):
     """What matching reads of a dataset."""
 
-    @property
-    def queries(self) -> Mapping[str, str]: ...
-    @property
-    def relevance(self) -> Mapping[str, Relevance]: ...
-    @property
-    def expected_texts(self) -> Mapping[str, list[str]]: ...
-    @property
-    def corpus(self) -> Mapping[str, str]: ...
-    @property
-    def document_metadata(self) -> Mapping[str, Mapping[str, Any]]: ...
+    queries: dict[str, str]
+    relevance: dict[str, Relevance]
+    expected_texts: dict[str, list[str]]
+    corpus: dict[str, str]
+    document_metadata: dict[str, dict[str, Any]]
+
     def indexed_text(self, item: str, /) -> str: ...
 
 
@@ -193,18 +189,16 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
         query_id, message = next(iter(errors.items()))
         template = "{} failed on {:,} of {:,} questions, where its metrics have no value; {!r}: {}"
         notes.append(template.format(name, len(errors), len(expected_of), query_id, message))
-    matched_run = run.replaced(rankings)
-    matched_run.notes = (*run.notes, *notes, f"passages are recognised by {name}, not by ids")
     label_note = None
     if could_find and not has_found:
         label_note = f"{name} finds no labelled passage in what was retrieved: all scores are 0"
-        matched_run.notes += (label_note,)
     relevance = present(map_values(attrgetter("relevance"), expected_of))
     passages = map_values(attrgetter("passages"), expected_of)
     unlike = _unlike_texts(run, stands_for, passages)
-    matched_run.notes += (unlike,) * bool(unlike)
-    matched = Matched(name, matched_run, relevance, stands_for, passages, errors, tuple(notes))
-    return replace(matched, label_note=label_note, unlike=unlike)
+    matched_run, by_name = run.replaced(rankings), f"passages are recognised by {name}, not by ids"
+    matched_run.notes += (*notes, by_name, *filter(None, [label_note, unlike]))
+    matches = relevance, stands_for, passages, errors
+    return Matched(name, matched_run, *matches, tuple(notes), label_note, unlike)
 
 
 def _unlike_texts(
@@ -233,7 +227,6 @@ def _unlike_texts(
 
 
 def check_matchable(dataset: Labelled, matcher: MatcherLike) -> None:
-    """Refuse a matcher for a dataset of whose expected items nothing is known that it compares."""
     _check_passages(_expected(dataset, matcher).values(), matcher)
 
 
@@ -284,7 +277,7 @@ def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> Bool
 
 
 def _is_in(place: Span | None, wanted: Span) -> bool:
-    """Whether half of a span is in the place of a retrieved item."""
+    """Whether half of the wanted span is in a retrieved one."""
     if place is None or wanted.source != place.source:
         return False
     shared = min(wanted.end, place.end) - max(wanted.start, place.start)
