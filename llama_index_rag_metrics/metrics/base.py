@@ -1,8 +1,4 @@
-"""What every ranking metric shares: parameters, name, range, and scoring one query or a million.
-
-A metric is a subclass with a `name` and one formula, `score`, on the hits of a whole batch as flat
-arrays; it returns one number a query.
-"""
+"""What metrics share: parameters, name, range. A metric is a subclass with a name and a formula."""
 
 from __future__ import annotations
 
@@ -21,13 +17,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, model_vali
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.judging.beside import TOKENS
-from llama_index_rag_metrics.rankings.judging.judged import (
-    Cutoff,
-    GroupHits,
-    Hits,
-    JudgedRankings,
-    TokenBudget,
-)
+from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings, TokenBudget
 from llama_index_rag_metrics.rankings.judging.lists import judge_one
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.span import SpanLike
@@ -231,22 +221,18 @@ class CutMetric(NamedMetric):
         return self.k if self.tokens is None else TokenBudget(self.tokens)
 
 
-class ThresholdMetric(NamedMetric):
+class ThresholdMetric(RankingMetric):
     """A metric of what is relevant from a grade on."""
 
     min_grade: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
     )
 
-
-class WholeRankingMetric(ThresholdMetric, RankingMetric):
-    """A metric of binary relevance without a cutoff."""
-
-    def _view(self, judged: JudgedRankings) -> Hits:
+    def _view(self, judged: JudgedRankings) -> Any:
         return judged.at(self.cutoff, self.min_grade)
 
 
-class BinaryMetric(CutMetric, WholeRankingMetric):
+class BinaryMetric(CutMetric, ThresholdMetric):
     """A metric of binary relevance: a passage is relevant if its grade is at least `min_grade`.
 
     >>> from llama_index_rag_metrics import Recall
@@ -265,7 +251,7 @@ class GainMetric(CutMetric, RankingMetric):
     """
 
 
-class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
+class GroupMetric(ThresholdMetric, CutMetric):
     """A metric of groups of alternatives: a group is found by any of its members.
 
     Relevance without groups counts as one group for each item.
@@ -277,7 +263,7 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
 
     in_groups: ClassVar[bool] = True
 
-    def _view(self, judged: JudgedRankings) -> GroupHits:
+    def _view(self, judged: JudgedRankings) -> Any:
         return judged.groups_at(self.cutoff, self.min_grade)
 
 

@@ -237,10 +237,9 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
     unless `replace` is set; a warning says so of a name that is given.
 
     Args:
-        metrics: classes of your own metrics, which are added to the table of metrics first; and
-            names that LlamaIndex's evaluator should know besides the usual ones.
-        replace: let ours replace LlamaIndex's own metrics of the same names: of those that are
-            given, or of all where none is.
+        metrics: classes of your own metrics, which the table then has, too; and names besides the
+            usual ones.
+        replace: replace LlamaIndex's own metrics of the names that are given, or all without any.
 
     Raises:
         InvalidInput: an argument is neither a metric class nor a name.

@@ -10,7 +10,7 @@ from pydantic import Field
 from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
-from .base import BinaryMetric, Variants, WholeRankingMetric
+from .base import BinaryMetric, ThresholdMetric, Variants
 
 __all__ = ["MRR", "RBP", "AveragePrecision", "BPref", "InfAP", "RPrecision"]
 
@@ -47,7 +47,7 @@ class AveragePrecision(BinaryMetric):
         return ratio(hits.sum_by_query(hits.ordinal / hits.rank), hits.n_relevant)
 
 
-class RPrecision(WholeRankingMetric):
+class RPrecision(ThresholdMetric):
     """The precision at rank R, R being the number of relevant passages (trec_eval Rprec).
 
     >>> RPrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "b"]).score
@@ -74,7 +74,7 @@ class RBP(BinaryMetric):
         return (1 - self.p) * hits.sum_by_query(np.power(self.p, hits.rank - 1))
 
 
-class BPref(WholeRankingMetric):
+class BPref(ThresholdMetric):
     """How often judged non-relevant passages are above relevant ones, as trec_eval; 1 means never.
 
     Unjudged passages are skipped (Buckley and Voorhees, SIGIR 2004).
@@ -91,7 +91,7 @@ class BPref(WholeRankingMetric):
         return ratio(hits.sum_by_query(1 - ratio(above, at_most)), hits.n_relevant)
 
 
-class InfAP(WholeRankingMetric):
+class InfAP(ThresholdMetric):
     """Inferred average precision: AP expected from a pool of which only a sample was judged.
 
     As trec_eval's infAP; a negative grade is pooled and unjudged (Yilmaz and Aslam, CIKM 2006).

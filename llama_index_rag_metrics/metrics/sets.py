@@ -70,11 +70,9 @@ class Recall(BinaryMetric):
 
 
 class FScore(BinaryMetric):
-    """The harmonic mean of precision and recall, weighted by beta; f1: the harmonic mean of
-    precision and recall, 2 · precision · recall / (precision + recall).
+    """The harmonic mean of precision P and recall R, (1 + B²) · P · R / (B² · P + R) with beta B.
 
-    With beta B, (1 + B²) · precision · recall / (B² · precision + recall); trec_eval's set_F.x
-    takes B². With a cutoff, both are at k.
+    f1 has B = 1; trec_eval's set_F.x takes B². With a cutoff, both are at k.
 
     >>> round(FScore().compute(expected_ids=["a", "b"], retrieved_ids=["a"]).score, 4)
     0.6667

@@ -8,12 +8,12 @@ from llama_index_rag_metrics.rankings.judging.judged import Coverage, JudgedRank
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-from .base import CutMetric, RankingMetric, ThresholdMetric
+from .base import CutMetric, ThresholdMetric
 
 __all__ = ["SpanF1", "SpanIoU", "SpanPrecision", "SpanRecall"]
 
 
-class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
+class SpanMetric(ThresholdMetric, CutMetric):
     """A metric of the characters that were wanted and that were retrieved."""
 
     recognises: ClassVar[bool] = False

@@ -54,12 +54,8 @@ class Relevance(list[str]):
     Examples:
         >>> Relevance({"d1": 3, "d2": 1, "d7": 0})
         Relevance({'d1': 3.0, 'd2': 1.0, 'd7': 0.0})
-        >>> list(Relevance({"d1": 3, "d2": 1, "d7": 0}))
-        ['d1', 'd2']
         >>> Relevance(facets={"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 2})
         Relevance(facets={'hop 1': ['a', 'b'], 'hop 2': ['c']}, weights={'hop 2': 2.0})
-        >>> Relevance(spans=[("moons.txt", 100, 200)]).spans["moons.txt[100:200]"]
-        Span(source='moons.txt', start=100, end=200)
     """
 
     __slots__ = ("alternatives", "facet_names", "grades", "spans", "weights")

@@ -6,7 +6,6 @@ import math
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from operator import attrgetter
@@ -189,9 +188,6 @@ class Run(Mapping[str, Ranking]):
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
         >>> list(run["q1"].ids)
         ['d3', 'd1']
-        >>> twice = Run(repeats=[run, Run({"q1": ["d1"]})])
-        >>> [list(each["q1"].ids) for each in twice.repeats]
-        [['d3', 'd1'], ['d1']]
     """
 
     def __init__(
@@ -243,15 +239,16 @@ class Run(Mapping[str, Ranking]):
     @property
     def latency(self) -> Latency | None:
         """Percentiles of the seconds that a query took; failed ones are left out. None: no time."""
-        answered = [ranking for ranking in self.every_ranking if ranking.error is None]
-        timed = [ranking for ranking in answered if ranking.latency is not None]
-        if not timed:
+        seconds: list[float] = []
+        at_once: set[int | None] = set()
+        for ranking in self.every_ranking:
+            if ranking.error is None and ranking.latency is not None:
+                seconds.append(ranking.latency)
+                at_once.add(ranking.concurrency)
+        if not seconds:
             return None
-        seconds = np.array([ranking.latency for ranking in timed])
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
-        at_once = {ranking.concurrency for ranking in timed}
-        concurrency = at_once.pop() if len(at_once) == 1 else None
-        return Latency(len(timed), p50, p95, p99, concurrency)
+        return Latency(len(seconds), p50, p95, p99, at_once.pop() if len(at_once) == 1 else None)
 
     @property
     def mean_tokens(self) -> float | None:
@@ -296,14 +293,10 @@ class Run(Mapping[str, Ranking]):
         self, rankings: Mapping[str, Ranking], *, name: str = "", repeats: Iterable[Run] = ()
     ) -> Run:
         """A run with other rankings and repeats, and perhaps another name; all else is kept."""
-        copied = copy(self)
-        copied.name = name or self.name
-        copied.queries, copied.metadata = dict(self.queries), dict(self.metadata)
-        copied.repeats = tuple(repeats)
-        copied._rankings = {}
-        for query_id, ranking in rankings.items():
-            copied._rankings[query_id] = _ranking(query_id, ranking)
-        return copied
+        about: dict[str, Any] = {"queries": self.queries, "metadata": self.metadata}
+        run = Run(rankings, name=name or self.name, notes=self.notes, repeats=repeats, **about)
+        run.min_score, run.is_log = self.min_score, self.is_log
+        return run
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run for some of the queries only."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from numbers import Integral
 from typing import Any, TypeAlias, TypeVar
 
@@ -26,7 +25,7 @@ TOKENS, SPANS = "tokens", "spans"
 
 
 class TokenCounter:
-    """Counts the tokens of texts; each distinct text is counted once and kept by its hash."""
+    """Counts the tokens of texts; each distinct text is counted once."""
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         if tokenizer is None:
@@ -38,7 +37,7 @@ class TokenCounter:
             raise InvalidInput("tokenizer", tokenizer, "a function from a text to its tokens")
         self.name = _name(tokenizer)
         self._encode = encode
-        self._counts: dict[bytes, int] = {}
+        self._counts: dict[str, int] = {}
 
     @classmethod
     def of(cls, tokenizer: Tokenizer | TokenCounter | None) -> TokenCounter:
@@ -47,13 +46,12 @@ class TokenCounter:
     def count(self, texts: Iterable[str]) -> list[int]:
         counts: list[int] = []
         for text in texts:
-            key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-            if key not in self._counts:
+            if text not in self._counts:
                 tokens = self._encode(text)
                 # Hugging Face's tokenizers, called, return a mapping
                 ids = tokens["input_ids"] if isinstance(tokens, Mapping) else tokens
-                self._counts[key] = len(ids)
-            counts.append(self._counts[key])
+                self._counts[text] = len(ids)
+            counts.append(self._counts[text])
         return counts
 
 
