@@ -178,7 +178,7 @@ class RankingMetric(NamedMetric):
         if kwargs:
             raise unknown_argument(kwargs, type(self))
         if expected_ids is None and self.needs_relevance:
-            remedy = "Pass the relevant ids; texts alone are matched by match_run and evaluate."
+            remedy = "Pass the relevant ids, a {id: grade} mapping or a Relevance."
             raise InvalidInput("expected_ids", None, "the labels of the question", remedy)
         columns = {"tokens": retrieved_tokens, "texts": retrieved_texts, "spans": retrieved_spans}
         judged = judge_one(expected_ids, retrieved_ids, self.needs, columns)

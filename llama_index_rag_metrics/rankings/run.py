@@ -214,7 +214,9 @@ class Run(Mapping[str, Ranking]):
         sources = self.repeats if rankings is None else [rankings]
         for query_id, ranking in chain.from_iterable(source.items() for source in sources):
             if query_id not in self._rankings:
-                self._rankings[query_id] = _ranking(query_id, ranking)
+                if not isinstance(ranking, Ranking):
+                    ranking = Ranking(ranked_ids(ranking, f"ranking of question {query_id!r}"))  # noqa: PLW2901
+                self._rankings[query_id] = ranking
 
     @property
     def failed(self) -> dict[str, str]:
@@ -357,11 +359,8 @@ def has_order(collection: object) -> bool:
     return isinstance(collection, Iterable) and not is_unordered
 
 
-def _ranking(query_id: str, ranking: Ranking | Sequence[str]) -> Ranking:
-    if isinstance(ranking, Ranking):
-        return ranking
+def ranked_ids(ranking: Any, argument: str = "retrieved_ids") -> list[str]:
     if not has_order(ranking):
-        remedy = "`read_run` takes {query id: {document id: score}}."
-        argument = f"ranking of question {query_id!r}"
+        remedy = "Write one id as ['id']; read_run() orders {question id: {id: score}}."
         raise InvalidInput(argument, ranking, "a list of ids, best first", remedy)
-    return Ranking(ids=list(ranking))
+    return list(ranking)

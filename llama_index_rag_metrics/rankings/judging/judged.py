@@ -95,10 +95,6 @@ class JudgedRankings:
         """Whether every grade is 1, as those of plain ids are."""
         return bool((self.judged_grade == 1).all())
 
-    @cached_property
-    def _begin(self) -> IntArray:
-        return np.cumsum(self.depth) - self.depth
-
     def count_judgements(self, lowest: float | None) -> IntArray:
         """(queries,) how many items have this grade or more, or None: above 0."""
         return self.n_gaining if lowest is None else self._count(self.judged_grade >= lowest)
@@ -160,9 +156,9 @@ class JudgedRankings:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
         assert self.tokens is not None  # a metric that has a budget needs them
         spent_above = np.concatenate([[0], np.cumsum(self.tokens)])
-        limit = spent_above[self._begin] + budget.tokens
-        end = np.searchsorted(spent_above, limit, side="right") - 1
-        return np.asarray(np.minimum(end - self._begin, self.depth), np.int64)
+        begin = np.cumsum(self.depth) - self.depth
+        end = np.searchsorted(spent_above, spent_above[begin] + budget.tokens, side="right") - 1
+        return np.asarray(np.minimum(end - begin, self.depth), np.int64)
 
     def coverage(self, cutoff: Cutoff | None, min_grade: float) -> Coverage | None:
         """What spans cover within a cutoff; None where places of either side aren't known."""

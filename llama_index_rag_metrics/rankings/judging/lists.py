@@ -12,7 +12,7 @@ import numpy as np
 
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
-from llama_index_rag_metrics.rankings.run import Ranking, has_order
+from llama_index_rag_metrics.rankings.run import Ranking, ranked_ids
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -60,7 +60,7 @@ def _judge_ids(
     item_grade: list[float] = []
     grouped: list[tuple[int, Relevance, list[str]]] = []
     for labels, retrieved in zip(relevance, rankings, strict=True):
-        ranking = retrieved if type(retrieved) is list else _read_ranking(ids_of(retrieved))
+        ranking = retrieved if type(retrieved) is list else ranked_ids(ids_of(retrieved))
         graded: Relevance | None = None
         try:
             members = set(ranking)
@@ -130,18 +130,15 @@ def judge_one(
     """Judge a batch of one, remembering the last: the metrics of one query share the work."""
     if ranking is None:
         raise InvalidInput("retrieved_ids", None, "ids, [] where nothing was retrieved")
-    ids = ranking if type(ranking) is list else _read_ranking(ranking)
+    ids = ranking if type(ranking) is list else ranked_ids(ranking)
     if needs:
         return judge([labels], [Ranking(ids, **(columns or {}))], needs)
     if type(labels) is not list and labels is not None:
         labels = as_relevance(labels)
     last_labels, last_ids, last_judged = _last[0]
-    if last_judged is not None and type(labels) is type(last_labels):
-        try:
-            if ids == last_ids and labels == last_labels:
-                return last_judged
-        except ValueError:  # of arrays among the ids, which aren't compared to one truth
-            pass
+    is_of_kind = type(labels) is type(last_labels)
+    if last_judged is not None and is_of_kind and ids == last_ids and labels == last_labels:
+        return last_judged
     judged = judge([labels], [ids])
     if isinstance(labels, Relevance):
         _last[0] = labels, [*ids], judged
@@ -154,17 +151,6 @@ def _read_labels(labels: RelevanceLike | None) -> Relevance:
     relevance = Relevance() if labels is None else as_relevance(labels)
     _check_types(relevance.grades)
     return relevance
-
-
-def _read_ranking(ranking: Any) -> list[str]:
-    if not has_order(ranking):
-        remedy = ""
-        if isinstance(ranking, str):
-            remedy = "Write one id as ['id']."
-        elif isinstance(ranking, Mapping):
-            remedy = "read_run({query id: {id: score}}) orders ids by their scores."
-        raise InvalidInput("retrieved_ids", ranking, "a list of ids, best first", remedy)
-    return list(ranking)
 
 
 def _read_members(ranking: list[str]) -> set[str]:
