@@ -275,8 +275,8 @@ def _notes(labels: Sequence[Label], passages: Passages, match_on: MatchOn) -> li
     notes = []
     check = LabelCheck((label.id for label in labels), match_on)
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
-    if check.fits_otherwise:
-        notes.append(str(check.note()).removeprefix(f"{NOT_VALID}: "))
+    if (note := check.note() or "").startswith(NOT_VALID):
+        notes.append(note.removeprefix(f"{NOT_VALID}: "))
     unknown = sum(1 for label in labels if not label.text)
     if unknown:
         notes.append(_NO_TEXT.format(unknown=unknown, named=len(labels)))

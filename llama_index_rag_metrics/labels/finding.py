@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.likeness import compatible, gram_hashes, letters
 from llama_index_rag_metrics.rankings.matching.matched import Expected
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.span import Span, stored_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 # A labelled passage has its id and text; is whole in another passage; lies over several; has
@@ -103,20 +103,12 @@ def labels_of(
             expected = Expected.of_texts(dataset.relevance.get(query_id), answers)
             texts = dict(expected.passages)
         for item in judgements.grades:
-            place = _stored_place(dataset.document_metadata.get(item, {}))
+            place = stored_span(dataset.document_metadata.get(item, {}))
             label = _label(dataset, item, texts.get(item, ""), place, judgements.spans or {})
             if query_id not in dataset.relevance:
                 label = Label(f"{item} of {query_id}", label.texts, has_id=False)
             labels[query_id, item] = label
     return labels
-
-
-def _stored_place(metadata: Mapping[str, Any]) -> Span | None:
-    source = metadata.get("ref_doc_id")
-    start, end = metadata.get("start_char_idx"), metadata.get("end_char_idx")
-    if isinstance(source, str) and type(start) is int and type(end) is int and 0 <= start < end:
-        return Span(source, start, end)
-    return None
 
 
 def _label(

@@ -21,16 +21,8 @@ from .base import GroupMetric
 from .gains import discounted
 from .sets import f_score, precision
 
-__all__ = [
-    "ERRIA",
-    "AlphaNDCG",
-    "Complete",
-    "FacetRecall",
-    "GroupAP",
-    "GroupF1",
-    "GroupMRR",
-    "GroupRecall",
-]
+__all__ = ["GroupAP", "GroupF1", "GroupMRR", "GroupRecall"]
+__all__ += ["ERRIA", "AlphaNDCG", "Complete", "FacetRecall"]
 
 
 class GroupRecall(GroupMetric):

@@ -113,42 +113,17 @@ def _add(metric_class: type[NamedMetric]) -> None:
         METRICS[name] = MetricEntry(name, metric_class, preset)
 
 
-for _metric_class in (
-    sets.HitRate,
-    ranks.MRR,
-    sets.Precision,
-    sets.Recall,
-    sets.FScore,
-    ranks.AveragePrecision,
-    ranks.RPrecision,
-    gains.NDCG,
-    gains.DCG,
-    ranks.RBP,
-    gains.ERR,
-    ranks.BPref,
-    ranks.InfAP,
-    sets.Judged,
-    sets.Accuracy,
-    groups.GroupRecall,
-    groups.GroupF1,
-    groups.GroupMRR,
-    groups.GroupAP,
-    groups.Complete,
-    groups.FacetRecall,
-    groups.AlphaNDCG,
-    groups.ERRIA,
-    spans.SpanRecall,
-    spans.SpanPrecision,
-    spans.SpanF1,
-    spans.SpanIoU,
-    sets.Abstained,
-    sets.Returned,
-    text_metrics.EmbeddingSimilarity,
-    text_metrics.BM25Similarity,
-    text_metrics.RerankRelevancy,
-    text_metrics.CohereRerankRelevancy,
-    text_metrics.LLMRelevancy,
-):
+_HITS = sets.HitRate, ranks.MRR, sets.Precision, sets.Recall, sets.FScore
+_RANKS = ranks.AveragePrecision, ranks.RPrecision, gains.NDCG, gains.DCG, ranks.RBP, gains.ERR
+_POOLS = ranks.BPref, ranks.InfAP, sets.Judged, sets.Accuracy
+_GROUPS = groups.GroupRecall, groups.GroupF1, groups.GroupMRR, groups.GroupAP
+_FACETS = groups.Complete, groups.FacetRecall, groups.AlphaNDCG, groups.ERRIA
+_SPANS = spans.SpanRecall, spans.SpanPrecision, spans.SpanF1, spans.SpanIoU
+_UNANSWERABLE = sets.Abstained, sets.Returned
+_SIMILARITIES = text_metrics.EmbeddingSimilarity, text_metrics.BM25Similarity
+_RERANKERS = text_metrics.RerankRelevancy, text_metrics.CohereRerankRelevancy
+_OF_IDS = *_HITS, *_RANKS, *_POOLS, *_GROUPS, *_FACETS, *_SPANS, *_UNANSWERABLE
+for _metric_class in (*_OF_IDS, *_SIMILARITIES, *_RERANKERS, text_metrics.LLMRelevancy):
     _add(_metric_class)
 
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")

@@ -14,16 +14,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .base import BinaryMetric, CutMetric, RankingMetric, Variants
 
-__all__ = [
-    "Abstained",
-    "Accuracy",
-    "FScore",
-    "HitRate",
-    "Judged",
-    "Precision",
-    "Recall",
-    "Returned",
-]
+__all__ = ["Accuracy", "FScore", "HitRate", "Judged", "Precision", "Recall"]
+__all__ += ["Abstained", "Returned"]
 
 
 class HitRate(BinaryMetric):
@@ -112,8 +104,8 @@ class Judged(CutMetric, RankingMetric):
 class Accuracy(BinaryMetric):
     """(TP + TN) / corpus size, where the retrieved passages are those predicted to be relevant.
 
-    Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant it
-    is 0, as every metric is. The confusion matrix {tp, fp, fn, tn} is in the result's metadata.
+    Large by nature, as nearly all of a corpus are true negatives; 0 where nothing is relevant. The
+    confusion matrix {tp, fp, fn, tn} is in the result's metadata.
 
     >>> Accuracy(corpus_size=10).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"])
     RetrievalMetricResult(score=0.8, metadata={'tp': 1, 'fp': 1, 'fn': 1, 'tn': 7})

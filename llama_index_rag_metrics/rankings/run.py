@@ -72,8 +72,6 @@ class Ranking:
         if type(self.ids) in (list, tuple) and "" in self.ids:
             raise InvalidInput("ids", self.ids, "an id of every passage, a text that isn't empty")
         for name, column in item_columns(self).items():
-            if column is None:
-                continue
             if type(column) is not list and not has_order(column):
                 raise InvalidInput(name, column, "a list, best first")
             if len(column) != len(self.ids):
@@ -102,8 +100,7 @@ class Ranking:
             return self
         columns = item_columns(self)
         for name, column in columns.items():
-            if column is not None:
-                columns[name] = [*compress(column, is_kept)]
+            columns[name] = [*compress(column, is_kept)]
         return replace(self, **columns)
 
 
@@ -329,7 +326,7 @@ class Run(Mapping[str, Ranking]):
 
 
 def item_columns(items: Ranking) -> dict[str, Any]:
-    return {name: getattr(items, name) for name in PER_ITEM}
+    return present({name: getattr(items, name) for name in PER_ITEM})
 
 
 def slope(scores: Sequence[float | None] | FloatArray | None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -49,6 +49,15 @@ def read_span(item: str, place: Any, *, may_be_empty: bool = False) -> Span:
             return Span(source, start, end)
     expected = "(document id, start, end), with the end after the start"
     raise InvalidInput(f"span of {item!r}", place, expected)
+
+
+def stored_span(metadata: Mapping[str, Any]) -> Span | None:
+    """The place that a document's metadata has, as nodes have theirs."""
+    source = metadata.get("ref_doc_id")
+    start, end = metadata.get("start_char_idx"), metadata.get("end_char_idx")
+    if isinstance(source, str) and type(start) is int and type(end) is int and 0 <= start < end:
+        return Span(source, start, end)
+    return None
 
 
 def node_span(node: BaseNode) -> Span | None:

@@ -107,10 +107,6 @@ class LabelCheck:
         """Whether most of what was retrieved has ids that the dataset doesn't know."""
         return bool(self._labels) and 2 * self._n_matched < self._n_retrieved
 
-    @property
-    def fits_otherwise(self) -> bool:
-        return bool(self._labels_by_kind)
-
     def note(self, counts: Came | None = None) -> str | None:
         """What is wrong and what would fit; None where most of what came fits the labels."""
         counts = counts or Came()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
-from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.span import Span, stored_span
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
@@ -30,7 +30,6 @@ _UNLIKE = (
     "Credited without being the text of a label: {unlike:,} of {credited:,} passages; the lowest "
     "likeness is {lowest} %: {text} was retrieved for {label}"
 )
-_PLACE_KEYS = ("ref_doc_id", "start_char_idx", "end_char_idx")
 
 
 class Labelled(Protocol):
@@ -78,11 +77,9 @@ class Expected:
     def by_text(cls, dataset: Labelled, query_id: str) -> Expected:
         """The expected texts of a query: its own, or those that the corpus has."""
         relevance = dataset.relevance.get(query_id)
-        texts = dataset.expected_texts.get(query_id)
-        if texts:
+        texts = dataset.expected_texts.get(query_id, ())
+        if texts or relevance is None:
             return cls.of_texts(relevance, texts)
-        if relevance is None:
-            return cls(None, {})
         items = picked(dataset.corpus, relevance.grades)
         return cls.of(relevance, {item: dataset.indexed_text(item) for item in items})
 
@@ -92,14 +89,9 @@ class Expected:
         relevance = dataset.relevance.get(query_id)
         if relevance is None:
             return cls(None, {})
-        spans: dict[str, Span] = {}
-        for item in relevance.grades:
-            metadata = dataset.document_metadata.get(item, {})
-            source, start, end = (metadata.get(key) for key in _PLACE_KEYS)
-            if isinstance(source, str) and type(start) is int and type(end) is int:
-                spans[item] = Span(source, start, end)
-        spans.update(relevance.spans or {})
-        return cls.of(relevance, spans)
+        metadata = picked(dataset.document_metadata, relevance.grades)
+        stored = present(map_values(stored_span, metadata))
+        return cls.of(relevance, {**stored, **(relevance.spans or {})})
 
 
 def as_matcher(matcher: MatcherLike | None) -> MatcherLike | None:
