@@ -83,9 +83,7 @@ class FScore(BinaryMetric):
 
 
 class Judged(CutMetric, RankingMetric):
-    """The share of the retrieved passages that were judged (grade 0 or more); @k: within min(k, n).
-
-    It shows how far to trust the other metrics where judgements have holes (ir_measures' Judged).
+    """The share of what was retrieved, within k, that was judged: grade 0 or more (ir_measures).
 
     >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "x"]).score
     0.5

@@ -23,9 +23,6 @@ Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, A
 HIGHEST_GRADE = 1e300
 """Gains are summed in 64-bit floats; the sum of any number of them has to stay finite."""
 
-_FORMS = ("facets", "groups", "spans")
-"""Of what `to_plain` makes: one of them, not a grade, holds ids or places."""
-
 
 class Relevance(list[str]):
     """What is relevant to one query: binary, graded, groups of alternatives, or named facets.
@@ -174,7 +171,9 @@ def _to_arguments(labels: Any) -> dict[str, Any]:
     if isinstance(labels, Relevance):
         return {**labels._to_arguments(), "grades": labels.grades}
     if isinstance(labels, Mapping):
-        is_plain = any(isinstance(labels.get(name), (dict, list)) for name in _FORMS)
+        # in what `to_plain` makes one of them, not a grade, holds ids or places
+        parts = map(labels.get, ("facets", "groups", "spans"))
+        is_plain = any(isinstance(part, (dict, list)) for part in parts)
         return dict(labels) if is_plain else {"grades": labels}
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         remedy = "Write one id as ['id']; the id of a node is node.node_id."

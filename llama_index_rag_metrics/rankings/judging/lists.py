@@ -37,10 +37,7 @@ def judge(
 ) -> JudgedRankings:
     """Bring relevance (None where a query isn't judged) and rankings together, query by query.
 
-    Args:
-        needs: what metrics read beside ids: "tokens", "spans".
-        tokenizer: counts the tokens of texts where a ranking has none.
-        query_ids: for errors.
+    `needs` has what metrics read beside ids, "tokens" or "spans"; errors name the `query_ids`.
     """
     judged = _judge_ids(relevance, rankings)
     if TOKENS in needs:

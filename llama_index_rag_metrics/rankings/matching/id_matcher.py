@@ -127,11 +127,7 @@ class LabelCheck:
 
 
 def seen_apart(text: str, other: str) -> tuple[str, str]:
-    r"""Return how two ids are shown: with escapes where they look the same.
-
-    >>> seen_apart("caf\xe9", "cafe\u0301")
-    ("'caf\\xe9'", "'cafe\\u0301'")
-    """
+    """Return how two ids are shown: with escapes where they look the same."""
     if normalize("NFKC", text) == normalize("NFKC", other):
         return _told_from(other, text), _told_from(text, other)
     return shorten(text), shorten(other)

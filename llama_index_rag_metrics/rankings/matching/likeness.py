@@ -55,23 +55,19 @@ def likeness(expected: Sequence[str], retrieved: Sequence[str]) -> FloatArray:
     """(retrieved, expected) the share of either text's distinct 5-grams that the other has.
 
     The larger one. A text of fewer than five letters is looked for as it is, a word as a word.
-
-    >>> passage = "Enceladus has geysers of water."
-    >>> likeness([passage], [f"Saturn has moons. {passage} Io has volcanoes.", "Nothing."])
-    array([[1.],
-           [0.]])
     """
     shares = np.zeros((len(retrieved), len(expected)))
     passages = list(map(_grams, expected))
     for row, text in enumerate(retrieved):
-        part, is_part = _grams(text), len(letters(text)) >= _SHORTEST_PART
+        part, n_part = _grams(text), np.inf
+        if len(letters(text)) >= _SHORTEST_PART:
+            n_part = len(part)
         for column, passage in enumerate(passages):
             if not len(passage):
                 shares[row, column] = _holds(text, expected[column])
                 continue
             n_shared = len(np.intersect1d(part, passage, assume_unique=True))
-            shorter = min(len(part), len(passage)) if is_part else len(passage)
-            shares[row, column] = n_shared / max(shorter, 1)
+            shares[row, column] = n_shared / min(n_part, len(passage))
     return shares
 
 

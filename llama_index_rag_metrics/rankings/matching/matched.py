@@ -283,9 +283,9 @@ def _stand_ins(
     stands_for: list[list[str]] = []
     for row, item in zip(covers, retrieved_ids, strict=True):
         covered = [expected_ids[position] for position in np.flatnonzero(row).tolist()]
-        name = f"retrieved {item}" if item in expected_ids else item
+        name = item
         while name in expected_ids:
-            name += "'"
+            name = f"retrieved {name}"
         stands_for.append(covered or [name])
     return stands_for
 
@@ -318,9 +318,6 @@ def carry_costs(
     """The cost of each item of the flattened ranking, so that a budget counts whole chunks.
 
     The first item that a retrieved one stands for has its cost; a repetition's goes to the next.
-
-    >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])
-    [10, 0, 50, 0]
     """
     costs: list[int] = []
     credited: set[str] = set()
