@@ -188,6 +188,8 @@ class RankingMetric(NamedMetric):
             raise InvalidInput("expected_ids", expected_ids, expected)
         if self.needs_relevance and not self.of_unanswerable and not is_answerable:
             remedy = "A dataset's means leave such questions out and count them."
+            if expected_texts:
+                remedy = "Texts alone are matched by this package's evaluate(…, matcher='text')."
             raise InvalidInput("expected_ids", expected_ids, "a grade above 0", remedy)
         low, high = self.bounds
         score = min(max(float(self.score(self._view(judged))[0]), low), high)

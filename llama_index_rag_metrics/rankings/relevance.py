@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
 from numbers import Real
@@ -217,12 +218,15 @@ def _read_id(item: Any) -> Any:
     return item
 
 
-def _read_grade(item: object, grade: Any) -> float:
-    is_number = isinstance(grade, (float, int, Real))
-    if not (is_number and abs(grade) <= HIGHEST_GRADE):
+def _read_grade(item: object, grade: object) -> float:
+    try:
+        number = float(grade) if isinstance(grade, (float, int, Real)) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not abs(number) <= HIGHEST_GRADE:
         expected = f"a finite number of at most {HIGHEST_GRADE:g}"
         raise InvalidInput(f"grade of {item!r}", grade, expected)
-    return float(grade)
+    return number
 
 
 def refuse_pairs(items: Iterable[object]) -> None:

@@ -121,7 +121,7 @@ def test_spans_that_are_missing_are_said() -> None:
         score_rankings([PLACED], [["a"]], "span_recall")
     with pytest.raises(InvalidInput, match=r"Relevance\(spans="):
         score_rankings([["p"]], [Ranking(["a"], spans=[Span("m", 0, 1)])], "span_recall")
-    with pytest.raises(InvalidInput, match="places of what was expected"):
+    with pytest.raises(InvalidInput, match="the spans of what was retrieved"):
         metric("span_recall").compute("", ["p"], ["a"])
     with pytest.raises(InvalidInput, match="grades"):
         Relevance(spans=[("m", 0, 1)], grades=[1, 2])

@@ -259,12 +259,15 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     unreadable = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
-    try:
-        columns = [*map(_own_items, table.columns)]
-        return pl.DataFrame(pl.from_arrow(pa.table(columns, names=table.column_names)))
-    except unreadable as error:
-        expected = "columns of types that Polars reads, such as list<string>"
-        raise InvalidInput("table", str(table.schema.types), expected) from error
+    columns: dict[str, pl.Series] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            items = pa.table({name: _own_items(column)})
+            columns[name] = pl.DataFrame(pl.from_arrow(items))[name]
+        except unreadable as error:
+            expected = "a type of Arrow that Polars reads, such as list<string>"
+            raise InvalidInput(f"column {name}", str(column.type), expected) from error
+    return pl.DataFrame(columns)
 
 
 def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:

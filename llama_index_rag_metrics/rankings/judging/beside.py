@@ -96,7 +96,7 @@ def token_counts(
             counter = counter or TokenCounter.of(tokenizer)
             tokens = counter.count(texts)
         if tokens is None:
-            remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
+            remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
             raise _lacking("tokens or the texts", remedy, query, query_ids, ids)
         counts.extend(first_of_each(ids, tokens))
     for count in counts:
@@ -135,7 +135,7 @@ class JudgedSpans:
         for query, (labels, ranking) in enumerate(zip(relevance, rankings, strict=True)):
             ids, retrieved = ids_of(ranking), getattr(ranking, "spans", None)
             if retrieved is None and len(ids):
-                remedy = "Give Ranking(ids, spans=...)."
+                remedy = "Give spans beside the ids, as in Ranking(ids, spans=...)."
                 raise _lacking("spans", remedy, query, query_ids, ids)
             judged = Relevance(() if labels is None else labels)
             spans = [(span, 0, judged.grades[item]) for item, span in (judged.spans or {}).items()]
