@@ -24,7 +24,7 @@ RIDDLES = frozenset(
 MOST_RIDDLES = 12
 MOST_NESTED = 2
 MOST_FILES = 134
-MOST_LINES = 23_000
+MOST_LINES = 22_900
 
 
 def trees() -> Iterator[ast.AST]:
