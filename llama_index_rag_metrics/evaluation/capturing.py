@@ -278,6 +278,9 @@ def record_retrieval(
         latency: seconds that it took.
         error: what went wrong; there are no nodes then.
 
+    Raises:
+        InvalidInput: an argument can't be used.
+
     Examples:
         >>> from llama_index_rag_metrics import capture, record_retrieval
         >>> with capture() as session:

@@ -26,8 +26,7 @@ T = TypeVar("T")
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 """What reading a row that isn't as it was written may raise."""
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-"""`json.dumps` would make an encoder for every row."""
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make one for every row
 
 
 class JsonLinesJournal(Generic[T]):

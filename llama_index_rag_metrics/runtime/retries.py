@@ -13,8 +13,7 @@ from tenacity.wait import wait_exponential, wait_random
 
 T = TypeVar("T")
 
-_LONGEST_PAUSE = 60.0
-"""Seconds; a service that asks for a longer one isn't asked again."""
+_LONGEST_PAUSE = 60.0  # seconds; a service that asks for a longer one isn't asked again
 
 
 def attempts(

@@ -22,8 +22,7 @@ from .masking import describe_error
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WORKERS = 8
-"""How many questions or requests are under way at once, by default."""
+WORKERS = 8  # questions or requests that are under way at once, by default
 
 _PATIENCE = 0.5
 """Seconds that a coroutine may take to end after Ctrl-C, and the loop when the process ends."""
