@@ -128,11 +128,6 @@ def combine_calls(calls: Sequence[Call]) -> Ranking:
 
     Scores of different calls don't compare: they are kept only where one call alone retrieved
     anything. The latency is the sum of the calls', where all are known.
-
-    Examples:
-        >>> calls = [Call(["a", "b"], query="x"), Call(["b", "c"], query="y")]
-        >>> combine_calls(calls).ids
-        ['a', 'b', 'c']
     """
     answered = [call for call in calls if call.ids]
     columns: dict[str, Any] = {}
