@@ -50,7 +50,7 @@ _NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)
 _SENTENCE_BEFORE = re.compile(r"[^\W\d_]{5}[.!]\s|(?<![\w'’])[a-z][\w'’]{2,}[.!]\s+[A-Z]|[。！]")
 _NOTES = {
     "fewer": "{count:,} of {asked:,} nodes gave fewer than {wanted} questions",
-    "refused": "{count:,} lines weren't questions: {examples}",
+    "refused": "{count:,} lines weren't taken as questions: {examples}",
     "beyond": "{count:,} questions beyond the {wanted} asked for: {examples}",
     "empty": "{count:,} of {nodes:,} nodes have no text, so nothing was asked about them",
     "failed": "{count:,} of {asked:,} nodes failed: {examples}",

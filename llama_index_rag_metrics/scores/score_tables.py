@@ -205,7 +205,8 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
     needs = needs_of(metrics)
     if SPANS in needs:
         remedy = "score_rankings() takes labels and rankings that have places."
-        raise InvalidInput("metrics", "metrics of places", "metrics of ids or tokens", remedy)
+        names = [metric.metric_name for metric in metrics if SPANS in metric.needs]
+        raise InvalidInput("metrics", names, "metrics of ids or tokens", remedy)
     if needs:
         required.append(RETRIEVED_TOKENS)
     for column in required:

@@ -71,7 +71,7 @@ def test_model_that_calls_functions_returns_a_list() -> None:
     dataset = generate_question_context_pairs(nodes(1), Calling(script={prompt: []}), PROMPT)
     assert list(dataset.queries.values()) == ["What is it?", "Why?"]
     assert dataset.notes == [
-        "1 lines weren't questions: 'n0': \"I can't help with that. Shall I try?\""
+        "1 lines weren't taken as questions: 'n0': \"I can't help with that. Shall I try?\""
     ]
 
 
@@ -184,7 +184,7 @@ def test_lines_that_are_no_questions_are_listed() -> None:
     assert list(dataset.queries.values()) == ["What?", "Why?"]
     assert dataset.notes == [
         "1 of 2 nodes gave fewer than 2 questions",
-        "3 lines weren't questions: 'n0': 'Explain what text 0 is.', 'n0': 'It is text.', "
+        "3 lines weren't taken as questions: 'n0': 'Explain what text 0 is.', 'n0': 'It is text.', "
         "'n1': 'Enough of it.'",
     ]
 

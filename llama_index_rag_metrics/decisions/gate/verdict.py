@@ -177,8 +177,8 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
         return _observed(Verdict(rule, rule.metric, counts[rule.metric], n, n))
     if rule.metric not in now:
         names = join_first([*now.metric_names], 10)
-        expected = f"a metric that was scored: {names}, or a count: {', '.join(counts)}"
-        raise InvalidInput("metric", rule.metric, expected)
+        accepted = f"a metric that was scored: {names}, or a count: {', '.join(counts)}"
+        raise InvalidInput("metric", rule.metric, accepted)
     metric = rule.metric
     sides = {_NOW: now}
     if rule.baseline and previous is not None:
