@@ -49,8 +49,9 @@ class TokenCounter:
             if text not in self._counts:
                 tokens = self._encode(text)
                 # Hugging Face's tokenizers, called, return a mapping
-                ids = tokens["input_ids"] if isinstance(tokens, Mapping) else tokens
-                self._counts[text] = len(ids)
+                if isinstance(tokens, Mapping):
+                    tokens = tokens["input_ids"]
+                self._counts[text] = len(tokens)
             counts.append(self._counts[text])
         return counts
 
