@@ -58,7 +58,6 @@ from llama_index_rag_metrics.stories.results_report import systems_report
 from llama_index_rag_metrics.stories.words import listed
 
 _LISTED_LOSSES = 5
-_CAUSES = {w.RETRIEVER: w.NEVER, w.CUT: w.BELOW, w.BUDGET: w.OVER}
 _LOST = "{n:,} of {passages} lost{causes}."
 
 
@@ -73,6 +72,7 @@ class LostPassage(Sentence):
         item: the id of the passage; of a group, that of its best placed passage.
         text: what it says, "" where nobody knows.
         rank: where the stage before had it; None where none did.
+        cause: how it was lost, such as "dropped by reranker".
     """
 
     stage: str
@@ -81,11 +81,7 @@ class LostPassage(Sentence):
     grade: float
     text: str = ""
     rank: int | None = None
-
-    @property
-    def cause(self) -> str:
-        """How it was lost, such as "dropped by reranker"."""
-        return _CAUSES.get(self.stage, f"dropped by {self.stage}")
+    cause: str = w.NEVER
 
     def __str__(self) -> str:
         passage = self.text and f" “{excerpt(self.text)}”"
@@ -188,7 +184,10 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                     item = next((item for item in need if item.id == place.item), need[0])
                     rank = None if place.loss == w.OTHER_ID else place.rank or place.was
                     passage = (query_id, item.id, item.grade, item.text or "", rank)
-                    losses.append(LostPassage(place.stage, *passage))
+                    cause = place.loss
+                    if cause == w.DROPPED:
+                        cause = f"dropped by {place.stage}"
+                    losses.append(LostPassage(place.stage, *passage, cause))
         n_lost = Counter(loss.stage for loss in losses)
         return losses, [StageFlow(stage, n, n_lost[stage]) for stage, n in n_kept.items()]
 
@@ -273,7 +272,7 @@ async def aevaluate_stages(
         raise InvalidInput("postprocessors", type(postprocessors), expected)
     for name, postprocessor in postprocessors.items():
         checked_postprocessor("postprocessors", postprocessor)
-        if name in _CAUSES:
+        if name in (w.RETRIEVER, w.CUT, w.BUDGET):
             raise InvalidInput("postprocessors", name, "another name: this is a stage's own")
     plan = Plan.of(**options)
     source = as_source(retriever, retrieval_depth(plan.metrics))

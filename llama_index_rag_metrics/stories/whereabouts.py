@@ -35,7 +35,7 @@ UNMET = "no relevant passage meets it"
 # stages of every pipeline: who retrieves, and where metrics stop
 RETRIEVER, CUT, BUDGET = "retriever", "metric's cutoff", "token budget"
 MOST_QUESTIONS = 20_000  # of more questions it isn't looked up where their passages are
-_TELLING = 40  # texts of fewer characters may be alike by chance
+_TELLING = 40  # parts of fewer characters may be alike by chance
 _VERBS = {NEVER: ("was", "were"), DROPPED: ("was", "were")}
 
 
@@ -175,9 +175,10 @@ class SystemAnswer:
 
 
 def _is_same(label_text: str, text: str) -> bool:
-    """Whether a text has all of a labelled one, or is at least half of it."""
+    """Whether a text is a labelled one, has all of it, or is at least half of it."""
     shorter, longer = sorted((label_text, text), key=len)
-    return len(shorter) >= max(_TELLING, len(label_text) / 2) and shorter in longer
+    is_telling = len(shorter) >= max(_TELLING, len(label_text) / 2)
+    return text == label_text or (is_telling and shorter in longer)
 
 
 class Need(NamedTuple):

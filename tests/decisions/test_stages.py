@@ -11,7 +11,7 @@ from llama_index.core.postprocessor import (
     SimilarityPostprocessor,
 )
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.schema import NodeWithScore, TextNode
 from support.command_line import columns_of
 from support.question_llms import ScriptedLLM
 from support.retrievers import ByQuestion, Postprocessor, Scripted, node
@@ -99,10 +99,22 @@ def test_stages_are_data() -> None:
     )
     (loss,) = stages.losses
     assert str(loss) == "c [1] “text of c”: dropped by cutoff (was 3)"
-    assert loss == LostPassage("cutoff", "q1", "c", 1.0, "text of c", rank=3)
+    of_cutoff = ("cutoff", "q1", "c", 1.0, "text of c", 3, "dropped by cutoff")
+    assert loss == LostPassage(*of_cutoff)
     assert [tuple(stage) for stage in stages.flow] == [
         ("retriever", 4, 0), ("cutoff", 3, 1), ("rerank", 3, 0)
     ]  # fmt: skip
+
+
+def test_passage_under_another_id_is_not_said_to_be_never_retrieved() -> None:
+    text = "The kiln fires at 1240 degrees."
+    dataset = RetrievalDataset({"q": "?", "r": "?"}, {"q": ["a"], "r": ["b"]}, {"a": text})
+    nodes = [TextNode(id_="x", text=text), TextNode(id_="b", text="else")]
+    stages = evaluate_stages(
+        lambda _: [NodeWithScore(node=node) for node in nodes], {}, dataset, ["recall"]
+    )
+    assert [loss.cause for loss in stages.losses] == ["under another id"]
+    assert "1 of 2 relevant passages lost: 1 under another id." in str(stages)
 
 
 def test_stage_may_bring_items_in() -> None:
