@@ -6,7 +6,7 @@ import pytest
 
 from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 
@@ -19,8 +19,8 @@ class Cost(CutMetric, RankingMetric):
     lower_is_better = True
     bounds = (0.0, float("inf"))
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return judged.at(self.cutoff).depth.astype(float)
+    def score(self, hits: Hits) -> FloatArray:
+        return hits.depth.astype(float)
 
 
 class Calls(Cost):

@@ -183,7 +183,7 @@ class Ranked:
     rank: IntArray
     grade: FloatArray
 
-    def sum_by_query(self, weight: npt.ArrayLike) -> FloatArray:
+    def sum_by_query(self, weight: npt.NDArray[Any]) -> FloatArray:
         """(queries,) the sum of one weight per item, the same to the last bit in any batch."""
         total = np.bincount(self.query, weight, self.n_queries)
         return total.astype(np.float64, copy=False)  # without items they are integers
