@@ -175,7 +175,9 @@ def _questions(queries: m.Queries) -> Iterator[str]:
     n = len(stories)
     size = next(size for size in SIZES if n <= size.questions)
     text = f"{counted(n, 'question', 'questions')} <small>{escape(queries.metric)}</small>"
-    compared = escape("|".join(queries.systems)) if queries.compared else ""
+    compared = ""
+    if queries.compared:
+        compared = escape("|".join(queries.systems))
     yield (
         f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
         f"<form class=controls hidden></form>{_heads(text, queries.systems)}<div class=list>"
