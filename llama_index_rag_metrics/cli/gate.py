@@ -14,8 +14,6 @@ from .commands import app, command, fail_if, say, show, tell
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics import Scores
-    from llama_index_rag_metrics.decisions.gate.gate import GateReport
-
 
 _BROKEN = "a rule is broken; with --strict also if one is inconclusive"
 
@@ -35,9 +33,8 @@ def run_gate(
 
     Rules may compare the scores with a baseline: the scores of before, in a file of the same kind.
 
-    A rule is inconclusive if the questions are too few to decide it. The
-    report then names the tolerance that they could decide. If
-    GITHUB_STEP_SUMMARY is set, the table is added to that file.
+    A rule is inconclusive if the questions are too few to decide it; the report says what would.
+    If GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
     from llama_index_rag_metrics import check_rules
     from llama_index_rag_metrics.decisions.gate.gate import baseline_scores, read_scores
@@ -54,7 +51,9 @@ def run_gate(
         rules = rules or [_default_rule(measured)]
         previous = baseline_scores(baseline, system or measured.name)
     report = check_rules(measured, rules, baseline=previous)
-    _add_to_step_summary(report)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):  # GitHub shows it beside the workflow
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(f"{report.to_markdown()}\n")
     show(report, json, html)
     if report.outcome == "inconclusive" and not strict:
         say("inconclusive; --strict makes this exit code 1")
@@ -70,11 +69,3 @@ def _default_rule(scores: Scores) -> str:
     if lower_is_better(metric):
         return f"{metric} <= baseline + {margin}"
     return f"{metric} >= baseline - {margin}"
-
-
-def _add_to_step_summary(report: GateReport) -> None:
-    """Append the verdicts to the file that GitHub shows beside a workflow, where there is one."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if path:
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(f"{report.to_markdown()}\n")

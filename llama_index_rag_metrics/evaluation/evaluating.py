@@ -46,7 +46,7 @@ from llama_index_rag_metrics.runtime.masking import describe_error, register_sec
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, absent_labels, fit_notes
-from llama_index_rag_metrics.scores.notes import graders_of_metrics
+from llama_index_rag_metrics.scores.notes import depth_notes, graders_of_metrics
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.score_rankings import of_repeats, score_with
 from llama_index_rag_metrics.stories.label_view import with_retrieval
@@ -278,7 +278,7 @@ async def score_run(
                 columns[name][query_id] = result.score
     scores = by_rank.join(columns, order=plan.metric_names)
     notes = [*scores.notes, *_notes(plan, run, computed, errors)]
-    return scores.replace(notes=notes), computed
+    return scores.replace(notes=dict.fromkeys(notes)), computed
 
 
 async def _compute(
@@ -373,14 +373,14 @@ def every_query_failed(run: Run) -> str:
 def _notes(
     plan: Plan, run: Run, computed: Computed, errors: Mapping[str, Mapping[str, str]]
 ) -> Iterator[str]:
-    metrics = plan.metrics
-    cores = [metric.metric_name for metric in metrics if type(metric).__module__ == _CORE]
-    if cores and len(cores) < len(metrics):
+    cores = [metric.metric_name for metric in plan.metrics if type(metric).__module__ == _CORE]
+    if cores and len(cores) < len(plan.metrics):
         yield _MIXED.format(names=", ".join(cores))
     if plan.compares_ids and not plan.dataset.relevance:
         yield from unread_labels(plan.dataset)
     if failure := every_query_failed(run):
         yield failure
+    yield from depth_notes(plan.computed, run.depth)
     for name, results in computed.items():
         if errors[name]:
             query_id, error = next(iter(errors[name].items()))

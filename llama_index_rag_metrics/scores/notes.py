@@ -119,6 +119,11 @@ def other_notes(
     yield from _short_rankings(batch, judged, metrics)
     if deepest is None:
         deepest = int(judged.depth.max(initial=0))
+    yield from depth_notes(metrics, deepest)
+
+
+def depth_notes(metrics: Iterable[object], deepest: int) -> Iterator[str]:
+    """Yield a note where metrics read deeper than anything was retrieved."""
     cutoffs = {getattr(metric, "k", None) or 0 for metric in metrics}
     beyond = sorted(cutoffs.difference(range(deepest + 1)))
     if deepest and beyond:

@@ -248,6 +248,15 @@ class TestOldCode:
         assert asyncio.run(notebook()) == pytest.approx(0.5)
 
 
+def test_text_metric_says_that_it_got_fewer_passages_than_it_reads() -> None:
+    # its mean is of what was retrieved: of two depths, the smaller one looks better
+    dataset = RetrievalDataset({"q": "jets"}, {"q": ["a"]}, {"a": "Jets of water."})
+    results = evaluate(lambda _: ["a"], dataset, ["bm25_similarity@5", "recall@5"])
+    assert list(results.scores.notes) == [
+        "metrics at 5 got at most 1 passage: is similarity_top_k too small?"
+    ]
+
+
 def test_relevance_reaches_the_stock_evaluator_with_its_grades() -> None:
     stock = CoreRetrieverEvaluator(metrics=[NDCG(k=2)], retriever=Scripted(SCRIPT))
     result = stock.evaluate("first?", expected_ids=Relevance({"d1": 1, "x": 3}))

@@ -169,17 +169,16 @@ def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
 
     It is inconclusive where bounds are to decide. A rule fails where too few have a value.
     """
-    counts = asdict(now.counts)
-    if rule.metric in counts and rule.metric not in now:
+    counts, metric = asdict(now.counts), rule.metric
+    if metric in counts and metric not in now:
         if rule.baseline:
-            raise InvalidInput("rule", str(rule), f"a number for {rule.metric}, which is a count")
+            raise InvalidInput("rule", str(rule), f"a number for {metric}, which is a count")
         n = now.counts.queries
-        return _observed(Verdict(rule, rule.metric, counts[rule.metric], n, n))
-    if rule.metric not in now:
+        return _observed(Verdict(rule, metric, counts[metric], n, n))
+    if metric not in now:
         names = join_first([*now.metric_names], 10)
         accepted = f"a metric that was scored: {names}, or a count: {', '.join(counts)}"
-        raise InvalidInput("metric", rule.metric, accepted)
-    metric = rule.metric
+        raise InvalidInput("metric", metric, accepted)
     sides = {_NOW: now}
     if rule.baseline and previous is not None:
         sides = {_BEFORE: previous, _NOW: now}
