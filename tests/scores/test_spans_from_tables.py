@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 from llama_index_rag_metrics import (
     Ranking,
     Relevance,
+    RetrievalDataset,
     Run,
     Span,
+    match_run,
     read_qrels,
     read_run,
     score_rankings,
@@ -102,6 +104,8 @@ def test_places_as_plain_tuples_are_scored_stored_and_told() -> None:
     scores = score_rankings({"q1": WANTED}, Run({"q1": ranking}), "span_recall")
     assert '"start":150' in scores.to_json().replace(" ", "")
     assert "rank 1" in str(scores.worst("span_recall"))
+    dataset = RetrievalDataset({"q1": "moons?"}, {"q1": WANTED})
+    assert match_run(Run({"q1": ranking}), dataset, "span").run["q1"].ids == ["p", "b"]
 
 
 def test_places_in_csv(tmp_path: Path) -> None:

@@ -270,9 +270,10 @@ def _compare(matcher: MatcherLike, expected: Expected, ranking: Ranking) -> Bool
 
 def _is_in(place: Span | None, wanted: Span) -> bool:
     """Whether half of the wanted span is in a retrieved one."""
-    if place is None or wanted.source != place.source:
+    source, start, end = place or (None, 0, 0)
+    if wanted.source != source:
         return False
-    shared = min(wanted.end, place.end) - max(wanted.start, place.start)
+    shared = min(wanted.end, end) - max(wanted.start, start)
     return 2 * shared >= wanted.end - wanted.start
 
 
