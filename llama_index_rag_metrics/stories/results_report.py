@@ -70,8 +70,10 @@ def systems_report(
         decision = first_lines(systems, primary, counted_losses)
     if figures is None or all(system.invalid(primary) for system in systems):
         figures = {}  # no number is shown that somebody could take for a score
-    largest = max(systems, key=_n_scored)
-    lead = [f"{questions(_n_scored(largest))} scored", *largest.scores.counts.left_out]
+    sizes = [*map(_n_scored, systems)]
+    lead = [f"{questions(sizes[0])} scored", *systems[0].scores.counts.left_out]
+    if len(set(sizes)) > 1:
+        lead = [f"{min(sizes):,} to {questions(max(sizes))} scored"]
     slices = [slice_table(systems, key, primary) for key in slice_by]
     runs = with_runs(systems)
     return m.Report(

@@ -7,7 +7,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from llama_index_rag_metrics import RetrievalDataset, Scores, compare, evaluate, score_rankings
-from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, results_report
 from llama_index_rag_metrics.report.numbers import shown
 
 TEXTS = {f"p{n}": f"Passage {n} tells of the year {1500 + n} and of a voyage." for n in range(8)}
@@ -145,3 +145,9 @@ def test_names_are_counted_where_there_are_many() -> None:
     assert compared.decision.endswith("keep openai-large-k1.")
     title = "openai-large-k2, openai-large-k3 and 2 more against openai-large-k1"
     assert compared.report().title == title
+
+
+def test_systems_of_other_sizes_are_counted_from_the_smallest_to_the_largest() -> None:
+    parts = {name: Scores([*name], {"mrr": [1.0] * len(name)}) for name in ("ab", "cde")}
+    assert results_report(parts).lead == "2 to 3 questions scored"
+    assert results_report({"ab": parts["ab"], "again": parts["ab"]}).lead == "2 questions scored"
