@@ -104,3 +104,10 @@ def test_query_ids_have_no_effect(query_id: str) -> None:
     )
     assert strange.per_query[query_id] == strange.per_query["q"]
     assert strange.per_query[query_id]["ndcg(mode=exponential)@10"] == six(0.709810)
+
+
+def test_one_question_says_that_no_grade_is_high_enough() -> None:
+    grades = Relevance({"a": 0.7})
+    note = {"note": "no grade reaches min_grade=1, so the question scores 0"}
+    assert metric("recall").compute("", grades, ["a"]).metadata == note
+    assert metric("ndcg").compute("", grades, ["a"]).metadata == {}
