@@ -6,7 +6,7 @@ from llama_index.retrievers.bm25 import BM25Retriever
 
 from llama_index_rag_metrics import BinaryMetric, evaluate, metric, register, score_rankings
 from llama_index_rag_metrics.rankings.judging.judged import Hits
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 
 
 class LastHit(BinaryMetric):

@@ -152,7 +152,7 @@ def fail_if(something_is_wrong: object) -> None:
 
 def say(message: str) -> None:
     """Print a message on standard error, in one line; what is in it can't steer a terminal."""
-    from llama_index_rag_metrics.report.escape import terminal
+    from llama_index_rag_metrics.report.text import terminal
 
     typer.echo(f"rag-metrics: {terminal(message)}", err=True)
 

@@ -201,9 +201,9 @@ def _file_name(name: str) -> str:
 
 
 def _print_dataset(dataset: RetrievalDataset) -> None:
-    from llama_index_rag_metrics.report.escape import terminal
     from llama_index_rag_metrics.report.numbers import counted, questions
     from llama_index_rag_metrics.report.terminal import print_text
+    from llama_index_rag_metrics.report.text import terminal
 
     passages = counted(len(dataset.corpus), "passage", "passages")
     size = f"{questions(len(dataset.queries))} · {passages}"

@@ -12,8 +12,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
-from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 if TYPE_CHECKING:

@@ -43,19 +43,18 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.excerpts import excerpt
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
+from llama_index_rag_metrics.report.text import excerpt, listed
 from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from llama_index_rag_metrics.stories import whereabouts as w
 from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import systems_report
-from llama_index_rag_metrics.stories.words import listed
 
 _LISTED_LOSSES = 5
 _LOST = "{n:,} of {passages} lost{causes}."

@@ -22,8 +22,8 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.model import Draw, Figure, Mark, Report, Series
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.containers import collection_paused
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.runtime.mappings import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 from llama_index_rag_metrics.stories.label_view import System, metrics_of

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llama_index_rag_metrics.runtime.containers import map_values, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_format
-from llama_index_rag_metrics.runtime.mappings import map_values, present
 from llama_index_rag_metrics.runtime.masking import join_first
 
 from .fields import EXAMPLE, LABELS, TABLE, Fields

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import FileFormatError, unknown_format
-from llama_index_rag_metrics.runtime.mappings import map_values
 
 from .conversations import CONVERSATION
 from .fields import LABELS, Fields

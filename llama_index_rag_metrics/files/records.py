@@ -18,8 +18,8 @@ from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.rankings.span import Span, read_span
 from llama_index_rag_metrics.runtime.atomic_files import short_hash
+from llama_index_rag_metrics.runtime.containers import map_values, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
 from llama_index_rag_metrics.runtime.masking import truncated
 
 from .fields import CALLS, REPEAT, TABLE, Fields

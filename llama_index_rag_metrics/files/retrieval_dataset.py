@@ -13,10 +13,10 @@ from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import counted, questions
+from llama_index_rag_metrics.report.text import terminal
+from llama_index_rag_metrics.runtime.containers import map_values, picked
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
-from llama_index_rag_metrics.runtime.mappings import map_values, picked
 from llama_index_rag_metrics.runtime.masking import join_first
 
 from .conversations import read_conversation

@@ -14,8 +14,8 @@ from typing import Any
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run, combine_calls, item_columns
 from llama_index_rag_metrics.runtime.atomic_files import short_hash
+from llama_index_rag_metrics.runtime.containers import collection_paused
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import collection_paused
 
 from .conversations import CONVERSATION, HISTORY
 from .lines import Location, name_of

@@ -13,8 +13,8 @@ from typing import Any
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.atomic_files import is_broken, whole_file
+from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import map_values
 
 from .fields import CALLS, REPEAT
 from .lines import name_of, to_json, write_lines

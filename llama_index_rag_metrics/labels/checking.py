@@ -20,9 +20,9 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import (
 from llama_index_rag_metrics.rankings.matching.likeness import letters
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.excerpts import difference, excerpt
 from llama_index_rag_metrics.report.numbers import counted, questions, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
+from llama_index_rag_metrics.report.text import difference, excerpt
 from llama_index_rag_metrics.runtime.masking import join_first
 
 from .finding import By, Fate, Finder, Label, judged, labels_of

@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
+from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed, check_integer
-from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, without_reasoning
 from llama_index_rag_metrics.runtime.progress import progress_bar

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.judging.judged import Hits, Ranked
-from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.containers import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .base import GainMetric

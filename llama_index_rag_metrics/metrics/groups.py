@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.judging.judged import (
     Ranked,
     ordinal_of,
 )
-from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.containers import FloatArray, ratio
 
 from .base import GroupMetric
 from .gains import discounted

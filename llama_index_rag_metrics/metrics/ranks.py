@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from llama_index_rag_metrics.rankings.judging.judged import Hits
-from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.containers import FloatArray, ratio
 
 from .base import BinaryMetric, ThresholdMetric, Variants
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .base import BinaryMetric, CutMetric, RankingMetric, Variants

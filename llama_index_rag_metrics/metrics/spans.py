@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from llama_index_rag_metrics.rankings.judging.judged import Coverage, JudgedRankings
-from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.containers import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .base import CutMetric, ThresholdMetric

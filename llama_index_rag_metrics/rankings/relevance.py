@@ -9,8 +9,8 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
+from llama_index_rag_metrics.runtime.containers import map_values, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
 
 from .span import Span, SpanLike, read_span, span_id
 

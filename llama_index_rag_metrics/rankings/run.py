@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray, map_values, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
-from llama_index_rag_metrics.runtime.mappings import map_values, present
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .span import Span

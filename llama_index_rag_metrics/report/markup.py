@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from . import model as m
-from .escape import markdown as escape
-from .excerpts import excerpt
 from .numbers import shown
+from .text import excerpt
+from .text import markdown as escape
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅ ", "alarm": "❌ ", "open": "⚠️ "}
 _BOLD: tuple[m.Tone, ...] = ("best", "alarm")

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.runtime.masking import join_first
 
-from .excerpts import excerpt, passage_line
+from .text import excerpt, passage_line
 
 MOST_WANTED = 5  # how many relevant passages of a question a text lists
 MOST_ABREAST = 4  # systems that stand side by side; of more each has a row, the best first

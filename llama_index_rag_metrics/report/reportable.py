@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import MissingExtra
 
-from .escape import html, terminal
+from .text import html, terminal
 
 if TYPE_CHECKING:
     import pandas as pd

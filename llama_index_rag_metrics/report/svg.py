@@ -11,10 +11,10 @@ from itertools import chain, pairwise
 
 from rich.cells import cell_len
 
-from .escape import Element, element
-from .escape import terminal as one_line
 from .model import Figure, Mark, Series
 from .numbers import given
+from .text import Element, element
+from .text import terminal as one_line
 
 # violet, orange and teal first: told apart in grey and by colour-blind eyes, on white and on black;
 # red and green mean worse and better, and no system

@@ -16,9 +16,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from . import model as m
-from .escape import terminal as one_line
-from .excerpts import passage_line
 from .numbers import shown
+from .text import passage_line
+from .text import terminal as one_line
 
 _STYLES: dict[m.Tone, str] = {
     "normal": "",

@@ -20,8 +20,8 @@ from tenacity.wait import wait_random
 from typing_extensions import Self
 
 from .atomic_files import open_private
+from .containers import picked
 from .errors import CacheWarning, InvalidInput, warn_caller
-from .mappings import picked
 from .masking import describe_error, mask
 from .sync import in_thread
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.files.conversations import CONVERSATION
-from llama_index_rag_metrics.runtime.arrays import IntArray
+from llama_index_rag_metrics.runtime.containers import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import number_clusters
 

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.run import slope
 from llama_index_rag_metrics.report.numbers import counted, score
-from llama_index_rag_metrics.runtime.mappings import present
+from llama_index_rag_metrics.runtime.containers import present
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .batches import ScoredBatch, compares_ids

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.matching.matched import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
+from llama_index_rag_metrics.runtime.containers import map_values, picked, present
 
 R = TypeVar("R", bound=Ranking)
 

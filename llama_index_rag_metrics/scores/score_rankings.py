@@ -22,9 +22,8 @@ from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.runtime.arrays import BoolArray
+from llama_index_rag_metrics.runtime.containers import BoolArray, collection_paused, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import collection_paused, picked, present
 from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 

@@ -17,13 +17,13 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     judge_table,
 )
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
+from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     LabelWarning,
     MissingExtra,
     warn_caller,
 )
-from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .batches import (

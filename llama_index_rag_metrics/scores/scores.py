@@ -21,13 +21,12 @@ from llama_index_rag_metrics.metrics.metric_names import (
     lower_is_better,
 )
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, written
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.report.text import terminal
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
+from llama_index_rag_metrics.runtime.containers import FloatArray, map_values, picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import map_values, picked
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, without_secrets
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray, ratio
 
 from .intervals import MeanInterval, exact_mean, reason_no_interval, without_noise
 from .resampling import NOISE, Units, flipped_sums, level_of_largest

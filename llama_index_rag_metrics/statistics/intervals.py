@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import check_amount
 
 from .resampling import NOISE, Units

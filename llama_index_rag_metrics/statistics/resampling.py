@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, ratio
 
 RESAMPLES = 10_000
 _STREAM = (0, 1)  # of random numbers

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
-from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Cell, Statement
 from llama_index_rag_metrics.report.numbers import (
     counted,
@@ -19,6 +18,7 @@ from llama_index_rag_metrics.report.numbers import (
     shown,
     two_digits_up,
 )
+from llama_index_rag_metrics.report.text import by_holder, sentence, terminal
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.score_rankings import runs_of
 from llama_index_rag_metrics.scores.scores import Scores
@@ -26,7 +26,6 @@ from llama_index_rag_metrics.statistics import intervals
 
 from .label_view import LabelView, System
 from .whereabouts import BELOW, Losses
-from .words import by_holder, sentence
 
 # with a wider interval of a score from 0 to 1 the questions are too few; how many make it narrow
 _WIDEST, _NARROW = 0.3, 0.25

@@ -15,9 +15,9 @@ from llama_index_rag_metrics.rankings.matching.matched import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report.escape import terminal
+from llama_index_rag_metrics.report.text import terminal
+from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.scores import Scores
 

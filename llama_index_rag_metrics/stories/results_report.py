@@ -14,16 +14,15 @@ from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Draw
 from llama_index_rag_metrics.report.numbers import mean_of, questions
+from llama_index_rag_metrics.report.text import by_holder, listed, terminal
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 from .first_line import first_lines
 from .label_view import System, columns_of, metrics_of
 from .story import hardest, listing_title, query_answers
 from .whereabouts import Losses, losses, losses_sentence
-from .words import by_holder, listed
 
 _MOST_ERRORS = 10  # how many different ones are listed
 _COUNTS = {

@@ -12,19 +12,18 @@ from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
 from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.text import by_holder, excerpt, sentence, short_ids
+from llama_index_rag_metrics.report.text import terminal as plain
+from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import check_integer
-from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.scores import name_among
 
 from . import whereabouts as w
 from .label_view import Item, System, columns_of, metrics_of
 from .whereabouts import Need, Question, SystemAnswer, Whereabouts, losses_of, losses_sentence
-from .words import by_holder, sentence
 
 _WORDS = {
     "": "rank {rank:,}{manner}",

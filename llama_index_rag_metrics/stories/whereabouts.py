@@ -13,10 +13,10 @@ from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.model import MOST_ABREAST
-from llama_index_rag_metrics.runtime.mappings import picked
+from llama_index_rag_metrics.report.text import by_holder, sentence
+from llama_index_rag_metrics.runtime.containers import picked
 
 from .label_view import Item, LabelView, System, columns_of
-from .words import by_holder, sentence
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import pytest
 from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import Hits
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 
 
 class Cost(CutMetric, RankingMetric):

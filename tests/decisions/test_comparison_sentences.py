@@ -12,7 +12,7 @@ from support.intervals import ends, pseudo_bounds
 
 from llama_index_rag_metrics import Comparison, Scores, compare
 from llama_index_rag_metrics.decisions.comparison.difference import Difference
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 Column = Sequence[float] | FloatArray

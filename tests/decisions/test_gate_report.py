@@ -21,8 +21,8 @@ from llama_index_rag_metrics import (
     check_rules,
     evaluate,
 )
-from llama_index_rag_metrics.report.escape import markdown as escaped
 from llama_index_rag_metrics.report.terminal import to_text
+from llama_index_rag_metrics.report.text import markdown as escaped
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate
 
 QUERIES = ("where?", "what <b>is</b> | it?")

@@ -16,7 +16,7 @@ from llama_index_rag_metrics import (
     compare,
     evaluate,
 )
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 
 
 def test_scores_in_per_cent_have_bounds_in_per_cent() -> None:

@@ -213,7 +213,7 @@ class TestSingleQuery:
             async def aevaluate(self, *arguments: Any, **options: Any) -> Any:
                 return "of the subclass"
 
-        own = Own.from_metric_names(["mrr"], retriever=lambda query: ["d1"])
+        own: Any = Own.from_metric_names(["mrr"], retriever=lambda query: ["d1"])
         assert own.evaluate("what?", expected_ids=["d1"]) == "of the subclass"
 
     def test_error_of_the_retriever_comes_out(self) -> None:

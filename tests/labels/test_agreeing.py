@@ -10,7 +10,7 @@ from support.reviews import JUDGED, write
 
 from llama_index_rag_metrics.labels import agreement
 from llama_index_rag_metrics.labels.agreeing import Agreement
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 

@@ -15,7 +15,7 @@ from support.strategies import NAMES, Chosen, Query, chosen, plain_metrics, quer
 from llama_index_rag_metrics import METRICS, RankingMetric, Relevance, metric, score_rankings
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.judging.lists import judge
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 
 each_name = pytest.mark.parametrize("name", NAMES)
 each_metric = pytest.mark.parametrize("each", plain_metrics(), ids=str)

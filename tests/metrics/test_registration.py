@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.rankings.judging.judged import Hits
-from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.containers import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 REGISTRY: dict[str, Any] = core.METRIC_REGISTRY

@@ -7,10 +7,10 @@ from support.reported import EVIL, baseline, comparison, other
 
 from llama_index_rag_metrics import Scores, compare
 from llama_index_rag_metrics.evaluation.evaluation_results import results_report
-from llama_index_rag_metrics.report.escape import render
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.model import Figure, Mark, Series
 from llama_index_rag_metrics.report.svg import COLOURS, _Scale, on_page
+from llama_index_rag_metrics.report.text import render
 
 
 def drawn(figure: Figure) -> ElementTree.Element:

@@ -15,10 +15,10 @@ from support.examples import examples
 
 import llama_index_rag_metrics
 from llama_index_rag_metrics import Scores, score_rankings
-from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.html import fragment, html_page
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
+from llama_index_rag_metrics.report.text import terminal as plain
 
 BUILDERS = [
     pytest.param(build, id=f"{name} {number}")

@@ -27,8 +27,8 @@ from llama_index_rag_metrics import (
     evaluate_stages,
 )
 from llama_index_rag_metrics.decisions.stages import aevaluate_stages
+from llama_index_rag_metrics.runtime.containers import collection_paused
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
-from llama_index_rag_metrics.runtime.mappings import collection_paused
 from llama_index_rag_metrics.runtime.sync import each, run_sync
 
 pytestmark = pytest.mark.servers

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from support.intervals import ends, pseudo_change
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray
 from llama_index_rag_metrics.statistics.differences import (
     CAUTIOUS,
     difference_intervals,

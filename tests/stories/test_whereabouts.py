@@ -24,7 +24,6 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.rankings.run import Call, combine_calls
-from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
 from llama_index_rag_metrics.report.model import (
     Answer,
     Cell,
@@ -35,6 +34,7 @@ from llama_index_rag_metrics.report.model import (
     Wanted,
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
+from llama_index_rag_metrics.report.text import excerpt, short_ids
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.stories.label_view import System

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics import Scores, check_rules
 from llama_index_rag_metrics.decisions.gate.verdict import Verdict
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 
 Rankings: TypeAlias = "Mapping[str, Sequence[str] | None]"
 """What is retrieved for each question; None fails."""

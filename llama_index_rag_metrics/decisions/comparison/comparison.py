@@ -16,9 +16,9 @@ from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResu
 from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report import numbers
-from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import MOST_ABREAST, Figure, Mark, Series
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.text import listed, terminal
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scores import name_among
@@ -26,7 +26,6 @@ from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of,
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
-from llama_index_rag_metrics.stories.words import listed
 
 from .difference import Difference, differences_of, what_to_do, winner_of
 from .pairing import Paired, pair, scores_of

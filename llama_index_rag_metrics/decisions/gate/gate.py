@@ -12,10 +12,10 @@ import numpy as np
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import counted, digits_for
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
+from llama_index_rag_metrics.report.text import terminal
 from llama_index_rag_metrics.runtime.errors import (
     GateFailed,
     InconclusiveGate,

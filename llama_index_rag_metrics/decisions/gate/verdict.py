@@ -20,7 +20,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.reportable import Sentence
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores

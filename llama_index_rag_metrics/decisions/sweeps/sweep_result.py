@@ -17,15 +17,14 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import Figure, Mark, Series
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.report.text import listed
+from llama_index_rag_metrics.runtime.containers import FloatArray, map_values
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import map_values
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.statistics.differences import Shortfalls, beats_all, shortfalls
 from llama_index_rag_metrics.statistics.intervals import alpha_of, exact_mean
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
-from llama_index_rag_metrics.stories.words import listed
 
 from .grid import Configuration
 

@@ -12,6 +12,7 @@ from pydantic import Field, InstanceOf
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
+from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     LabelWarning,
@@ -19,7 +20,6 @@ from llama_index_rag_metrics.runtime.errors import (
     check_integer,
     warn_caller,
 )
-from llama_index_rag_metrics.runtime.mappings import picked
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, quote, settings_of
 from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous_method

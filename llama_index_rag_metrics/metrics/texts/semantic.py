@@ -13,8 +13,8 @@ from pydantic import Field, InstanceOf, PrivateAttr, field_validator
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.matching.likeness import words
-from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache import Cache, cache_key
+from llama_index_rag_metrics.runtime.containers import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, ScorerFailed
 from llama_index_rag_metrics.runtime.models import model_of_settings, settings_of
 from llama_index_rag_metrics.runtime.sync import in_thread

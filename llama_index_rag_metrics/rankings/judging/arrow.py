@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy
+from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .judged import JudgedRankings, grades_best_first

@@ -13,7 +13,7 @@ import numpy as np
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, ranked_ids
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts

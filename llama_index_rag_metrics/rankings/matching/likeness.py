@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.containers import FloatArray
 
 Value = TypeVar("Value")
 Grams: TypeAlias = npt.NDArray[np.uint64]

@@ -14,9 +14,8 @@ import numpy.typing as npt
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span, stored_span
-from llama_index_rag_metrics.runtime.arrays import BoolArray
+from llama_index_rag_metrics.runtime.containers import BoolArray, map_values, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.mappings import map_values, picked, present
 from llama_index_rag_metrics.runtime.masking import describe_error, shorten
 
 from .likeness import CONTAINED, likeness, same_text

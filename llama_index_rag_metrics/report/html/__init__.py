@@ -13,10 +13,10 @@ from pathlib import Path
 from string import Template
 
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.escape import render
 from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
+from llama_index_rag_metrics.report.text import html as escape
+from llama_index_rag_metrics.report.text import render
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
 from .questions import SIZES, question, repeated

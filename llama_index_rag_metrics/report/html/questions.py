@@ -8,9 +8,9 @@ from math import isnan, nan
 from typing import NamedTuple
 
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.excerpts import titled
 from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
+from llama_index_rag_metrics.report.text import html as escape
+from llama_index_rag_metrics.report.text import titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 FAILED, EMPTY, UNLABELLED = "failed", "nothing retrieved", "nothing relevant"

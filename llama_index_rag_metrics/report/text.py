@@ -1,0 +1,158 @@
+"""Texts for people: escaped, cut to a line, names listed, what holds for which system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TypeAlias
+from xml.etree import ElementTree
+
+# what could be markup; a stop within a number, a dash within a line and the like can't
+_MARKUP = re.compile(
+    r"""[^\w\s\x80-\U0010ffff,;'"?%=.:()/+-]|_|^[-+]"""
+    r"|^\d(?=\d*[.)](?:\s|$))|[.](?=[^\s\d])|:(?! )",
+    re.ASCII,
+)
+
+
+def terminal(text: str) -> str:
+    """The text in one line, without control characters: data must not steer a terminal.
+
+    >>> terminal("one\\x1b[31m\\n two")
+    'one [31m two'
+    """
+    if not text.isprintable():
+        text = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(text.split())
+
+
+def html(text: str) -> str:
+    """The text in one line, as HTML or as an attribute in quotes."""
+    return escape(terminal(text))
+
+
+def markdown(text: str) -> str:
+    """The text in one line that Markdown, GitHub's mentions and links, and HTML leave as it is.
+
+    Punctuation that could be markup becomes a character reference, except in numbers.
+
+    >>> markdown("<b> @someone | 0.5")
+    '&#60;b&#62; &#64;someone &#124; 0.5'
+    """
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", terminal(text))
+
+
+Element: TypeAlias = ElementTree.Element
+Child: TypeAlias = "Element | str"
+
+
+def element(tag: str, *children: Child, **attributes: str) -> Element:
+    """An element with its children, whose texts come out escaped; `class_` is `class`.
+
+    >>> render(element("p", "1 < 2 ", element("b", "&"), title='"'))
+    '<p title="&quot;">1 &lt; 2 <b>&amp;</b></p>'
+    """
+    parent = ElementTree.Element(tag)
+    for name, value in attributes.items():
+        parent.set(name.rstrip("_").replace("_", "-"), value)
+    for child in children:
+        if not isinstance(child, str):
+            parent.append(child)
+        elif len(parent):
+            parent[-1].tail = (parent[-1].tail or "") + child
+        else:
+            parent.text = (parent.text or "") + child
+    return parent
+
+
+def render(element: Element) -> str:
+    # as XML, since the HTML form leaves < in attributes; no void element is ever made
+    return ElementTree.tostring(element, encoding="unicode", short_empty_elements=False)
+
+
+EXCERPT_CHARACTERS = 120
+_BEFORE_CHANGE = 24
+# a UUID or a digest
+_RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
+
+
+def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
+    """A passage's title, which is its first line if that is short; else its first characters."""
+    title, body = titled(text, most)
+    return title or body
+
+
+def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
+    """A passage's title, "" without one, and the beginning of what follows it."""
+    # what is beyond the excerpt isn't looked at: a text may be a book
+    start = (text or "")[: 4 * most].strip()
+    line, _, body = start.partition("\n")
+    title = terminal(line.lstrip("# "))
+    if not body or len(title) > most // 2:
+        return "", cut_line(terminal(start), most)
+    return title, cut_line(terminal(body), most - len(title) - 1)
+
+
+def passage_line(text: str | None) -> str:
+    """The beginning of a passage in one line, its title in quotes."""
+    title, body = titled(text)
+    return f"“{title}” {body}" if title else body
+
+
+def difference(old: str, new: str) -> tuple[str, str]:
+    """Two texts from a few words before their first difference on."""
+    old, new = terminal(old), terminal(new)
+    pairs = enumerate(zip(old, new, strict=False))
+    parting = next((n for n, (letter, opposite) in pairs if letter != opposite), len(old))
+    start = old.rfind(" ", 0, max(0, parting - _BEFORE_CHANGE)) + 1
+    mark = "…" if start else ""
+    return mark + cut_line(old[start:]), mark + cut_line(new[start:])
+
+
+def cut_line(line: str, most: int = EXCERPT_CHARACTERS) -> str:
+    """At most so many characters, ended between words where that keeps half of them."""
+    if len(line) <= most:
+        return line
+    start = line[: most - 1]
+    words = start.rpartition(" ")[0]
+    if len(words) > most // 2:
+        start = words
+    return f"{start.rstrip()}…"
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Each id with the beginnings of the UUIDs and digests in it, if these tell the ids apart."""
+    distinct = list(dict.fromkeys(ids))
+    short = [terminal(_RANDOM.sub(lambda match: f"{match[0][:8]}…", name)) for name in distinct]
+    if len(set(short)) < len(distinct):
+        short = [*map(terminal, distinct)]
+    return dict(zip(distinct, short, strict=True))
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Names in words, the last ones as a number."""
+    words = [*map(terminal, map(str, names))]
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(names) - most + 1} more"]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def by_holder(pairs: Iterable[tuple[str, str]], n: int, most: int = 3) -> list[str]:
+    """Each text once, after the names that it holds for unless these are all n."""
+    holders: dict[str, dict[str, None]] = {}
+    for text, holder in pairs:
+        holders.setdefault(text, {})[holder] = None
+    lines = []
+    for text, names in holders.items():
+        if len(names) == n:
+            lines.append(text)
+        else:
+            lines.append(f"{listed([*names], most)}: {text}")
+    return lines
