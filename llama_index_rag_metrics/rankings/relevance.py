@@ -14,12 +14,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .span import Span, SpanLike, read_span, span_id
 
-RelevanceLike: TypeAlias = (
-    "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"
-)
+RelevanceLike: TypeAlias = "Relevance | Mapping[str, float] | Iterable[str | Iterable[str]]"
 """What the entry points take for one query: ids, {id: grade}, groups of ids, or a Relevance."""
-
-Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, Any]"
 
 HIGHEST_GRADE = 1e300
 """Gains are summed in 64-bit floats; the sum of any number of them has to stay finite."""
@@ -109,7 +105,7 @@ class Relevance(list[str]):
             super().__setattr__(slot, value)
         super().__init__(item for item, grade in grade_of.items() if grade > 0)
 
-    def to_plain(self) -> Plain:
+    def to_plain(self) -> list[str] | list[list[str]] | dict[str, Any]:
         """The shortest JSON form that holds all of it: `Relevance(...)` reads it back."""
         arguments = self._to_arguments()
         if arguments.keys() in ({"grades"}, {"groups"}):

@@ -1,7 +1,4 @@
-"""Scoring a batch of judged queries: one column a metric.
-
-Every way of scoring stored rankings ends here, whatever its rankings came from.
-"""
+"""Scoring a batch of judged queries, wherever the rankings came from: one column a metric."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +23,6 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.containers import BoolArray, collection_paused, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 from .batches import (
@@ -223,7 +221,12 @@ def align(
         remedy = "Even for one question, give lists of lists: [[id, …]]."
         expectation = f"as many rankings as expected has, {len(relevance)}"
         raise InvalidInput("retrieved", len(rankings), expectation, remedy)
-    _check_rows(expected, retrieved)
+    rows: Any = getattr(retrieved, "index", None)  # of pandas: lists have a method of that name
+    are_columns = type(expected) is type(retrieved) and hasattr(rows, "equals")
+    if are_columns and not rows.equals(expected.index):
+        expectation = "rows labelled like those of expected"
+        remedy = "Give mappings from query id, or lists in the same order."
+        raise InvalidInput("retrieved", rows.tolist(), expectation, remedy)
     return list(map(str, range(len(relevance)))), relevance, rankings
 
 
@@ -231,16 +234,6 @@ def _read(side: Any, reader: Callable[[Any], Any]) -> Any:
     """The rankings or labels, of a data frame, or of ranx's Qrels or Run, by their reader."""
     is_of_ranx = type(side).__module__.partition(".")[0] == "ranx" and hasattr(side, "to_dict")
     return reader(side) if is_of_ranx or is_frame(side) else side
-
-
-def _check_rows(expected: object, retrieved: object) -> None:
-    """Refuse columns of pandas that have other row labels."""
-    ours: Any = getattr(expected, "index", None)
-    theirs: Any = getattr(retrieved, "index", None)
-    if hasattr(ours, "equals") and hasattr(theirs, "equals") and not ours.equals(theirs):
-        expectation = f"rows labelled like those of expected, {shorten(ours.tolist())}"
-        remedy = "Give mappings from query id, or lists in the same order."
-        raise InvalidInput("retrieved", theirs.tolist(), expectation, remedy)
 
 
 def _check_query_ids(expected: Mapping[Any, object], retrieved: Mapping[Any, object]) -> None:
@@ -303,9 +296,7 @@ def _in_every_run(n_times: Mapping[str, int], n_asked: Mapping[str, int]) -> lis
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The mean of a question's runs; of equal values the value itself, to the last bit."""
-    if not values:
-        return math.nan
+    """The mean of a question's runs, NaN of none; of equal values the value itself, exactly."""
     if len(set(values)) == 1:
         return values[0]
     return exact_mean(np.array(values))
@@ -331,9 +322,8 @@ def _notes_on_runs(
     for note, n in notes.items():
         yield note if n == n_runs else f"in {n} of {n_runs} runs: {note}"
     if n_failed:
-        n_failures, n_answers = sum(n_failed.values()), sum(n_asked.values())
-        fields = {"n": n_failures, "answers": n_answers, "questions": questions(len(n_failed))}
-        yield _FAILED.format(**fields)
+        n, answers = sum(n_failed.values()), sum(n_asked.values())
+        yield _FAILED.format(n=n, answers=answers, questions=questions(len(n_failed)))
     n_fewer = len(n_asked) - list(n_asked.values()).count(n_runs)
     if n_fewer:
         yield _FEWER.format(runs=n_runs, n=n_fewer, questions=questions(len(n_asked)))

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     judge_table,
 )
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
-from llama_index_rag_metrics.runtime.containers import picked
+from llama_index_rag_metrics.runtime.containers import Lazy, picked
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     LabelWarning,
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Table = TypeVar("Table", pa.Table, pa.RecordBatch, pl.DataFrame)
-
+else:
+    pl, pa = Lazy("polars"), Lazy("pyarrow")
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
-
 _COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, ERROR)
 
 # so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
@@ -93,8 +93,7 @@ def score_table(
     """
     scored_metrics = ranking_metrics(metrics)
     options = ScoringOptions(no_relevant, failed)
-    frame: pl.DataFrame = _frame(table, scored_metrics)
-    import polars as pl
+    frame = _frame(table, scored_metrics)
 
     def score(part: pl.DataFrame) -> ScoredBatch:
         judged = judge_table(part, needs_of(scored_metrics))
@@ -117,8 +116,6 @@ def score_table(
 
 
 def _errors(frame: pl.DataFrame) -> pl.Series:
-    import polars as pl
-
     if ERROR in frame.columns:
         if frame[ERROR].dtype not in (pl.String, pl.Categorical, pl.Null):
             expected = "texts, null where the retriever answered"
@@ -141,8 +138,6 @@ def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
 
 def _columns_of(batch: ScoredBatch, frame: pl.DataFrame) -> pl.DataFrame:
     """The scores as columns, beside those of the table that stay."""
-    import polars as pl
-
     columns: dict[str, Any] = picked(frame.to_dict(), [QUERY_ID])
     columns |= batch.columns
     columns[EXCLUDED] = pl.Series(REASONS, dtype=pl.String).gather(batch.reason)
@@ -166,8 +161,6 @@ def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
         >>> score_schema(given, "mrr").names
         ['query_id', 'mrr', 'excluded', 'n_retrieved', 'n_relevant']
     """
-    import pyarrow as pa
-
     types = dict(zip(table.names, table.types, strict=True))
     fields = picked(types, [QUERY_ID])
     for metric in ranking_metrics(metrics):
@@ -178,8 +171,6 @@ def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
 
 def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Slices of a frame that are judged at once."""
-    import polars as pl
-
     n_ids = sum(int(column.list.len().sum() or 0) for column in frame if column.dtype == pl.List)
     n_parts = -(-n_ids // _MOST_IDS)
     if n_parts > 1:  # so that no thread is left without a part at the end
@@ -191,12 +182,11 @@ def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
     """The columns of a table that are read, as Polars holds them."""
     try:
-        import polars as pl
-        import pyarrow as pa
+        is_arrow = isinstance(table, (pa.Table, pa.RecordBatch))
+        is_polars = isinstance(table, pl.DataFrame)
     except ImportError as error:
         raise MissingExtra("score_table()", "batch") from error
-    is_polars = isinstance(table, pl.DataFrame)
-    if not is_polars and not isinstance(table, (pa.Table, pa.RecordBatch)):
+    if not is_arrow and not is_polars:
         expected = "a table or a record batch of pyarrow, or a frame of polars"
         remedy = "Of pandas, pyarrow.Table.from_pandas() makes one."
         raise InvalidInput("table", type(table).__name__, expected, remedy)
@@ -219,9 +209,6 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
 
 def _like(table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric]) -> Any:
     """The scores in the form of the given table."""
-    import polars as pl
-    import pyarrow as pa
-
     if isinstance(table, pl.DataFrame):
         return scored
     arrow = scored.to_arrow().cast(score_schema(table.schema, metrics))

@@ -1,8 +1,4 @@
-"""Judging from columns, by 64-bit hashes of ids, with the same result as `judge` of lists.
-
-What hashes can't decide (two ids of one hash), and whatever isn't a plain table of ids and grades,
-goes through `judge`, row by row.
-"""
+"""Judging from columns, by 64-bit hashes of ids, with the same result as `judge` of lists."""
 
 from __future__ import annotations
 
@@ -43,7 +39,7 @@ def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRanki
 
 
 class Irregular(Exception):
-    """Hashes can't judge a table: two ids have one, or its columns are no plain lists."""
+    """Hashes can't judge a table, `judge` can: two ids have one, or columns are no plain lists."""
 
 
 def _judge_hashed(frame: pl.DataFrame) -> JudgedRankings:
@@ -277,19 +273,9 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
         if type(chunk) not in (pa.ListArray, pa.LargeListArray):  # a map is a list, too
             return column
         offsets = chunk.offsets.to_numpy()
-        items = _as_views(chunk.values.slice(offsets[0], offsets[-1] - offsets[0]))
+        items = chunk.values.slice(offsets[0], offsets[-1] - offsets[0])
         mask = None
         if chunk.null_count:
             mask = chunk.is_null()
         chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
     return pa.chunked_array(chunks) if chunks else column
-
-
-def _as_views(items: pa.Array) -> pa.Array:
-    """Texts as Polars holds them, which Arrow makes in half the time."""
-    if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
-        return items
-    try:
-        return items.cast(pa.string_view())
-    except (AttributeError, pa.ArrowNotImplementedError):  # before Arrow 18
-        return items
