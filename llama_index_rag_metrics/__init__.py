@@ -46,9 +46,9 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.score_rankings import score_rankings
 from llama_index_rag_metrics.scores.score_tables import score_schema, score_table
+from llama_index_rag_metrics.scores.scores import Scores
 
 __version__ = "0.1.0"
 

@@ -44,11 +44,11 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
-from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, absent_labels, fit_notes
 from llama_index_rag_metrics.scores.notes import depth_notes, graders_of_metrics
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.score_rankings import of_repeats, score_with
+from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.stories.label_view import with_retrieval
 
 from .as_ask import Ask, Source

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.containers import collection_paused
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 from llama_index_rag_metrics.stories.label_view import System, metrics_of
 from llama_index_rag_metrics.stories.results_report import systems_report

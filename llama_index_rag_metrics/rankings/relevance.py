@@ -164,7 +164,6 @@ def as_relevance(labels: RelevanceLike) -> Relevance:
 
 
 def _to_arguments(labels: Any) -> dict[str, Any]:
-    """The arguments that one form of relevance stands for."""
     if isinstance(labels, Relevance):
         return {**labels._to_arguments(), "grades": labels.grades}
     if isinstance(labels, Mapping):

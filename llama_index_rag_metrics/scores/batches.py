@@ -61,22 +61,17 @@ class ScoredBatch:
     columns: dict[str, FloatArray] = field(default_factory=dict)  # metric to scores, NaN for none
     errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
 
-    @classmethod
-    def joined(cls, parts: Sequence[ScoredBatch]) -> ScoredBatch:
-        """The scores of all parts of a table."""
-        return cls(**_concatenated([*map(vars, parts)]))
-
     @property
     def is_scored(self) -> BoolArray:
         """Whether the query counts in the means."""
         return np.asarray(self.reason == 0, np.bool_)
 
 
-def _concatenated(parts: Sequence[Any]) -> Any:
+def concatenated(parts: Sequence[Any]) -> Any:
     """Arrays one after another, or those under each key of mappings."""
     if not isinstance(parts[0], dict):
         return np.concatenate(parts)
-    return {key: _concatenated([part[key] for part in parts]) for key in parts[0]}
+    return {key: concatenated([part[key] for part in parts]) for key in parts[0]}
 
 
 def score_batch(

@@ -1,8 +1,4 @@
-"""Whether labels fit what they judge: facts about ids and texts, in sentences for a first line.
-
-Labels that name passages which aren't there count as misses, and ids that were used again for other
-texts credit wrong passages: neither is seen in a score.
-"""
+"""Whether labels fit what they judge, which no score shows: sentences for a first line."""
 
 from __future__ import annotations
 
@@ -102,7 +98,6 @@ Ids compare exactly: write them alike on both sides
 
 
 def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
-    """Return how many labels name passages that the stock doesn't have, and what recall can be."""
     if not stock.ids:
         return ""
     absent: list[tuple[str, Any]] = []
@@ -137,7 +132,6 @@ def absent_labels(
 
 
 def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
-    """Return how many retrieved ids have another text than the stock's passage of that id."""
     shared: set[str] = set()
     changed: dict[str, str] = {}
     for question in rows:
@@ -161,7 +155,6 @@ def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
 
 
 def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
-    """Return how many labels came, with their text, under ids that the dataset doesn't know."""
     n_labels, moved = 0, []
     for question in rows:
         n_labels += len(question.labels)
@@ -223,7 +216,6 @@ def _labels(scores: Scores) -> dict[str, object]:
 
 
 def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> set[str]:
-    """The questions of which both sides know something else."""
     shared = ours.keys() & theirs.keys()
     return {name for name in shared if ours[name] and theirs[name] and ours[name] != theirs[name]}
 
@@ -244,7 +236,6 @@ _AFFIXES = ("the prefix ", "the suffix ")
 
 
 def _spelling_key(text: str) -> str:
-    """Return what all spellings of an id share."""
     if not _PLAIN.fullmatch(text):
         for step in _STEPS.values():
             text = step(text)
@@ -252,7 +243,6 @@ def _spelling_key(text: str) -> str:
 
 
 def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
-    """Return how many labels are there under an id that is equal but for its spelling."""
     retrieved: set[str] = set()
     for question in rows:
         retrieved.update(question.ids)

@@ -89,7 +89,6 @@ def questions_apart(labels: Mapping[Any, object], rankings: Mapping[Any, object]
 
 
 def _little_in_common(batch: ScoredBatch, asked_at: Callable[[int], Asked]) -> str:
-    """Return a sentence where next to no label was retrieved."""
     n_possible = np.minimum(batch.depth, batch.n_relevant)
     n_labels, n_hits = int(n_possible.sum()), int(batch.n_found.sum())
     if not n_labels or n_hits * _FEW_PASSAGES > n_labels:
@@ -100,7 +99,6 @@ def _little_in_common(batch: ScoredBatch, asked_at: Callable[[int], Asked]) -> s
 
 
 def _below(batch: ScoredBatch, *, is_usual: bool) -> Iterator[str]:
-    """Yield a sentence on labels with a positive grade that don't count as relevant."""
     n_labels = int(batch.n_relevant[batch.is_scored].sum())
     for grade, n_below in batch.n_below.items():
         n = int(n_below[batch.is_scored].sum())
@@ -134,7 +132,6 @@ def depth_notes(metrics: Iterable[object], deepest: int) -> Iterator[str]:
 def _short_rankings(
     batch: ScoredBatch, judged: JudgedRankings, metrics: Sequence[RankingMetric]
 ) -> Iterator[str]:
-    """What ndcg would be against all that is relevant, where rankings are shorter."""
     is_short = batch.is_scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
     counts = {"short": int(is_short.sum()), "scored": int(batch.is_scored.sum())}
     for metric in metrics:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from llama_index_rag_metrics.files.lines import Location
 from llama_index_rag_metrics.files.records import ranking_record, read_ranking
@@ -18,9 +18,6 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.containers import map_values, picked, present
 
 R = TypeVar("R", bound=Ranking)
-
-# the text of a passage, by its id or its place in a document; None where it isn't known
-TextOf: TypeAlias = Callable[[str | Span], str | None]
 
 # in files: of how many passages of a ranking the texts are kept, and how much of each
 _TEXTS, _CHARACTERS = 10, 200
@@ -34,23 +31,21 @@ class Retrieval:
         run: what was retrieved, by the ids that came.
         labels: query id to its labels, as they were given.
         matched: metric to what its matcher made of the run, unless ids are compared.
-        text_of: the text of a passage that wasn't retrieved.
+        text_of: the text of a passage that wasn't retrieved, by its id or place; None: not known.
         absent: ids of labels that name passages which can't be retrieved, as far as that is known.
     """
 
     run: Run
     labels: Mapping[str, RelevanceLike | None] = field(default_factory=dict)
     matched: Mapping[str, Matched] = field(default_factory=dict)
-    text_of: TextOf | None = None
+    text_of: Callable[[str | Span], str | None] | None = None
     absent: Collection[str] = frozenset()
 
     @cached_property
     def relevance(self) -> Mapping[str, Relevance]:
-        """Query id to its labels."""
         return map_values(as_relevance, present(self.labels))
 
     def select(self, query_ids: Collection[str]) -> Retrieval:
-        """The same of some of the questions."""
         kept_ids = [query_id for query_id in {**self.labels, **self.run} if query_id in query_ids]
         run = self.run.select(picked(self.run, kept_ids))
         return replace(self, run=run, labels=picked(self.labels, kept_ids))
@@ -85,7 +80,6 @@ class Retrieval:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Retrieval:
-        """The inverse of `to_plain`."""
         run, labels = _read(plain)
         run.min_score = plain["min_score"]
         by_metric = {}

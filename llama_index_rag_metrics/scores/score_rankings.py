@@ -206,7 +206,6 @@ def _known(values: Iterable[object]) -> BoolArray:
 def align(
     expected: Expected, retrieved: Retrieved
 ) -> tuple[list[str], list[RelevanceLike | None], list[Ranking | Sequence[str]]]:
-    """Query ids, relevance and rankings in the same order."""
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
         _check_query_ids(expected, retrieved)
         query_ids = list(dict.fromkeys([*expected, *retrieved]))

@@ -33,6 +33,7 @@ from .batches import (
     NoRelevant,
     ScoredBatch,
     ScoringOptions,
+    concatenated,
     ranking_metrics,
     score_batch,
 )
@@ -102,7 +103,8 @@ def score_table(
         return score_batch(judged, scored_metrics, options, *arrays, _rows_of(part))
 
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-        batch = ScoredBatch.joined(list(pool.map(score, _parts(frame))))
+        parts = list(pool.map(score, _parts(frame)))
+    batch = ScoredBatch(**concatenated([*map(vars, parts)]))
     mismatch = ""
     if QUERY_ID in frame.columns:
         is_ranked = frame[RETRIEVED].is_not_null() | _errors(frame).is_not_null()
@@ -125,8 +127,6 @@ def _errors(frame: pl.DataFrame) -> pl.Series:
 
 
 def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
-    """A function from the position of a row to what its question wants and got."""
-
     def asked_at(row: int) -> Asked:
         query_id = frame[QUERY_ID][row] if QUERY_ID in frame.columns else row
         labels, retrieved = frame[EXPECTED][row], frame[RETRIEVED][row]
@@ -137,7 +137,6 @@ def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
 
 
 def _columns_of(batch: ScoredBatch, frame: pl.DataFrame) -> pl.DataFrame:
-    """The scores as columns, beside those of the table that stay."""
     columns: dict[str, Any] = picked(frame.to_dict(), [QUERY_ID])
     columns |= batch.columns
     columns[EXCLUDED] = pl.Series(REASONS, dtype=pl.String).gather(batch.reason)
@@ -170,7 +169,6 @@ def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
 
 
 def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Slices of a frame that are judged at once."""
     n_ids = sum(int(column.list.len().sum() or 0) for column in frame if column.dtype == pl.List)
     n_parts = -(-n_ids // _MOST_IDS)
     if n_parts > 1:  # so that no thread is left without a part at the end
@@ -180,7 +178,6 @@ def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
-    """The columns of a table that are read, as Polars holds them."""
     try:
         is_arrow = isinstance(table, (pa.Table, pa.RecordBatch))
         is_polars = isinstance(table, pl.DataFrame)
@@ -208,7 +205,6 @@ def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:
 
 
 def _like(table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric]) -> Any:
-    """The scores in the form of the given table."""
     if isinstance(table, pl.DataFrame):
         return scored
     arrow = scored.to_arrow().cast(score_schema(table.schema, metrics))

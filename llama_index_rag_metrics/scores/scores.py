@@ -360,7 +360,6 @@ _SEQUENCES = ("query_ids", "empty", "no_relevant", "notes", "label_notes", "repe
 
 
 def listed_means(means: Mapping[str, float]) -> str:
-    """Means in one line, rounded."""
     return ", ".join(f"{metric}: {score(mean)}" for metric, mean in means.items())
 
 
@@ -380,7 +379,6 @@ def read_json(path: Path) -> dict[str, Scores]:
 
 
 def name_among(name: str, names: Collection[str]) -> str:
-    """The name of a metric that is among those that were scored."""
     if name not in names:
         expected = f"a metric that was scored: {join_first([*names], 10)}"
         raise InvalidInput("metric", name, expected)

@@ -7,11 +7,6 @@ differences that are -1, 0 or 1 that is the interval of Agresti and Min (2005) a
 Price (2012); with many changes, the plain one. Clusters are units as queries are: their sums over
 the mean size take the place of d, R is that of a cluster as large as questions see them on average,
 and as many as one size would say as much have the degrees of freedom.
-
-How far each of several systems may lie below the best one, whichever that is: multiple comparisons
-with the best (Hsu 1984; Edwards and Hsu 1983), one-sided bounds under any best system that its own
-bounds don't exclude, held together by the largest t under shared flips. All hold at once, so that a
-system may be chosen after looking.
 """
 
 from __future__ import annotations
@@ -275,7 +270,7 @@ def detectable_differences(
 
 
 class Shortfalls(NamedTuple):
-    """How far several systems may lie below the best one."""
+    """How far several systems may lie below the best one, whichever that is."""
 
     at_most: FloatArray  # (systems,) how far each one's true mean lies below the best, at most
     queries: int | None = None  # about how many would show one within the tolerance
@@ -292,6 +287,8 @@ def shortfalls(
 ) -> Shortfalls:
     """Bounds that hold together in at least 1 - alpha of cases; infinite with fewer than 2 units.
 
+    Multiple comparisons with the best (Hsu 1984; Edwards and Hsu 1983): one-sided bounds under any
+    best system that its own bounds don't exclude, held together by the largest t of shared flips.
     `scores` are (queries, systems), more is better, none NaN; `span` is how far two of them can be
     apart, `worst` as for `widest_apart`. Levels go by the means of clusters, as those of
     `joint_levels`. The number of queries is that at which the highest mean would be shown to lie

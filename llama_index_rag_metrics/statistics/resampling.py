@@ -1,7 +1,6 @@
 """Units that are drawn, questions or clusters of them; and levels at which intervals hold together.
 
-Signs of units are flipped once for all columns: flips depend on the number of units alone, which
-keeps differences paired. They are drawn in blocks, so that memory is bounded.
+Flips of signs depend on the number of units alone, which keeps differences paired.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.runtime.atomic_files import open_private, whole_file, write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
-from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.scores import Scores
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, limits and modes as POSIX has them")
 

@@ -26,7 +26,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.scores import Reason
+from llama_index_rag_metrics.scores.counts import Reason
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
 
 TEN_IDS = {f"q{n}": f"n{n}" for n in range(10)}

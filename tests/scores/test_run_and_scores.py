@@ -28,8 +28,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.scores import Reason
-from llama_index_rag_metrics.scores.counts import clusters_of
+from llama_index_rag_metrics.scores.counts import Reason, clusters_of
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import slice_table
 from llama_index_rag_metrics.stories.story import query_answers

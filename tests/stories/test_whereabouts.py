@@ -35,8 +35,8 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
 from llama_index_rag_metrics.report.text import excerpt, short_ids
-from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.retrieval import Retrieval
+from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.story import query_answers
 

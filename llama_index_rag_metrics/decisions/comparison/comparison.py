@@ -20,8 +20,7 @@ from llama_index_rag_metrics.report.model import MOST_ABREAST, Figure, Mark, Ser
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import listed, terminal
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.scores import name_among
+from llama_index_rag_metrics.scores.scores import Scores, name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of, mean_intervals
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures

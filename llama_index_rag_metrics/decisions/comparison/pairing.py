@@ -14,10 +14,9 @@ from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResu
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.counts import clusters_of
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
-from llama_index_rag_metrics.scores.scores import name_among
+from llama_index_rag_metrics.scores.scores import Scores, name_among
 from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
     mean_intervals,

@@ -22,9 +22,8 @@ from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     warn_caller,
 )
-from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.label_fit import check_same_questions
-from llama_index_rag_metrics.scores.scores import read_json
+from llama_index_rag_metrics.scores.scores import Scores, read_json
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import failures, unsaid

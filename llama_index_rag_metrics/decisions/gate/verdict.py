@@ -23,7 +23,7 @@ from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.containers import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
-from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics.differences import (
     CAUTIOUS,
     Changes,

@@ -99,7 +99,6 @@ class IdLists:
         return self.ids.hash().to_numpy()
 
     def lists_of(self, positions: IntArray) -> IntArray:
-        """The list that each of the positions is in."""
         return np.searchsorted(self.begin, positions, side="right") - 1
 
     def n_distinct(self, copies: IntArray) -> IntArray:
@@ -212,7 +211,6 @@ def _read_grades(frame: pl.DataFrame, labels: IdLists) -> FloatArray:
 
 
 def _judge_rows(frame: pl.DataFrame, needs: Collection[str]) -> JudgedRankings:
-    """Judge row by row; what can't be used is named with its row."""
     relevance: list[Relevance | None] = []
     rankings: list[Ranking | Sequence[str]] = []
     names: list[str] = []

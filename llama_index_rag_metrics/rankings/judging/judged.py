@@ -92,7 +92,6 @@ class JudgedRankings:
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether every grade is 1, as those of plain ids are."""
         return bool((self.judged_grade == 1).all())
 
     def count_judgements(self, lowest: float | None) -> IntArray:

@@ -109,7 +109,6 @@ def _judge_ids(
 
 
 def _fill(grades: list[float], n: int) -> FloatArray:
-    """The grades of a batch, filled up by those of plain ids."""
     filled = np.ones(n)
     filled[: len(grades)] = grades
     return filled

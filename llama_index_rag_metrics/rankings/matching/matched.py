@@ -197,7 +197,6 @@ def _unlike_texts(
     stands_for: Mapping[str, list[list[str]]],
     passages: Mapping[str, Mapping[str, str | Span]],
 ) -> str:
-    """Return how many credited passages aren't the labelled text, and the lowest likeness."""
     n_credited = 0
     shares: dict[tuple[str, str], float] = {}
     for query_id, names_of_items in stands_for.items():
@@ -291,7 +290,6 @@ def _stand_ins(
 
 
 def _expand(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
-    """The ranking of expected items that retrieved items stand for; empty where unknown."""
     bare = replace(ranking, ids=[], scores=None, tokens=None, texts=None, spans=None)
     if stands_for is None:
         return bare
