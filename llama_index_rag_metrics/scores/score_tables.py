@@ -103,7 +103,7 @@ def score_table(
         return score_batch(judged, scored_metrics, options, *arrays, _rows_of(part))
 
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-        parts = list(pool.map(score, _parts(frame)))
+        parts: list[ScoredBatch] = list(pool.map(score, _parts(frame)))
     batch = ScoredBatch(**concatenated([*map(vars, parts)]))
     mismatch = ""
     if QUERY_ID in frame.columns:
