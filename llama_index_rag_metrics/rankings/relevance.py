@@ -74,8 +74,7 @@ class Relevance(list[str]):
         elif spans is not None and grades == () and groups is None and facets is None:
             grades = spans.keys()
         parts = {"groups": groups, "facets": facets, "weights": weights, "spans": spans}
-        arguments = _to_arguments(grades)
-        arguments |= present(parts)
+        arguments = {**_to_arguments(grades), **present(parts)}
         grade_of = _read_grades(arguments.get("grades", ()))
         weights = arguments.get("weights") or {}
         names = alternatives = places = None

@@ -276,4 +276,6 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
         if chunk.null_count:
             mask = chunk.is_null()
         chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
-    return pa.chunked_array(chunks) if chunks else column
+    if not chunks:
+        return column
+    return pa.chunked_array(chunks)
