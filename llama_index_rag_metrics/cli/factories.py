@@ -12,7 +12,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import describe_error
 
@@ -56,7 +55,7 @@ def built(
         offered: dict[str, Any] = {"dataset": dataset, "similarity_top_k": top_k}
         if "nodes" in parameters:
             offered["nodes"] = dataset.to_nodes()
-        return factory(**picked(offered, parameters))
+        return factory(**{name: offered[name] for name in offered if name in parameters})
 
 
 def passages_of(

@@ -88,8 +88,15 @@ class MetricEntry:
         return {name: field for name, field in fields if not (name in self.preset or field.exclude)}
 
 
-METRICS: dict[str, MetricEntry] = {}
-"""Every metric by its bare name, in the order of reports."""
+class MetricTable(dict[str, MetricEntry]):
+    """Every metric by its bare name, in the order of reports.
+
+    >>> METRICS["ndcg"].metric_class.__name__, "ngcd" in METRICS, list(METRICS)[:2]
+    ('NDCG', False, ['hit_rate', 'granular_hit_rate'])
+    """
+
+
+METRICS = MetricTable()
 
 
 def _add(metric_class: type[NamedMetric]) -> None:

@@ -17,18 +17,10 @@ from llama_index_rag_metrics.runtime.containers import FloatArray
 Value = TypeVar("Value")
 Grams: TypeAlias = npt.NDArray[np.uint64]
 
-CONTAINED = 0.8
-"""From this likeness on, a retrieved text is the passage."""
-
-_GRAM = 5
-"""Characters in a gram: enough for chance not to matter, in scripts without spaces too."""
-
-_SHORTEST_PART = 15
-"""Letters that a retrieved text needs to count as a part of a longer passage."""
-
-_LONGEST_KEPT = 8_000
-"""Characters of a text whose letters and grams are kept for the next time."""
-
+CONTAINED = 0.8  # from this likeness on, a retrieved text is the passage
+_GRAM = 5  # characters: enough for chance not to matter, in scripts without spaces too
+_SHORTEST_PART = 15  # letters that a text needs to count as a part of a longer passage
+_LONGEST_KEPT = 8_000  # characters of a text whose letters and grams are kept for the next time
 _LONGEST = 16
 _FACTORS = np.random.default_rng(5).integers(2**63, 2**64, _LONGEST, np.uint64) | np.uint64(1)
 """A gram's hash is the sum of its characters times these, modulo 2^64."""
