@@ -9,15 +9,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.containers import FloatArray, map_values, present
+from llama_index_rag_metrics.runtime.containers import FloatArray, map_values, picked, present
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_amount
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .span import Span
+
+T = TypeVar("T")
 
 PER_ITEM = ("ids", "scores", "texts", "spans", "tokens")
 _UNSCORED = (
@@ -251,8 +253,7 @@ class Run(Mapping[str, Ranking]):
             if ranking.error is None:
                 if ranking.tokens is None:
                     return None
-                first_last = zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True)
-                spent.append(sum(dict(first_last).values()))
+                spent.append(sum(first_of_each(ranking.ids, ranking.tokens)))
         return float(np.mean(spent)) if spent else None
 
     def at_least(self, min_score: float) -> Run:
@@ -294,7 +295,7 @@ class Run(Mapping[str, Ranking]):
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run for some of the queries only."""
         query_list = list(query_ids)
-        repeats = (run.select(filter(run.__contains__, query_list)) for run in self.repeats)
+        repeats = (run.select(picked(run, query_list)) for run in self.repeats)
         return self.replaced({query_id: self[query_id] for query_id in query_list}, repeats=repeats)
 
     def __getitem__(self, query_id: str) -> Ranking:
@@ -317,6 +318,14 @@ class Run(Mapping[str, Ranking]):
         name = "".join(filter(str.isprintable, self.name)) or "unnamed"
         times = f" {len(self.repeats)} times" * bool(self.repeats)
         return f"<Run {name}: {len(self):,} questions{times}, {len(self.failed):,} failed>"
+
+
+def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
+    """What belongs to the items of a ranking that are left when copies are dropped."""
+    value_of: dict[str, T] = {}
+    for item, value in zip(ids, values, strict=True):
+        value_of.setdefault(item, value)
+    return value_of.values()
 
 
 def item_columns(items: Ranking) -> dict[str, Any]:

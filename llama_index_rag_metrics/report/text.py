@@ -8,6 +8,13 @@ from html import escape
 from typing import TypeAlias
 from xml.etree import ElementTree
 
+Element: TypeAlias = ElementTree.Element
+Child: TypeAlias = "Element | str"
+
+EXCERPT_CHARACTERS = 120
+_BEFORE_CHANGE = 24
+# a UUID or a digest
+_RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
 # what could be markup; a stop within a number, a dash within a line and the like can't
 _MARKUP = re.compile(
     r"""[^\w\s\x80-\U0010ffff,;'"?%=.:()/+-]|_|^[-+]"""
@@ -43,10 +50,6 @@ def markdown(text: str) -> str:
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", terminal(text))
 
 
-Element: TypeAlias = ElementTree.Element
-Child: TypeAlias = "Element | str"
-
-
 def element(tag: str, *children: Child, **attributes: str) -> Element:
     """An element with its children, whose texts come out escaped; `class_` is `class`.
 
@@ -69,12 +72,6 @@ def element(tag: str, *children: Child, **attributes: str) -> Element:
 def render(element: Element) -> str:
     # as XML, since the HTML form leaves < in attributes; no void element is ever made
     return ElementTree.tostring(element, encoding="unicode", short_empty_elements=False)
-
-
-EXCERPT_CHARACTERS = 120
-_BEFORE_CHANGE = 24
-# a UUID or a digest
-_RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
 
 
 def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:

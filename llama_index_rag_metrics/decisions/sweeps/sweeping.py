@@ -25,7 +25,7 @@ from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
-from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.rankings.run import Run, first_of_each
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, JournalMismatch
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
@@ -109,13 +109,13 @@ async def asweep(
     if "name" in options:
         raise TypeError("sweep() gives each configuration its own name")
     # what every configuration would refuse, before any is built
+    options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
     inspect.signature(aevaluate).bind(None, questions, **options)
     for configuration in configurations.values():
         register_secrets_of(configuration.params, *configuration.params.values())
         min_score = configuration.params.get(_MIN_SCORE, options.get(_MIN_SCORE))
         Plan.of(questions, resolved, **{**options, _MIN_SCORE: min_score})
     run = options.pop("run", "")
-    options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
     finished = []
     for name, configuration in configurations.items():
         arguments = {**options, "name": name}
@@ -180,10 +180,7 @@ def _mean_tokens(run: Run, metric: BaseRetrievalMetric) -> float | None:
             continue
         if ranking.tokens is None:
             return None
-        tokens_of: dict[str, int] = {}
-        for item, tokens in zip(ranking.ids, ranking.tokens, strict=True):
-            tokens_of.setdefault(item, tokens)
-        spent = np.cumsum([*tokens_of.values()])
+        spent = np.cumsum([*first_of_each(ranking.ids, ranking.tokens)])
         if isinstance(depth, TokenBudget):
             spent = spent[spent <= depth.tokens]
         amounts.append(max(spent[:n_items], default=0))

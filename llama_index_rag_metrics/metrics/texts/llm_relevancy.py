@@ -154,9 +154,9 @@ class LLMRelevancy(TextMetric):
             except Exception as error:  # noqa: BLE001 - recorded by query
                 errors[query_id] = error
 
-        await each([*filter(run.__contains__, queries)], attempt, workers)
+        await each(list(picked(run, queries)), attempt, workers)
         if errors:
-            query_id = next(filter(errors.__contains__, queries))
+            query_id = next(iter(picked(errors, queries)))
             extent = f"{len(errors):,} of {len(queries):,} questions couldn't be graded"
             reason = describe_error(errors[query_id])
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {reason}"))

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.run import Ranking, first_of_each
 from llama_index_rag_metrics.rankings.span import read_span
 from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 RankingLike: TypeAlias = "Ranking | Sequence[str]"
-T = TypeVar("T")
 
 Tokenizer: TypeAlias = "Callable[[str], Sequence[Any]] | Any"
 """A function from a text to its tokens, or an object whose `encode` is one."""
@@ -70,14 +69,6 @@ def needs_of(metrics: Iterable[object]) -> frozenset[str]:
 
 def ids_of(ranking: RankingLike) -> Sequence[str]:
     return ranking.ids if isinstance(ranking, Ranking) else ranking
-
-
-def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
-    """What belongs to the items of a ranking that are left when copies are dropped."""
-    value_of: dict[str, T] = {}
-    for item, value in zip(ids, values, strict=True):
-        value_of.setdefault(item, value)
-    return value_of.values()
 
 
 def token_counts(

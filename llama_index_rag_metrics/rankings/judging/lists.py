@@ -13,7 +13,7 @@ import numpy as np
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, ranked_ids
-from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
@@ -191,8 +191,7 @@ def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray
         number = {item: n for n, item in enumerate(sorted(relevance, reverse=True), n_items)}
         n_items += len(number)
         for group_number, group in enumerate(groups, len(query_of)):
-            retrieved = filter(place_in_all.__contains__, group)
-            places = sorted(map(place_in_all.__getitem__, retrieved))
+            places = sorted(picked(place_in_all, group).values())
             pairs += [(group_number, place_of_item) for place_of_item in places]
             members += [(group_number, number[item], relevance.grades[item]) for item in group]
         query_of += [query] * len(groups)
