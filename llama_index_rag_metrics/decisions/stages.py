@@ -264,8 +264,6 @@ async def aevaluate_stages(
         >>> [tuple(stage) for stage in stages.flow]
         [('retriever', 1, 0), ('cutoff', 0, 1)]
     """
-    options = {**locals()}
-    del options["retriever"], options["postprocessors"]
     if not isinstance(postprocessors, Mapping):
         expected = 'name to postprocessor, such as {"reranker": reranker}'
         raise InvalidInput("postprocessors", type(postprocessors), expected)
@@ -273,7 +271,19 @@ async def aevaluate_stages(
         checked_postprocessor("postprocessors", postprocessor)
         if name in (w.RETRIEVER, w.CUT, w.BUDGET):
             raise InvalidInput("postprocessors", name, "another name: this is a stage's own")
-    plan = Plan.of(**options)
+    plan = Plan.of(
+        dataset,
+        metrics,
+        match_on=match_on,
+        matcher=matcher,
+        workers=workers,
+        timeout=timeout,
+        cache=cache,
+        tokenizer=tokenizer,
+        failed=failed,
+        show_progress=show_progress,
+        raise_on_error=raise_on_error,
+    )
     source = as_source(retriever, retrieval_depth(plan.metrics))
     results: dict[str, EvaluationResults] = {}
     with plan.cache or nullcontext():

@@ -89,9 +89,6 @@ async def aevaluate(
         RagMetricsError: no worker could build its retriever, or none is left.
         MissingExtra: Ray isn't installed.
     """
-    options = {**locals()}
-    for argument in ("build", "metrics", "concurrency", "actor_options"):
-        del options[argument]
     try:
         import ray
     except ImportError as error:
@@ -115,9 +112,27 @@ async def aevaluate(
     pool = _Pool(ray, lambda: actor_class.remote(packed, depth), workers, concurrency)
     try:
         built, context = await pool.start()
-        options |= {"name": name or built, "workers": workers * concurrency}
         source = Source(pool.ask, built, context=context)
-        return await evaluator.aevaluate(source, metrics=resolved, **options)
+        return await evaluator.aevaluate(
+            source,
+            dataset,
+            resolved,
+            name=name or built,
+            match_on=match_on,
+            matcher=matcher,
+            node_postprocessors=node_postprocessors,
+            workers=workers * concurrency,
+            timeout=timeout,
+            journal=journal,
+            run=run,
+            cache=cache,
+            tokenizer=tokenizer,
+            min_score=min_score,
+            repeats=repeats,
+            failed=failed,
+            show_progress=show_progress,
+            raise_on_error=raise_on_error,
+        )
     finally:
         pool.close()
 

@@ -108,9 +108,25 @@ async def aevaluate(
         >>> results.scores.means["mrr"]
         0.75
     """
-    options = {**locals()}
-    del options["retriever"]
-    plan = Plan.of(**options)
+    plan = Plan.of(
+        dataset,
+        metrics,
+        name=name,
+        match_on=match_on,
+        matcher=matcher,
+        node_postprocessors=node_postprocessors,
+        workers=workers,
+        timeout=timeout,
+        journal=journal,
+        run=run,
+        cache=cache,
+        tokenizer=tokenizer,
+        min_score=min_score,
+        repeats=repeats,
+        failed=failed,
+        show_progress=show_progress,
+        raise_on_error=raise_on_error,
+    )
     source = as_source(retriever, retrieval_depth(plan.metrics))
     return await run_evaluation(source, plan)
 
@@ -172,7 +188,13 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         texts = {"query": expected_texts} if expected_texts is not None else {}
         dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
         dataset.mode = mode
-        options = {**self._options, "raise_on_error": True, **kwargs}
+        options = {
+            "match_on": self.match_on,
+            "matcher": self.matcher,
+            "node_postprocessors": self.node_postprocessors,
+            "raise_on_error": True,
+            **kwargs,
+        }
         plan = Plan.of(dataset, self.metrics, **options)
         results = await run_evaluation(as_source(self.retriever), plan, warns=False)
         for metric in self.metrics:
@@ -206,13 +228,25 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         Arguments, results and errors are those of `evaluate`; the twin `evaluate_dataset` isn't
         awaited.
         """
-        options = {**locals()}
-        del options["self"]
-        return await aevaluate(self.retriever, metrics=self.metrics, **self._options, **options)
+        return await aevaluate(
+            self.retriever,
+            dataset,
+            self.metrics,
+            name=name,
+            match_on=self.match_on,
+            matcher=self.matcher,
+            node_postprocessors=self.node_postprocessors,
+            workers=workers,
+            timeout=timeout,
+            journal=journal,
+            run=run,
+            cache=cache,
+            tokenizer=tokenizer,
+            min_score=min_score,
+            repeats=repeats,
+            failed=failed,
+            show_progress=show_progress,
+            raise_on_error=raise_on_error,
+        )
 
     evaluate_dataset = synchronous_method(aevaluate_dataset)  # type: ignore[pydantic-field]
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        names = ("match_on", "matcher", "node_postprocessors")
-        return {name: getattr(self, name) for name in names}
