@@ -152,9 +152,9 @@ def fail_if(something_is_wrong: object) -> None:
 
 def say(message: str) -> None:
     """Print a message on standard error, in one line; what is in it can't steer a terminal."""
-    from llama_index_rag_metrics.report.text import terminal
+    from llama_index_rag_metrics.report.text import one_line
 
-    typer.echo(f"rag-metrics: {terminal(message)}", err=True)
+    typer.echo(f"rag-metrics: {one_line(message)}", err=True)
 
 
 def tell(sentence: str) -> None:

@@ -203,11 +203,11 @@ def _file_name(name: str) -> str:
 def _print_dataset(dataset: RetrievalDataset) -> None:
     from llama_index_rag_metrics.report.numbers import counted, questions
     from llama_index_rag_metrics.report.terminal import print_text
-    from llama_index_rag_metrics.report.text import terminal
+    from llama_index_rag_metrics.report.text import one_line
 
     passages = counted(len(dataset.corpus), "passage", "passages")
     size = f"{questions(len(dataset.queries))} · {passages}"
-    print_text(f"{terminal(dataset.name)}  {size}", *dataset.check())
+    print_text(f"{one_line(dataset.name)}  {size}", *dataset.check())
 
 
 def _lacks_values(scores: Scores) -> bool:

@@ -14,7 +14,7 @@ from typing_extensions import Self
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.numbers import counted, questions
-from llama_index_rag_metrics.report.text import terminal
+from llama_index_rag_metrics.report.text import one_line
 from llama_index_rag_metrics.runtime.containers import map_values, picked
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -259,7 +259,7 @@ class RetrievalDataset:
         return len(self.queries)
 
     def __repr__(self) -> str:
-        name = f" {terminal(self.name)}" if self.name else ""
+        name = f" {one_line(self.name)}" if self.name else ""
         n_unlabelled = len(self._unlabelled())
         extent = f"{len(self) - n_unlabelled} of them labelled" if n_unlabelled else "labelled"
         counts = f"{questions(len(self))}, {extent}"

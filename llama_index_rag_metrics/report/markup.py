@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from . import model as m
 from .numbers import shown
-from .text import excerpt
-from .text import markdown as escape
+from .text import escape_markdown, excerpt
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅ ", "alarm": "❌ ", "open": "⚠️ "}
 _BOLD: tuple[m.Tone, ...] = ("best", "alarm")
@@ -20,33 +19,37 @@ def to_markdown(report: m.Report) -> str:
 
 
 def _blocks(report: m.Report) -> Iterator[str]:
-    title = escape(report.title)
+    title = escape_markdown(report.title)
     if report.outcome is not None:
         title += f": {_cell(report.outcome)}"
     yield f"### {title}"
     for statement in report.decision:
-        yield escape(statement.text)
+        yield escape_markdown(statement.text)
     for table in report.tables:
         yield from _table(table)
-        yield escape(table.text)
+        yield escape_markdown(table.text)
     yield "\n".join(_bullets("", report.notes))
     for listing in report.listings:
-        blocks = [escape(listing.lead), escape(listing.legend), "\n".join(_listed(listing))]
+        blocks = [
+            escape_markdown(listing.lead),
+            escape_markdown(listing.legend),
+            "\n".join(_listed(listing)),
+        ]
         yield _folded(listing.title, "\n\n".join(filter(None, blocks)))
     if report.failures:
-        rows = [map(escape, (failure.system, failure.text)) for failure in report.failures]
+        rows = [map(escape_markdown, (failure.system, failure.text)) for failure in report.failures]
         lines = _pipes(("system", "error"), ("---", "---"), *rows)
         yield _folded(report.failures_title, lines)
 
 
 def _table(table: m.Table) -> Iterator[str]:
     if table.title:
-        yield f"**{escape(table.title)}**"
+        yield f"**{escape_markdown(table.title)}**"
     sides = [":--"]
     for column in range(len(table.head)):
         sides.append(":--" if table.is_text(column) else "--:")
-    rows = [(escape(row.label), *map(_cell, row.cells)) for row in table.rows]
-    yield _pipes(map(escape, (table.label_head, *table.head)), sides, *rows)
+    rows = [(escape_markdown(row.label), *map(_cell, row.cells)) for row in table.rows]
+    yield _pipes(map(escape_markdown, (table.label_head, *table.head)), sides, *rows)
 
 
 def _cell(cell: m.Cell) -> str:
@@ -54,21 +57,25 @@ def _cell(cell: m.Cell) -> str:
     if cell.form == "outcome":
         return _SIGNS.get(cell.tone, "") + text
     if cell.form == "text":
-        text = escape(text)
+        text = escape_markdown(text)
     return f"**{text}**" if cell.tone in _BOLD else text
 
 
 def _listed(listing: m.Listing) -> Iterator[str]:
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
-        yield f"- {escape(query.query_id)}: {escape(text)}".removesuffix(": ")
+        yield f"- {escape_markdown(query.query_id)}: {escape_markdown(text)}".removesuffix(": ")
         yield from _bullets("  ", query.why)
         for passage in query.wanted[: m.MOST_WANTED]:
-            yield f"  - relevant {escape(str(passage))}"
+            yield f"  - relevant {escape_markdown(str(passage))}"
         if query.more_wanted:
             yield f"  - {query.more_wanted}"
         for answer in query.answers:
-            head = (escape(answer.system), _cell(answer.score), escape(answer.outcome))
+            head = (
+                escape_markdown(answer.system),
+                _cell(answer.score),
+                escape_markdown(answer.outcome),
+            )
             yield f"  - {' '.join(head)}".rstrip()
             yield from _bullets("    ", answer.searches or ())
             yield from _bullets("    ", map(str, (answer.retrieved or ())[: listing.n_items]))
@@ -79,7 +86,7 @@ def _listed(listing: m.Listing) -> Iterator[str]:
 
 def _bullets(indent: str, lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
-        yield f"{indent}- {escape(line)}"
+        yield f"{indent}- {escape_markdown(line)}"
 
 
 def _pipes(*lines: Iterable[str]) -> str:
@@ -87,4 +94,4 @@ def _pipes(*lines: Iterable[str]) -> str:
 
 
 def _folded(title: str, inner: str) -> str:
-    return f"<details><summary>{escape(title)}</summary>\n\n{inner}\n\n</details>"
+    return f"<details><summary>{escape_markdown(title)}</summary>\n\n{inner}\n\n</details>"

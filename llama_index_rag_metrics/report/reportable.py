@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import MissingExtra
 
-from .text import html, terminal
+from .text import escape_html, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,10 +26,10 @@ class Sentence:
     def __str__(self) -> str: ...
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {terminal(str(self))}>"
+        return f"<{type(self).__name__}: {one_line(str(self))}>"
 
     def _repr_html_(self) -> str:
-        return f"<p>{html(str(self))}</p>"
+        return f"<p>{escape_html(str(self))}</p>"
 
 
 class Reportable:
@@ -47,7 +47,7 @@ class Reportable:
         """What is decided, or how much there is; the report is in `str()`."""
         report = self.report()
         text = report.decision[0].text if report.decision else report.title
-        return f"<{type(self).__name__}: {terminal(text)}>"
+        return f"<{type(self).__name__}: {one_line(text)}>"
 
     def __str__(self) -> str:
         """The report as text, as wide as the terminal."""

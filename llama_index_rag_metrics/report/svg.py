@@ -13,8 +13,7 @@ from rich.cells import cell_len
 
 from .model import Figure, Mark, Series
 from .numbers import given
-from .text import Element, element
-from .text import terminal as one_line
+from .text import Element, element, one_line
 
 # violet, orange and teal first: told apart in grey and by colour-blind eyes, on white and on black;
 # red and green mean worse and better, and no system

@@ -17,8 +17,7 @@ from rich.text import Text
 
 from . import model as m
 from .numbers import shown
-from .text import passage_line
-from .text import terminal as one_line
+from .text import one_line, passage_line
 
 _STYLES: dict[m.Tone, str] = {
     "normal": "",

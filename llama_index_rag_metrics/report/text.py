@@ -23,10 +23,10 @@ _MARKUP = re.compile(
 )
 
 
-def terminal(text: str) -> str:
+def one_line(text: str) -> str:
     """The text in one line, without control characters: data must not steer a terminal.
 
-    >>> terminal("one\\x1b[31m\\n two")
+    >>> one_line("one\\x1b[31m\\n two")
     'one [31m two'
     """
     if not text.isprintable():
@@ -34,20 +34,20 @@ def terminal(text: str) -> str:
     return " ".join(text.split())
 
 
-def html(text: str) -> str:
+def escape_html(text: str) -> str:
     """The text in one line, as HTML or as an attribute in quotes."""
-    return escape(terminal(text))
+    return escape(one_line(text))
 
 
-def markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """The text in one line that Markdown, GitHub's mentions and links, and HTML leave as it is.
 
     Punctuation that could be markup becomes a character reference, except in numbers.
 
-    >>> markdown("<b> @someone | 0.5")
+    >>> escape_markdown("<b> @someone | 0.5")
     '&#60;b&#62; &#64;someone &#124; 0.5'
     """
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", terminal(text))
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", one_line(text))
 
 
 def element(tag: str, *children: Child, **attributes: str) -> Element:
@@ -85,10 +85,10 @@ def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
     # what is beyond the excerpt isn't looked at: a text may be a book
     start = (text or "")[: 4 * most].strip()
     line, _, body = start.partition("\n")
-    title = terminal(line.lstrip("# "))
+    title = one_line(line.lstrip("# "))
     if not body or len(title) > most // 2:
-        return "", cut_line(terminal(start), most)
-    return title, cut_line(terminal(body), most - len(title) - 1)
+        return "", cut_line(one_line(start), most)
+    return title, cut_line(one_line(body), most - len(title) - 1)
 
 
 def passage_line(text: str | None) -> str:
@@ -99,7 +99,7 @@ def passage_line(text: str | None) -> str:
 
 def difference(old: str, new: str) -> tuple[str, str]:
     """Two texts from a few words before their first difference on."""
-    old, new = terminal(old), terminal(new)
+    old, new = one_line(old), one_line(new)
     pairs = enumerate(zip(old, new, strict=False))
     parting = next((n for n, (letter, opposite) in pairs if letter != opposite), len(old))
     start = old.rfind(" ", 0, max(0, parting - _BEFORE_CHANGE)) + 1
@@ -121,15 +121,15 @@ def cut_line(line: str, most: int = EXCERPT_CHARACTERS) -> str:
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
     """Each id with the beginnings of the UUIDs and digests in it, if these tell the ids apart."""
     distinct = list(dict.fromkeys(ids))
-    short = [terminal(_RANDOM.sub(lambda match: f"{match[0][:8]}…", name)) for name in distinct]
+    short = [one_line(_RANDOM.sub(lambda match: f"{match[0][:8]}…", name)) for name in distinct]
     if len(set(short)) < len(distinct):
-        short = [*map(terminal, distinct)]
+        short = [*map(one_line, distinct)]
     return dict(zip(distinct, short, strict=True))
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Names in words, the last ones as a number."""
-    words = [*map(terminal, map(str, names))]
+    words = [*map(one_line, map(str, names))]
     if len(words) > most:
         words = [*words[: most - 1], f"{len(names) - most + 1} more"]
     if len(words) < 2:

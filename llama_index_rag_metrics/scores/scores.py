@@ -23,7 +23,7 @@ from llama_index_rag_metrics.metrics.metric_names import (
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.numbers import questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, written
-from llama_index_rag_metrics.report.text import terminal
+from llama_index_rag_metrics.report.text import one_line
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.containers import FloatArray, map_values, picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -349,7 +349,7 @@ class Scores(Reportable):
 
     def __repr__(self) -> str:
         queries = questions(self.counts.scored or max(map(self.n, self), default=0))
-        name = terminal(self.name) or "unnamed"
+        name = one_line(self.name) or "unnamed"
         times = f" {len(self.repeats)} times" if self.repeats else ""
         return f"<Scores {name}: {queries}{times}; {listed_means(self.means)}>"
 

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.report.numbers import (
     shown,
     two_digits_up,
 )
-from llama_index_rag_metrics.report.text import by_holder, sentence, terminal
+from llama_index_rag_metrics.report.text import by_holder, one_line, sentence
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.score_rankings import runs_of
 from llama_index_rag_metrics.scores.scores import Scores
@@ -167,7 +167,7 @@ def _unanswered(system: System, metric: str) -> Iterator[str]:
 def _errors(scores: Scores) -> str:
     """The most frequent error, and how many others there are."""
     counts = Counter(scores.failed.values()).most_common()
-    words = truncated(terminal(counts[0][0]))
+    words = truncated(one_line(counts[0][0]))
     if len(counts) > 1:
         words += f", and {counted(len(counts) - 1, 'other error', 'other errors')}"
     return words

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.matching.matched import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report.text import terminal
+from llama_index_rag_metrics.report.text import one_line
 from llama_index_rag_metrics.runtime.containers import picked
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.retrieval import Retrieval
@@ -99,7 +99,7 @@ class System(NamedTuple):
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
         retrieval = scores.retrieval or Retrieval(Run())
-        return cls(name or terminal(scores.name) or "score", scores, {}, retrieval)
+        return cls(name or one_line(scores.name) or "score", scores, {}, retrieval)
 
     @property
     def run(self) -> Run:

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.model import Draw
 from llama_index_rag_metrics.report.numbers import mean_of, questions
-from llama_index_rag_metrics.report.text import by_holder, listed, terminal
+from llama_index_rag_metrics.report.text import by_holder, listed, one_line
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 from .first_line import first_lines
@@ -142,8 +142,8 @@ def slice_table(systems: Sequence[System], key: str, metric: str) -> m.Table:
                 cell = mean_of(mean, parts[value].n(metric))
             cells.append(cell)
         rows.append(m.Row(system.name, cells))
-    heads = [f"{terminal(value or 'without')} ({n})" for value, n in sizes.items()]
-    title = f"{metric} by {terminal(key)} (scored questions)"
+    heads = [f"{one_line(value or 'without')} ({n})" for value, n in sizes.items()]
+    title = f"{metric} by {one_line(key)} (scored questions)"
     return m.Table(title, heads, rows, is_detail=True)
 
 
@@ -244,11 +244,11 @@ def remarks(systems: Sequence[System]) -> list[str]:
     for system in systems:
         scores, scored = system.scores, system.scores.counts.scored
         for note in scores.notes:
-            pairs.append((terminal(note), system.name))
+            pairs.append((one_line(note), system.name))
         for metric in scores:
             n = scores.n(metric)
             if 0 < scored != n:
-                note = f"{terminal(metric)} has a value for {questions(n)}, not {scored:,}"
+                note = f"{one_line(metric)} has a value for {questions(n)}, not {scored:,}"
                 pairs.append((note, system.name))
     return by_holder(pairs, len(systems))
 

@@ -14,8 +14,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.report.text import by_holder, excerpt, sentence, short_ids
-from llama_index_rag_metrics.report.text import terminal as plain
+from llama_index_rag_metrics.report.text import by_holder, excerpt, one_line, sentence, short_ids
 from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import check_integer
 from llama_index_rag_metrics.runtime.masking import truncated
@@ -108,7 +107,7 @@ def _item_name(item: Item, names: Mapping[str, str]) -> str:
     name = names[item.id]
     if isinstance(item.passage, Span) and item.passage.source not in item.id:
         start, end = item.passage.start, item.passage.end
-        name += f" ({plain(item.passage.source)}, characters {start} to {end})"
+        name += f" ({one_line(item.passage.source)}, characters {start} to {end})"
     if item.grade:
         name += f" [{item.grade:g}]"
     return name
@@ -123,7 +122,7 @@ def _words(place: Whereabouts, answer: SystemAnswer, need: Need, names: Mapping[
     if place.search is not None:
         manner += f" by search {place.search}"
     cutoff = answer.view.k or answer.view.budget or 0
-    fields = {**place._asdict(), "name": item, "stage": plain(place.stage), "manner": manner}
+    fields = {**place._asdict(), "name": item, "stage": one_line(place.stage), "manner": manner}
     words = _WORDS.get(place.loss, place.loss).format(cutoff=cutoff, **fields)
     return words + w.reaching(answer.system.run.min_score, place.loss)
 
@@ -158,11 +157,11 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
     if n_hits and not is_new:
         outcome += ", none new"
     if call.error is not None:
-        outcome = f"failed ({truncated(plain(call.error))})"
+        outcome = f"failed ({truncated(one_line(call.error))})"
     elif not call.ids:
         outcome = "nothing retrieved"
     # a terminal cuts what is long: the outcome goes first
-    asked_by = f" ({plain(call.asked_by)})" if call.asked_by else ""
+    asked_by = f" ({one_line(call.asked_by)})" if call.asked_by else ""
     return f"{outcome}: “{excerpt(call.query)}”{asked_by}"
 
 

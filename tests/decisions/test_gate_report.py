@@ -22,7 +22,7 @@ from llama_index_rag_metrics import (
     evaluate,
 )
 from llama_index_rag_metrics.report.terminal import to_text
-from llama_index_rag_metrics.report.text import markdown as escaped
+from llama_index_rag_metrics.report.text import escape_markdown
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate
 
 QUERIES = ("where?", "what <b>is</b> | it?")
@@ -167,7 +167,7 @@ class TestMarkdown:
     def test_report_leaves_nothing_that_github_would_link(self) -> None:
         for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):
             assert link in f"{NASTY} a@b.org"
-            assert link not in escaped(f"{NASTY} a@b.org")
+            assert link not in escape_markdown(f"{NASTY} a@b.org")
 
 
 UNDECIDED = "ndcg@10 >= baseline - 0.02"

@@ -18,7 +18,7 @@ from llama_index_rag_metrics import Scores, score_rankings
 from llama_index_rag_metrics.report.html import fragment, html_page
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
-from llama_index_rag_metrics.report.text import terminal as plain
+from llama_index_rag_metrics.report.text import one_line
 
 BUILDERS = [
     pytest.param(build, id=f"{name} {number}")
@@ -56,9 +56,9 @@ def test_first_line_begins_with_a_sentence(build: Callable[[], Reportable]) -> N
     first = report.decision[0]
     assert re.fullmatch(r"(?s).*\w.* .* .*\.", first.text)
     assert "below" not in first.text
-    sentence = " ".join(plain(first.text).split())
+    sentence = " ".join(one_line(first.text).split())
     heading, line, *_ = to_text(report, width=2000).splitlines()
-    assert heading.strip().startswith(plain(report.title))
+    assert heading.strip().startswith(one_line(report.title))
     assert line.strip() == sentence
     for page in (fragment(report), html_page(report)):
         above = words(page.partition("<table")[0])

@@ -14,7 +14,7 @@ from llama_index_rag_metrics.cli.commands import chosen_metrics
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.labels.question_generation import parse
 from llama_index_rag_metrics.metrics.metric_names import split_names
-from llama_index_rag_metrics.report.text import markdown
+from llama_index_rag_metrics.report.text import escape_markdown
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import mask
 
@@ -29,7 +29,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "rule": lambda text: parse_rules([text]),
     "answer": parse,
     "masked": mask,
-    "markdown": markdown,
+    "markdown": escape_markdown,
 }
 PIECES = [
     " ", ",", "(", "(,", ")", "a", "*", "**a", "*a ", "\n", "<think>", "- ", "1. ", "? ", "?*",

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import MOST_ABREAST, Figure, Mark, Series
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.report.text import listed, terminal
+from llama_index_rag_metrics.report.text import listed, one_line
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import Scores, name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of, mean_intervals
@@ -146,7 +146,7 @@ class Comparison(Reportable):
         if not self._is_paired:
             n = f"{self.paired.is_scored(self.primary).sum():,} of {n}"
         return m.Report(
-            title=f"{rivals} against {terminal(self.baseline)}",
+            title=f"{rivals} against {one_line(self.baseline)}",
             lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
             decision=decision,
             about=results_report.about(systems),

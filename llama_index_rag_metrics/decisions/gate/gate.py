@@ -15,7 +15,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, digits_for
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
-from llama_index_rag_metrics.report.text import terminal
+from llama_index_rag_metrics.report.text import one_line
 from llama_index_rag_metrics.runtime.errors import (
     GateFailed,
     InconclusiveGate,
@@ -167,7 +167,7 @@ def assert_retrieval(
     if report.broken(strict=strict):
         content = report.report()
         # pytest's summary has the first line alone, which therefore decides
-        decision = terminal(content.decision[0].text)
+        decision = one_line(content.decision[0].text)
         raise GateFailed(f"{decision}\n{to_text(content, width=_WIDTH)}")
     for verdict in report.broken(strict=True):
         warn_caller(InconclusiveGate(verdict.sentence))

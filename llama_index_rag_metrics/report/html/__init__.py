@@ -15,8 +15,7 @@ from string import Template
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
-from llama_index_rag_metrics.report.text import html as escape
-from llama_index_rag_metrics.report.text import render
+from llama_index_rag_metrics.report.text import escape_html, render
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 
 from .questions import SIZES, question, repeated
@@ -39,7 +38,7 @@ def html_page(report: m.Report, *, title: str | None = None) -> str:
     script, heading = asset("page.js"), title or report.title
     queries = report.queries and report.queries()
     page = Template(asset("page.html")).substitute(
-        title=escape(heading),
+        title=escape_html(heading),
         policy=script_source(script),
         css=asset("base.css") + asset("page.css"),
         script=script,
@@ -70,7 +69,7 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
     systems: dict[str, int] = {}
     if queries and queries.compared:
         systems = {name: number for number, name in enumerate(queries.systems)}
-    heading = escape(title)
+    heading = escape_html(title)
     if report.outcome is not None:
         heading += f" {_badge(report.outcome.tone, shown(report.outcome))}"
     yield f"<header><h1>{heading}</h1>{_sentence(report.lead)}</header>"
@@ -81,7 +80,7 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
         if table.is_detail:
             folds += _fold(table.title, inner)
         else:
-            heading = _around(escape(table.title), "<h2>{}</h2>")
+            heading = _around(escape_html(table.title), "<h2>{}</h2>")
             in_sight += f"<div>{heading}{inner}{_sentence(table.text)}</div>"
     for kind, draw in report.figures.items():
         figure = _figure(draw(), m.CAPTIONS[kind])
@@ -108,19 +107,19 @@ def _statement(statement: m.Statement) -> str:
     look, badge = f" {statement.tone}", ""
     if statement.label:
         look, badge = "", f"{_badge(statement.tone, statement.label)} "
-    text = escape(statement.text.removeprefix(f"{statement.label}: "))
+    text = escape_html(statement.text.removeprefix(f"{statement.label}: "))
     return f'<p class="verdict{look}">{badge}{text.replace(" %", f"{_NO_BREAK}%")}</p>'
 
 
 def _badge(tone: str, text: str) -> str:
-    return f'<b class="badge {tone}">{escape(text)}</b>'
+    return f'<b class="badge {tone}">{escape_html(text)}</b>'
 
 
 def _figure(figure: m.Figure | None, caption: str) -> str:
     if figure is None or not any(series.marks for series in figure.series):
         return ""
     drawing = render(on_page(figure, caption))
-    return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}</figure>"
+    return f"<figure><figcaption>{escape_html(caption)}</figcaption>{drawing}</figure>"
 
 
 def _table(table: m.Table, systems: Mapping[str, int]) -> str:
@@ -133,14 +132,14 @@ def _table(table: m.Table, systems: Mapping[str, int]) -> str:
     rows = ""
     for row in table.rows:
         system = systems.get(row.label)
-        rows += f"<tr><th scope=row class=l>{escape(row.label)}"
+        rows += f"<tr><th scope=row class=l>{escape_html(row.label)}"
         for cell, side in zip(row.cells, sides, strict=True):
             text = _cell_text(cell)
             if cell.form == "tally" and isinstance(cell.value, tuple) and system:
                 text = _tally(cell.value, system)
             look = f"{side} {cell.tone}".removesuffix("normal").strip()
             rows += f"<td{_around(look, _CLASS)}>{text}"
-    label = escape(table.title or "Numbers")
+    label = escape_html(table.title or "Numbers")
     return (
         f'<div class=wide tabindex=0 role=group aria-label="Table: {label}"><table>'
         f"<thead><tr>{heads}<tbody>{rows}</table></div>"
@@ -149,13 +148,14 @@ def _table(table: m.Table, systems: Mapping[str, int]) -> str:
 
 def _heading(name: str, side: str) -> str:
     tag = "th scope=col" if name else "td"
-    return f"<{tag}{_around(side, _CLASS)}>{escape(name)}"
+    return f"<{tag}{_around(side, _CLASS)}>{escape_html(name)}"
 
 
 def _cell_text(cell: m.Cell) -> str:
-    interval = _around(escape(interval_of(cell)), " <small>{}</small>")
+    interval = _around(escape_html(interval_of(cell)), " <small>{}</small>")
     # where it is narrow, an interval is two lines, not three
-    return f"{escape(shown(cell, interval=False))}{interval}".replace(" to ", f"{_NO_BREAK}to ")
+    value = escape_html(shown(cell, interval=False))
+    return f"{value}{interval}".replace(" to ", f"{_NO_BREAK}to ")
 
 
 def _tally(counts: Sequence[float], system: int) -> str:
@@ -174,10 +174,10 @@ def _questions(queries: m.Queries) -> Iterator[str]:
     stories = list(queries.stories)
     n = len(stories)
     size = next(size for size in SIZES if n <= size.questions)
-    text = f"{counted(n, 'question', 'questions')} <small>{escape(queries.metric)}</small>"
+    text = f"{counted(n, 'question', 'questions')} <small>{escape_html(queries.metric)}</small>"
     compared = ""
     if queries.compared:
-        compared = escape("|".join(queries.systems))
+        compared = escape_html("|".join(queries.systems))
     yield (
         f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
         f"<form class=controls hidden></form>{_heads(text, queries.systems)}<div class=list>"
@@ -197,16 +197,16 @@ def _heads(text: str, systems: Sequence[str]) -> str:
 
 def _listing(listing: m.Listing) -> Iterator[str]:
     """Questions worth a look; those without rankings show their remarks unfolded."""
-    yield f"<section><h2>{escape(listing.title)}</h2>"
+    yield f"<section><h2>{escape_html(listing.title)}</h2>"
     yield _sentence(listing.lead)
     if listing.legend:
         systems = [answer.system for answer in listing.queries[0].answers]
-        yield _heads(escape(listing.legend), systems)
+        yield _heads(escape_html(listing.legend), systems)
     for story in listing.queries:
         if story.answers or story.wanted:
             yield question(story)
         else:
-            text = f"<code>{escape(story.query_id)}</code> {escape(story.text)}"
+            text = f"<code>{escape_html(story.query_id)}</code> {escape_html(story.text)}"
             yield f"<div class=finding><p>{text}</p>{_bullets(story.remarks)}</div>"
     yield f"{_sentence(listing.more_in_words)}</section>"
 
@@ -218,7 +218,7 @@ def _around(inner: str, template: str) -> str:
 
 def _fold(title: str, inner: str) -> str:
     """Something that unfolds; "" where there is nothing in it."""
-    return inner and f"<details><summary>{escape(title)}</summary>{inner}</details>"
+    return inner and f"<details><summary>{escape_html(title)}</summary>{inner}</details>"
 
 
 def _bullets(lines: Iterable[str]) -> str:
@@ -226,9 +226,9 @@ def _bullets(lines: Iterable[str]) -> str:
 
 
 def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
-    terms = "".join(f"<dt>{escape(name)}<dd>{escape(meaning)}" for name, meaning in pairs)
+    terms = "".join(f"<dt>{escape_html(name)}<dd>{escape_html(meaning)}" for name, meaning in pairs)
     return _around(terms, "<dl>{}</dl>")
 
 
 def _sentence(text: str) -> str:
-    return _around(escape(text), "<p class=quiet>{}</p>")
+    return _around(escape_html(text), "<p class=quiet>{}</p>")

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
-from llama_index_rag_metrics.report.text import html as escape
-from llama_index_rag_metrics.report.text import titled
+from llama_index_rag_metrics.report.text import escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 FAILED, EMPTY, UNLABELLED = "failed", "nothing retrieved", "nothing relevant"
@@ -36,7 +35,7 @@ SIZES = (
 
 def repeated(template: str, texts: Iterable[str]) -> str:
     """The template with each of the texts, escaped."""
-    return "".join(template.format(escape(text)) for text in texts)
+    return "".join(template.format(escape_html(text)) for text in texts)
 
 
 def question(query: m.QueryAnswers, size: Size = SIZES[0], queries: m.Queries | None = None) -> str:
@@ -54,7 +53,7 @@ def question(query: m.QueryAnswers, size: Size = SIZES[0], queries: m.Queries | 
     if numbers:
         data["gains"] = " ".join(f"{gain:g}" for gain in gains if not isnan(gain))
         data["score"] = f"{sum(numbers) / len(numbers):g}"
-    start = f'<details class=q id="{escape(query.query_id)}"'
+    start = f'<details class=q id="{escape_html(query.query_id)}"'
     for name, value in data.items():
         if value:
             start += f' data-{name}="{value}"'
@@ -99,14 +98,14 @@ def _losses(query: m.QueryAnswers) -> Counter[str]:
 
 def _summary(query: m.QueryAnswers, losses: Counter[str], changes: Sequence[str]) -> str:
     """The question, what was lost, and its scores; of many systems the lowest and the highest."""
-    text = escape(query.text or query.query_id)
+    text = escape_html(query.text or query.query_id)
     if query.text:
-        text += f" <code>{escape(query.query_id)}</code>"
+        text += f" <code>{escape_html(query.query_id)}</code>"
     for loss, n in losses.items():
         share = ""
         if n and len(query.wanted) > 1:
             share = f"{n} of {len(query.wanted)} "
-        text += f" <small>{share}{escape(loss)}</small>"
+        text += f" <small>{share}{escape_html(loss)}</small>"
     if len(query.answers) > m.MOST_ABREAST:
         answers = [answer for answer in query.answers if not isnan(_number(answer))]
         answers.sort(key=_number)
@@ -119,7 +118,7 @@ def _summary(query: m.QueryAnswers, losses: Counter[str], changes: Sequence[str]
 
 
 def _score(answer: m.Answer) -> str:
-    return escape(shown(answer.score, interval=False))
+    return escape_html(shown(answer.score, interval=False))
 
 
 def _unfolded(query: m.QueryAnswers, size: Size) -> Iterator[str]:
@@ -131,7 +130,7 @@ def _unfolded(query: m.QueryAnswers, size: Size) -> Iterator[str]:
         if not is_alone:
             line = f"{answer.system}: {line}"
         if answer.outcome:
-            yield f"<p class=lost>{escape(line)}</p>"
+            yield f"<p class=lost>{escape_html(line)}</p>"
         if answer.searches:
             searchers.setdefault(tuple(answer.searches), []).append(answer.system)
     searches = ""
@@ -139,7 +138,7 @@ def _unfolded(query: m.QueryAnswers, size: Size) -> Iterator[str]:
         title = "Searches"
         if not is_alone:
             title += f" of {', '.join(systems)}"
-        searches += f"<div><h4>{escape(title)}</h4><ol>{repeated('<li>{}', lines)}</ol></div>"
+        searches += f"<div><h4>{escape_html(title)}</h4><ol>{repeated('<li>{}', lines)}</ol></div>"
     if searches:
         yield f"<div class=searches>{searches}</div>"
     columns = [n for n, answer in enumerate(query.answers) if answer.retrieved is not None]
@@ -149,7 +148,7 @@ def _unfolded(query: m.QueryAnswers, size: Size) -> Iterator[str]:
         heads = ""
         for column in columns:
             answer = query.answers[column]
-            head = f"{escape(answer.system)} <b>{_score(answer)}</b>"
+            head = f"{escape_html(answer.system)} <b>{_score(answer)}</b>"
             heads += f"<th>{'rank' if is_alone else head}"
         yield f"<table class=ranks><thead><tr>{heads}<th>passage<tbody>{rows}</table>"
     yield repeated("<p class=quiet>{}</p>", query.remarks)
@@ -163,7 +162,7 @@ def _relevant(query: m.QueryAnswers, columns: Sequence[int], size: Size) -> Iter
             look = "missed"
         if passage.remark:
             tone = "lost" if any(passage.losses) else "quiet"
-            remark = f" <span class={tone}>{escape(passage.remark)}</span>"
+            remark = f" <span class={tone}>{escape_html(passage.remark)}</span>"
         ranks = [passage.ranks[column] for column in columns]
         text = _text(passage.text, size.characters)
         yield _row(f"<tr class={look}>", ranks, passage.name, f"{remark} {text}")
@@ -187,12 +186,12 @@ def _others(query: m.QueryAnswers, columns: Sequence[int], size: Size) -> Iterat
 def _row(start: str, ranks: Iterable[int | None], name: str, text: str) -> str:
     for rank in ranks:
         start += f"<td>{NO_VALUE if rank is None else f'{rank:,}'}"
-    return f"{start}<td><code>{escape(name)}</code>{text}"
+    return f"{start}<td><code>{escape_html(name)}</code>{text}"
 
 
 def _text(text: str, most: int) -> str:
     """The beginning of a passage, with its title in bold."""
     title, body = titled(text, most)
     if title:
-        return f"<b>{escape(title)}</b> {escape(body)}"
-    return escape(body)
+        return f"<b>{escape_html(title)}</b> {escape_html(body)}"
+    return escape_html(body)
