@@ -51,7 +51,7 @@ from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
-from llama_index_rag_metrics.stories import whereabouts as w
+from llama_index_rag_metrics.stories import whereabouts
 from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
 from llama_index_rag_metrics.stories.label_view import System
 from llama_index_rag_metrics.stories.results_report import systems_report
@@ -80,7 +80,7 @@ class LostPassage(Sentence):
     grade: float
     text: str = ""
     rank: int | None = None
-    cause: str = w.NEVER
+    cause: str = whereabouts.NEVER
 
     def __str__(self) -> str:
         passage = self.text and f" “{excerpt(self.text)}”"
@@ -160,7 +160,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     @property
     def _metric(self) -> str:
         """The first metric of rankings, or of anything where there is none."""
-        metrics = list(self[w.RETRIEVER].scores)
+        metrics = list(self[whereabouts.RETRIEVER].scores)
         return next(filter(ranking_metric, metrics), next(iter(metrics), ""))
 
     @cached_property
@@ -169,7 +169,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         losses: list[LostPassage] = []
         n_kept = Counter(dict.fromkeys(self, 0))
         for query_id in self._counted:
-            question = w.Question(query_id, self._systems, self._metric, stages=True)
+            question = whereabouts.QuestionView(query_id, self._systems, self._metric, stages=True)
             for need, places in question.needs:
                 # nobody knows where something is if its matcher failed
                 if not need[0].grade or not all(place.is_known for place in places):
@@ -181,10 +181,10 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                     n_kept[question.end] += not place.loss
                 if place.loss:
                     item = next((item for item in need if item.id == place.item), need[0])
-                    rank = None if place.loss == w.OTHER_ID else place.rank or place.was
+                    rank = None if place.loss == whereabouts.OTHER_ID else place.rank or place.was
                     passage = (query_id, item.id, item.grade, item.text or "", rank)
                     cause = place.loss
-                    if cause == w.DROPPED:
+                    if cause == whereabouts.DROPPED:
                         cause = f"dropped by {place.stage}"
                     losses.append(LostPassage(place.stage, *passage, cause))
         n_lost = Counter(loss.stage for loss in losses)
@@ -269,7 +269,7 @@ async def aevaluate_stages(
         raise InvalidInput("postprocessors", type(postprocessors), expected)
     for name, postprocessor in postprocessors.items():
         checked_postprocessor("postprocessors", postprocessor)
-        if name in (w.RETRIEVER, w.CUT, w.BUDGET):
+        if name in (whereabouts.RETRIEVER, whereabouts.CUT, whereabouts.BUDGET):
             raise InvalidInput("postprocessors", name, "another name: this is a stage's own")
     plan = Plan.of(
         dataset,
@@ -290,7 +290,7 @@ async def aevaluate_stages(
         evaluation = Evaluation(source, plan)
         ask = _StageAsk(evaluation, postprocessors)
         answers = await evaluation.answers(ask)
-        for stage in (w.RETRIEVER, *postprocessors):
+        for stage in (whereabouts.RETRIEVER, *postprocessors):
             results[stage] = await evaluation.results(ask.answers_after(stage, answers), stage)
     return StageResults(results)
 
@@ -314,7 +314,7 @@ class _StageAsk:
         answer = await ask_captured(source, question, timeout)
         notes, nodes = [*answer.notes], answer.nodes()
         seconds = perf_counter() - begin
-        self._keep(w.RETRIEVER, question, nodes, seconds)
+        self._keep(whereabouts.RETRIEVER, question, nodes, seconds)
         for stage, call in self._calls.items():
             begin = perf_counter()
             nodes = await within(timeout, call(copies(nodes), QueryBundle(question.query_str)))

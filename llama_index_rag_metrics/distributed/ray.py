@@ -24,8 +24,8 @@ from llama_index_rag_metrics.evaluation.as_ask import (
     retrieval_depth,
 )
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
-from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
@@ -104,7 +104,7 @@ async def aevaluate(
         remedy = "Load models, and open connections, in the function."
         reason = describe_error(error)
         raise InvalidInput("build", reason, "a function that can be pickled", remedy) from error
-    resolved = resolve(metrics)
+    resolved = metric_names.metrics(metrics)
     actor_class = ray.remote(_Worker).options(
         **{"num_cpus": 1, "max_concurrency": concurrency, **(actor_options or {})}
     )

@@ -30,7 +30,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync, within
 
-from .capturing import Retrieval, RetrieverOutput, as_nodes, capture
+from .capturing import CapturedRetrieval, RetrieverOutput, as_nodes, capture
 
 SourceLike: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
@@ -84,7 +84,7 @@ class Answer:
     """
 
     items: Sequence[NodeWithScore | str] = ()
-    calls: Sequence[Retrieval] | None = None
+    calls: Sequence[CapturedRetrieval] | None = None
     seconds: float | None = None
     notes: Sequence[str] = ()
 

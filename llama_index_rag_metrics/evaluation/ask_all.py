@@ -63,7 +63,7 @@ class Attempt(NamedTuple):
     repeat: int = 1
 
 
-class Row(NamedTuple):
+class JournalRow(NamedTuple):
     """A row of a journal: the ranking, and a digest of the question that it answers."""
 
     attempt: Attempt
@@ -71,7 +71,7 @@ class Row(NamedTuple):
     ranking: Ranking
 
 
-class Journal(JsonLinesJournal[Row]):
+class Journal(JsonLinesJournal[JournalRow]):
     """An append-only file of answers, under a header that says what can be known exactly."""
 
     def __init__(self, path: str | Path, header: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class Journal(JsonLinesJournal[Row]):
 
 
 def answers_to(
-    dataset: RetrievalDataset, header: Mapping[str, str], rows: Sequence[Row]
+    dataset: RetrievalDataset, header: Mapping[str, str], rows: Sequence[JournalRow]
 ) -> dict[Attempt, Ranking]:
     """The rankings of those questions that are still what was asked."""
     context = header.get(CONTEXT, "")
@@ -105,7 +105,7 @@ def answers_to(
     return rankings
 
 
-def read_answers(path: Path) -> tuple[dict[str, str], list[Row]]:
+def read_answers(path: Path) -> tuple[dict[str, str], list[JournalRow]]:
     """Read the header and the answers of a journal, which isn't opened."""
     return read_journal(path, _read)
 
@@ -120,13 +120,13 @@ def _digest(text: str, metadata: Mapping[str, Any], context: str) -> str:
     return short_hash(json.dumps(parts, sort_keys=True, default=str), 16)
 
 
-def _read(row: Mapping[str, Any]) -> Row:
+def _read(row: Mapping[str, Any]) -> JournalRow:
     location = Location("journal")
     query_id, question = row["query_id"], row["question"]
     if type(query_id) is not str or type(question) is not str:
         raise ValueError(row)
     ranking = replace(read_ranking(row, location), concurrency=row["concurrency"])
-    return Row(Attempt(query_id, read_repeat(row, location)), question, ranking)
+    return JournalRow(Attempt(query_id, read_repeat(row, location)), question, ranking)
 
 
 def pipeline(source: Source, plan: Plan) -> Ask:

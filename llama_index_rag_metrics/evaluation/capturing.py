@@ -47,7 +47,7 @@ _REMEDY = (
 
 
 @dataclass(slots=True)
-class Retrieval:
+class CapturedRetrieval:
     """One outermost retrieval, with the postprocessors that could be seen."""
 
     query: str
@@ -61,9 +61,9 @@ class CapturedSession:
     """What was retrieved while a capture was open, in the order in which it began."""
 
     def __init__(self) -> None:
-        self.retrievals: list[Retrieval] = []
+        self.retrievals: list[CapturedRetrieval] = []
         self.key = str(next(_numbers))  # its name in the tags of events
-        self._running: dict[str, tuple[Retrieval, float]] = {}
+        self._running: dict[str, tuple[CapturedRetrieval, float]] = {}
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -75,7 +75,7 @@ class CapturedSession:
         return any(span_id in self._running for span_id in span_ids)
 
     def start(self, query: str, span_id: str) -> None:
-        retrieval = Retrieval(query)
+        retrieval = CapturedRetrieval(query)
         self._running[span_id] = retrieval, perf_counter()
         self.retrievals.append(retrieval)
 
@@ -108,7 +108,9 @@ def _ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
     return Ranking(ids, spans=spans, **scores_and_texts(nodes))
 
 
-def as_call(retrieval: Retrieval, ranking_of: Callable[[list[NodeWithScore]], Ranking]) -> Call:
+def as_call(
+    retrieval: CapturedRetrieval, ranking_of: Callable[[list[NodeWithScore]], Ranking]
+) -> Call:
     error = retrieval.error
     if retrieval.nodes is None and error is None:
         error = "not finished"
@@ -300,7 +302,7 @@ def record_retrieval(
     for session in _sessions_of(active_instrument_tags.get()):
         if not session.is_retrieving(spans):
             session.retrievals.append(
-                Retrieval(query, asked_by, copies(retrieved), latency, message)
+                CapturedRetrieval(query, asked_by, copies(retrieved), latency, message)
             )
 
 

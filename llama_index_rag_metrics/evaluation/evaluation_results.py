@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.judging.beside import needs_of
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -192,7 +192,7 @@ _CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 
 def ranking_metric(name: str) -> RankingMetric | None:
     try:
-        metric = resolve(name)
+        metric = metric_names.metric(name)
     except (RagMetricsError, ImportError):
         return None
     return metric if isinstance(metric, RankingMetric) else None

@@ -14,8 +14,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import Field
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
-from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
@@ -154,7 +154,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     matcher: Any = Field(None, description="how labelled passages are recognised, if not by id")
 
     def __init__(self, *, metrics: Metrics, retriever: SourceLike, **fields: Any) -> None:
-        resolved = resolve(metrics)
+        resolved = metric_names.metrics(metrics)
         if not isinstance(retriever, BaseRetriever):
             retriever = SourceRetriever(as_source(retriever, retrieval_depth(resolved)))
         super().__init__(metrics=resolved, retriever=retriever, **fields)
@@ -235,7 +235,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             name=name,
             match_on=self.match_on,
             matcher=self.matcher,
-            node_postprocessors=self.node_postprocessors,
+            node_postprocessors=self.node_postprocessors or (),
             workers=workers,
             timeout=timeout,
             journal=journal,

@@ -13,8 +13,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer, needs_of
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
@@ -78,7 +78,7 @@ class Plan:
             dataset = RetrievalDataset.load(dataset)
         if matcher is not None:
             matcher = as_matcher(matcher)
-        resolved = resolve(metrics)
+        resolved = metric_names.metrics(metrics)
         if cache is not None or any(isinstance(metric, TextMetric) for metric in resolved):
             cache = Cache.of(cache, options.get("journal"))
         postprocessors = _listed(node_postprocessors or [])

@@ -36,7 +36,7 @@ _SEMICOLONS = "commas, not semicolons: pandas.read_csv(path, sep=';').to_csv(pat
 _RECORD = f"a record, {{field: value}}, such as {EXAMPLE}"
 
 
-class Source(NamedTuple):
+class OpenedSource(NamedTuple):
     """A source that is opened: rows, or one mapping, such as {query id: ids}, instead."""
 
     name: str
@@ -51,19 +51,19 @@ def kind_of(path: Path) -> str:
     return _KINDS.get(without_packing(path).suffix, "trec")
 
 
-def open_source(source: Any, fields: Fields, refuse: Refuse) -> Source:
+def open_source(source: Any, fields: Fields, refuse: Refuse) -> OpenedSource:
     if isinstance(source, (str, os.PathLike)):
         return _open_path(Path(source), fields, refuse)
     location, name = Location(f"this {type(source).__name__}"), ""
     if is_frame(source):
         location = Location("the data frame")
-        return Source(name, location, frame_records(source, location))
+        return OpenedSource(name, location, frame_records(source, location))
     if not isinstance(source, (Mapping, Iterable)) and hasattr(source, "to_dict"):  # ranx
         name, source = str(getattr(source, "name", None) or ""), source.to_dict()
     return _of_value(source, name, location, refuse)
 
 
-def _open_path(path: Path, fields: Fields, refuse: Refuse) -> Source:
+def _open_path(path: Path, fields: Fields, refuse: Refuse) -> OpenedSource:
     path.stat()  # where there is no such file, that is what is wrong with it
     kind, name, location = kind_of(path), name_of(path), Location(str(path))
     if path.is_dir():
@@ -71,21 +71,21 @@ def _open_path(path: Path, fields: Fields, refuse: Refuse) -> Source:
     if kind == "other":
         raise refuse(str(path), f"its name ends in {path.suffix}")
     if kind == "jsonl":
-        return Source(name, location, records_of(json_lines(path)))
+        return OpenedSource(name, location, records_of(json_lines(path)))
     if kind == "json":
         return _of_value(from_json(read_text(path), location), name, location, refuse)
     if kind == "csv" or (kind == "tsv" and _has_headings(path, fields)):
-        return Source(name, location, _table_rows(path, kind, fields))
+        return OpenedSource(name, location, _table_rows(path, kind, fields))
     if kind == "parquet":
-        return Source(name, location, parquet_records(path))
-    return Source(name, location, is_trec=True)
+        return OpenedSource(name, location, parquet_records(path))
+    return OpenedSource(name, location, is_trec=True)
 
 
-def _of_value(value: Any, name: str, location: Location, refuse: Refuse) -> Source:
+def _of_value(value: Any, name: str, location: Location, refuse: Refuse) -> OpenedSource:
     if isinstance(value, Mapping):
-        return Source(name, location, value=value)
+        return OpenedSource(name, location, value=value)
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return Source(name, location, records_of(location.numbered(value)))
+        return OpenedSource(name, location, records_of(location.numbered(value)))
     raise refuse(location.path, f"it holds {shorten(value)}")
 
 

@@ -107,7 +107,7 @@ class ReportedItem(NamedTuple):
         return f"{place} {self.name}  {passage_line(self.text)}".rstrip()
 
 
-class Answer(NamedTuple):
+class ReportedAnswer(NamedTuple):
     """What one system gave for one query."""
 
     system: str
@@ -134,7 +134,7 @@ class QueryAnswers(NamedTuple):
     query_id: str
     text: str
     wanted: Sequence[Wanted] = ()  # what was missed first
-    answers: Sequence[Answer] = ()
+    answers: Sequence[ReportedAnswer] = ()
     why: Sequence[str] = ()  # how many of the relevant passages were lost, and how
     remarks: Sequence[str] = ()
 

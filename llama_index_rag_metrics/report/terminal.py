@@ -213,7 +213,7 @@ def _listed(listing: m.Listing) -> Grid:
     return grid
 
 
-def _add_answer(grid: Grid, answer: m.Answer, most: int) -> None:
+def _add_answer(grid: Grid, answer: m.ReportedAnswer, most: int) -> None:
     lines = [Text(one_line(answer.outcome))] if answer.outcome else []
     for number, search in enumerate(answer.searches or (), 1):
         lines.append(_cut(f"search {number}: {search}"))

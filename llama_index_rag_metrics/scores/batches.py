@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray
@@ -123,7 +123,7 @@ def score_batch(
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
     """Names or metrics as metrics of rankings that compare ids."""
     accepted = []
-    for metric in resolve(metrics):
+    for metric in metric_names.metrics(metrics):
         name = metric.metric_name
         if not isinstance(metric, RankingMetric):
             remedy = "A metric of texts needs the questions and the texts: use evaluate()."

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID, Matched
@@ -43,7 +43,7 @@ class LabelView(NamedTuple):
     @classmethod
     def of(cls, name: str) -> LabelView:
         try:
-            metric = resolve(name)
+            metric = metric_names.metric(name)
         except (RagMetricsError, ImportError):
             return cls()
         cutoff = getattr(metric, "cutoff", None)

@@ -10,9 +10,9 @@ from inspect import cleandoc
 from itertools import chain
 from typing import Any
 
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.model import Draw
 from llama_index_rag_metrics.report.numbers import mean_of, questions
@@ -264,7 +264,7 @@ def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
     terms = [("Signs", _SIGNS)]
     for name in metrics:
         with suppress(RagMetricsError, ImportError):
-            metric = resolve(name)
+            metric = metric_names.metric(name)
             if isinstance(metric, NamedMetric):
                 low, high = metric.bounds
                 meaning = cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")

@@ -20,17 +20,17 @@ from llama_index_rag_metrics.runtime.errors import check_integer
 from llama_index_rag_metrics.runtime.masking import truncated
 from llama_index_rag_metrics.scores.scores import name_among
 
-from . import whereabouts as w
+from . import whereabouts
 from .label_view import Item, System, columns_of, metrics_of
-from .whereabouts import Need, Question, SystemAnswer, Whereabouts, losses_of, losses_sentence
+from .whereabouts import Need, QuestionView, SystemAnswer, Whereabouts, losses_of, losses_sentence
 
 _WORDS = {
     "": "rank {rank:,}{manner}",
-    w.BELOW: "rank {rank:,}{manner}, below the cutoff {cutoff:,}",
-    w.OVER: "over the budget of {cutoff:,} tokens",
-    w.OTHER_ID: "rank {was:,}, under another id ({name})",
-    w.DROPPED: "dropped by {stage} (was {was:,})",
-    w.IN_CALL: "in search {search}, not in the result",
+    whereabouts.BELOW: "rank {rank:,}{manner}, below the cutoff {cutoff:,}",
+    whereabouts.OVER: "over the budget of {cutoff:,} tokens",
+    whereabouts.OTHER_ID: "rank {was:,}, under another id ({name})",
+    whereabouts.DROPPED: "dropped by {stage} (was {was:,})",
+    whereabouts.IN_CALL: "in search {search}, not in the result",
 }
 _MOST_NAMES = 9  # of systems before a sentence
 _ITEMS = 3  # how many retrieved passages of a question are listed
@@ -51,7 +51,7 @@ def query_answers(
 
     `scores` has query id to score of each system, and `stages` are those of one pipeline.
     """
-    question = Question(query_id, systems, metric, stages=stages)
+    question = QuestionView(query_id, systems, metric, stages=stages)
     names = _short_names(question)
     passages = [_wanted(question, need, names) for need in question.needs]
     passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
@@ -68,7 +68,7 @@ def query_answers(
     return m.QueryAnswers(query_id, text, passages, answers, _why(question), remarks)
 
 
-def _short_names(question: Question) -> dict[str, str]:
+def _short_names(question: QuestionView) -> dict[str, str]:
     """The ids of everything that the story names, shortened together."""
     ids: list[str] = []
     for need in question.needs:
@@ -79,7 +79,7 @@ def _short_names(question: Question) -> dict[str, str]:
     return short_ids(ids)
 
 
-def _wanted(question: Question, need: Need, names: Mapping[str, str]) -> m.Wanted:
+def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> m.Wanted:
     pairs, pairs_without_ranks = [], []
     is_found = False
     for answer, place in question.deciding(need.places):
@@ -124,13 +124,13 @@ def _words(place: Whereabouts, answer: SystemAnswer, need: Need, names: Mapping[
     cutoff = answer.view.k or answer.view.budget or 0
     fields = {**place._asdict(), "name": item, "stage": one_line(place.stage), "manner": manner}
     words = _WORDS.get(place.loss, place.loss).format(cutoff=cutoff, **fields)
-    return words + w.reaching(answer.system.run.min_score, place.loss)
+    return words + whereabouts.reaching(answer.system.run.min_score, place.loss)
 
 
-def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.Answer:
+def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.ReportedAnswer:
     ranking = answer.ranking
     if ranking is None:
-        return m.Answer(answer.system.name, cell, error=answer.error)
+        return m.ReportedAnswer(answer.system.name, cell, error=answer.error)
     retrieved, searches = [], None
     ranks = dict(answer.ranks)
     for item in ranking.ids:
@@ -142,7 +142,7 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.A
         retrieved.append(m.ReportedItem(item, name, text, rank, answer.is_hit(item)))
     if ranking.calls is not None:
         searches = [_search(answer, call, number) for number, call in enumerate(ranking.calls, 1)]
-    return m.Answer(answer.system.name, cell, retrieved, answer.error, searches)
+    return m.ReportedAnswer(answer.system.name, cell, retrieved, answer.error, searches)
 
 
 def _search(answer: SystemAnswer, call: Call, number: int) -> str:
@@ -152,7 +152,7 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
         if answer.is_hit(item):
             n_hits += 1
             for label in answer.labels[item]:
-                is_new = is_new or answer.places.get(label, w.NOWHERE).search == number
+                is_new = is_new or answer.places.get(label, whereabouts.NOWHERE).search == number
     outcome = f"{counted(len(call.ids), 'passage', 'passages')}, {n_hits or 'none'} relevant"
     if n_hits and not is_new:
         outcome += ", none new"
@@ -165,7 +165,7 @@ def _search(answer: SystemAnswer, call: Call, number: int) -> str:
     return f"{outcome}: “{excerpt(call.query)}”{asked_by}"
 
 
-def _why(question: Question) -> list[str]:
+def _why(question: QuestionView) -> list[str]:
     """Why the systems, or the last stage, missed what is relevant; one line for those alike."""
     pairs = []
     for answer, counts in question.deciding(losses_of(question.systems, [question])):
@@ -175,7 +175,7 @@ def _why(question: Question) -> list[str]:
     return by_holder(pairs, question.n_deciding, _MOST_NAMES)
 
 
-def _remarks(question: Question, metric: str) -> Iterator[str]:
+def _remarks(question: QuestionView, metric: str) -> Iterator[str]:
     conversation, is_asked, is_judged = "", False, False
     repeats = []
     for answer in question.answers:
@@ -220,7 +220,7 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
         systems = systems[0].repeats
     columns = columns_of(systems, metric)
     story = query_answers(query_id, systems, metric, columns)
-    sentence = losses_sentence(losses_of(systems, [Question(query_id, systems, metric)]))
+    sentence = losses_sentence(losses_of(systems, [QuestionView(query_id, systems, metric)]))
     if not sentence:
         sentence = "No ranking is known." if story.wanted else "Nothing is labelled as relevant."
     listing = m.Listing(metric, [story._replace(why=())], n_items=depth)
@@ -251,7 +251,7 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         decision = [m.Statement(f"{len(self):,} of {questions(len(self.scores))}, {order}.")]
         if invalid:
             decision.insert(0, m.Statement(f"{invalid}.", "alarm"))
-        lead = losses_sentence(w.losses([self.system], self.metric))
+        lead = losses_sentence(whereabouts.losses([self.system], self.metric))
         columns: dict[str, list[Any]] = {"query_id": [], "score": [], "question": []}
         for (query_id, value), story in zip(self, self.stories, strict=True):
             columns["query_id"].append(query_id)

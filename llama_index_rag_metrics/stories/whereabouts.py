@@ -192,7 +192,7 @@ class Need(NamedTuple):
         return [item.id for item in self.items]
 
 
-class Question:
+class QuestionView:
     """One question as a metric sees it; the systems may be the `stages` of one pipeline.
 
     Attributes:
@@ -323,10 +323,10 @@ def losses(systems: Sequence[System], metric: str) -> list[Losses]:
     query_ids = dict.fromkeys(chain(*columns_of(systems, metric)))
     if len(query_ids) > MOST_QUESTIONS:
         return []
-    return losses_of(systems, (Question(query_id, systems, metric) for query_id in query_ids))
+    return losses_of(systems, (QuestionView(query_id, systems, metric) for query_id in query_ids))
 
 
-def losses_of(systems: Sequence[System], questions: Iterable[Question]) -> list[Losses]:
+def losses_of(systems: Sequence[System], questions: Iterable[QuestionView]) -> list[Losses]:
     """What each system lost of what some questions want."""
     counts = [*map(Losses, systems)]
     for question in questions:

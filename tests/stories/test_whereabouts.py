@@ -25,11 +25,11 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
 from llama_index_rag_metrics.rankings.run import Call, combine_calls
 from llama_index_rag_metrics.report.model import (
-    Answer,
     Cell,
     Listing,
     QueryAnswers,
     Report,
+    ReportedAnswer,
     ReportedItem,
     Wanted,
 )
@@ -135,7 +135,7 @@ def test_hits_are_green_in_a_terminal() -> None:
         ReportedItem("a", "a [0]", "Mars.", 1),
         ReportedItem("b", "b [2]", "Io.", 2, is_hit=True),
     ]
-    query = QueryAnswers("q", "x?", answers=[Answer("bm25", Cell(0.5, "score"), retrieved)])
+    query = QueryAnswers("q", "x?", answers=[ReportedAnswer("bm25", Cell(0.5, "score"), retrieved)])
     page = io.StringIO()
     console = Console(file=page, width=80, force_terminal=True, color_system="standard")
     print_report(Report("", listings=[Listing("", [query], n_items=2)]), console=console)

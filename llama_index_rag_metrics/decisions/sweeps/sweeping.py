@@ -21,8 +21,8 @@ from llama_index_rag_metrics.evaluation.ask_all import Attempt, answers_to, read
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.plan import CONTEXT, Plan
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
-from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.beside import TokenCounter
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.run import Run, first_of_each
@@ -101,7 +101,7 @@ async def asweep(
         raise InvalidInput("build", build, expected)
     check_confidence(confidence)
     configurations = configurations_of(grid)
-    resolved = resolve(metrics)
+    resolved = metric_names.metrics(metrics)
     names = [metric.metric_name for metric in resolved]
     tolerance = margin_of(names[0], tolerance, "tolerance")
     questions = RetrievalDataset.load(dataset)

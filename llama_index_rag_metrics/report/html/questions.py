@@ -63,7 +63,7 @@ def question(query: m.QueryAnswers, size: Size = SIZES[0], queries: m.Queries | 
     return f"{start}>{_summary(query, losses, changes)}{inner}</details>\n"
 
 
-def _number(answer: m.Answer) -> float:
+def _number(answer: m.ReportedAnswer) -> float:
     """The number of an answer's score, NaN where there is none; of a change, what it became."""
     value = answer.score.value
     if isinstance(value, tuple):
@@ -117,7 +117,7 @@ def _summary(query: m.QueryAnswers, losses: Counter[str], changes: Sequence[str]
     return f"<summary><span>{text}</span>{scores}</summary>"
 
 
-def _score(answer: m.Answer) -> str:
+def _score(answer: m.ReportedAnswer) -> str:
     return escape_html(shown(answer.score, interval=False))
 
 
