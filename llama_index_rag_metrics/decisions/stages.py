@@ -53,7 +53,7 @@ from llama_index_rag_metrics.runtime.sync import WORKERS, synchronous, within
 from llama_index_rag_metrics.scores.batches import Failed, Metrics
 from llama_index_rag_metrics.stories import whereabouts
 from llama_index_rag_metrics.stories.first_line import is_unmeasured, with_failures
-from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.label_view import Item, System
 from llama_index_rag_metrics.stories.results_report import systems_report
 
 _LISTED_LOSSES = 5
@@ -142,9 +142,8 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                     text = systems[0].scores.queries.get(loss.query_id, "")
                     lines.append((loss.query_id, text, [str(loss)]))
             listings.append(m.Listing.of(f"Lost at {flow.stage}", lines, _LISTED_LOSSES))
-        report = systems_report(
-            systems, figures=curve_figures(systems), stages=True, decision=self._decision()
-        )
+        figures, decision = curve_figures(systems), self._decision()
+        report = systems_report(systems, figures=figures, stages=True, decision=decision)
         means, *tables = report.tables
         passages = m.Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
         title = f"Stages: {listed(list(self), most=9)}"
@@ -160,8 +159,11 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
     @property
     def _metric(self) -> str:
         """The first metric of rankings, or of anything where there is none."""
-        metrics = list(self[whereabouts.RETRIEVER].scores)
-        return next(filter(ranking_metric, metrics), next(iter(metrics), ""))
+        metrics = self[whereabouts.RETRIEVER].scores.metric_names
+        for metric in metrics:
+            if ranking_metric(metric) is not None:
+                return metric
+        return metrics[0] if metrics else ""
 
     @cached_property
     def _counts(self) -> tuple[list[LostPassage], list[StageFlow]]:
@@ -176,17 +178,11 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
                     continue
                 for stage, place in zip(self, places, strict=True):
                     n_kept[stage] += place.rank is not None
-                place = places[-1]
+                last = places[-1]
                 if question.end:
-                    n_kept[question.end] += not place.loss
-                if place.loss:
-                    item = next((item for item in need if item.id == place.item), need[0])
-                    rank = None if place.loss == whereabouts.OTHER_ID else place.rank or place.was
-                    passage = (query_id, item.id, item.grade, item.text or "", rank)
-                    cause = place.loss
-                    if cause == whereabouts.DROPPED:
-                        cause = f"dropped by {place.stage}"
-                    losses.append(LostPassage(place.stage, *passage, cause))
+                    n_kept[question.end] += not last.loss
+                if last.loss:
+                    losses.append(_lost_passage(query_id, need, last))
         n_lost = Counter(loss.stage for loss in losses)
         return losses, [StageFlow(stage, n, n_lost[stage]) for stage, n in n_kept.items()]
 
@@ -213,6 +209,22 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         for system in self._systems:
             failed.setdefault(tuple(system.scores.failed), system)
         return with_failures(statements, [*failed.values()], self._metric)
+
+
+def _lost_passage(
+    query_id: str, need: Sequence[Item], place: whereabouts.Whereabouts
+) -> LostPassage:
+    """A passage that was wanted and lost; of alternatives that which was retrieved, or the best."""
+    item = need[0]
+    for alternative in reversed(need):
+        if alternative.id == place.item:
+            item = alternative
+    rank, cause = place.rank or place.was, place.loss
+    if cause == whereabouts.OTHER_ID:
+        rank = None
+    if cause == whereabouts.DROPPED:
+        cause = f"dropped by {place.stage}"
+    return LostPassage(place.stage, query_id, item.id, item.grade, item.text or "", rank, cause)
 
 
 async def aevaluate_stages(

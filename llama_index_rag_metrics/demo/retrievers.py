@@ -34,9 +34,8 @@ class _MatchingOnly(BaseRetriever):
         self._retriever = retriever
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [
-            node for node in self._retriever.retrieve(query_bundle) if node.get_score() > _ROUNDING
-        ]
+        nodes = self._retriever.retrieve(query_bundle)
+        return [node for node in nodes if node.get_score() > _ROUNDING]
 
 
 class BM25(_MatchingOnly):

@@ -105,9 +105,8 @@ async def aevaluate(
         reason = describe_error(error)
         raise InvalidInput("build", reason, "a function that can be pickled", remedy) from error
     resolved = metric_names.metrics(metrics)
-    actor_class = ray.remote(_Worker).options(
-        **{"num_cpus": 1, "max_concurrency": concurrency, **(actor_options or {})}
-    )
+    options = {"num_cpus": 1, "max_concurrency": concurrency, **(actor_options or {})}
+    actor_class = ray.remote(_Worker).options(**options)
     depth = retrieval_depth(resolved)
     pool = _Pool(ray, lambda: actor_class.remote(packed, depth), workers, concurrency)
     try:

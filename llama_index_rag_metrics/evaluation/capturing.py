@@ -230,12 +230,9 @@ def listening() -> Iterator[CapturedSession]:
             del _sessions[session.key]
             if not _sessions:
                 # new lists: others may be walking along the old ones
-                root.event_handlers = [
-                    handler for handler in root.event_handlers if handler is not _events
-                ]
-                root.span_handlers = [
-                    handler for handler in root.span_handlers if handler is not _spans
-                ]
+                events, spans = root.event_handlers, root.span_handlers
+                root.event_handlers = [handler for handler in events if handler is not _events]
+                root.span_handlers = [handler for handler in spans if handler is not _spans]
                 _parents.clear()
                 _inputs.clear()
 
@@ -301,9 +298,8 @@ def record_retrieval(
     spans = [span_id or "", *_around(span_id)]
     for session in _sessions_of(active_instrument_tags.get()):
         if not session.is_retrieving(spans):
-            session.retrievals.append(
-                CapturedRetrieval(query, asked_by, copies(retrieved), latency, message)
-            )
+            retrieval = CapturedRetrieval(query, asked_by, copies(retrieved), latency, message)
+            session.retrievals.append(retrieval)
 
 
 def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:

@@ -140,10 +140,8 @@ def _effective_queries(
     count, n = units.n_even, units.n_units
     of_hits = share * (1 - share)
     squares = np.square(units.influence * n).sum(axis=0)
-    squares_with_half = squares + np.square(imagined - units.means) / 2
-    variance = np.where(
-        np.isnan(imagined), ratio(squares, n - 1), ratio(squares_with_half, n - 0.5)
-    )
+    with_half = squares + np.square(imagined - units.means) / 2
+    variance = np.where(np.isnan(imagined), ratio(squares, n - 1), ratio(with_half, n - 0.5))
     error = np.where(count > 1, ratio(variance, n) / np.square(span), 0.0)
     unseen = ratio(of_hits, np.square(count)) + units.share_variance / 4
     return np.maximum(ratio(of_hits, error + unseen), np.maximum(count, 1))

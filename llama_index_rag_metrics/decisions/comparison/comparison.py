@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, compress, product, repeat
+from itertools import compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,12 +21,13 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import listed, one_line
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import Scores, name_among
+from llama_index_rag_metrics.statistics.differences import beats_all
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of, mean_intervals
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
 
-from .difference import Difference, differences_of, what_to_do, winner_of
+from .difference import Difference, differences_of, what_to_do
 from .pairing import Paired, pair, scores_of
 
 if TYPE_CHECKING:
@@ -106,7 +107,12 @@ class Comparison(Reportable):
 
         Of equal systems one is named in at most 1 - confidence of cases.
         """
-        return winner_of(self.paired, self.primary, alpha_of(self.confidence))
+        scores, limits = self.paired.common(self.primary), self.paired.limits(self.primary)
+        if len(scores) < 2:
+            return None
+        leader = int(scores.mean(axis=0).argmax())
+        is_shown = beats_all(scores, leader, alpha=alpha_of(self.confidence), **limits)
+        return self.paired.systems[leader] if is_shown else None
 
     @cached_property
     def sentences(self) -> list[m.Statement]:
@@ -126,8 +132,9 @@ class Comparison(Reportable):
     @property
     def decision(self) -> str:
         """The best system, or what would decide; of two systems the verdict on the other one."""
-        is_last = self.winner is None and len(self.systems) > 2
-        return self.sentences[-1 if is_last else 0].text
+        if self.winner is None and len(self.systems) > 2:
+            return self.sentences[-1].text
+        return self.sentences[0].text
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Return query id to system minus baseline, of the questions with a score for both."""
@@ -196,14 +203,19 @@ class Comparison(Reportable):
         for name, metric in product(names, metrics):
             mean, bounds, difference, *_ = self._cells(name, metric)
             cells[name, metric] = [mean._replace(low=bounds.low, high=bounds.high), difference]
-        if len(names) == 2 < len(metrics):
+        if len(names) == 2 and len(metrics) > 2:
             old, new = names
             rows = [m.Row(name, [cells[old, name][0], *cells[new, name]]) for name in metrics]
             head = [old, new, "difference"]
             return m.Table("On other metrics", head, rows, "metric", is_detail=True)
-        rows, head = [], list(chain(*zip(metrics, repeat("difference"), strict=False)))
+        rows, head = [], list[str]()
+        for metric in metrics:
+            head += (metric, "difference")
         for name in names:
-            rows.append(m.Row(name, list(chain(*(cells[name, metric] for metric in metrics)))))
+            row: list[m.Cell] = []
+            for metric in metrics:
+                row += cells[name, metric]
+            rows.append(m.Row(name, row))
         return m.Table("On other metrics", head, rows, is_detail=True)
 
     def _cells(self, name: str, metric: str) -> list[m.Cell]:

@@ -17,7 +17,6 @@ from llama_index_rag_metrics.runtime.errors import check_amount
 from llama_index_rag_metrics.statistics.differences import (
     FEWEST_CHANGED,
     Changes,
-    beats_all,
     detectable_differences,
     difference_intervals,
     to_be_better,
@@ -156,19 +155,17 @@ def differences_of(
     """
     units = paired.units(keys)
     widest = paired.widest(keys)
-    confidences, possible = np.ones(len(keys)), np.ones((len(keys), 2))
+    confidences, limits = np.ones(len(keys)), np.ones((len(keys), 2))
     detectable = np.full(len(keys), None)
     is_primary = np.array([metric == keys[0][1] for _, metric, _ in keys])
     families = [np.flatnonzero(part) for part in (is_primary, ~is_primary) if part.any()]
     levels = joint_levels(units, families, alpha=alpha_of(confidence))
     for family, level in zip(families, levels, strict=True):
         confidences[family] = 1 - level
-        possible[family] = paired.possible([keys[row] for row in family.tolist()], 1 - level)
+        limits[family] = paired.possible([keys[row] for row in family.tolist()], 1 - level)
         columns = units.columns(family)
         detectable[family] = detectable_differences(columns, widest[family], alpha=level)
-    intervals = difference_intervals(
-        units, widest=widest, confidence=confidences, possible=possible
-    )
+    intervals = difference_intervals(units, widest=widest, confidence=confidences, possible=limits)
     for key, interval, smallest in zip(keys, intervals, detectable, strict=True):
         system, metric, baseline = key
         values = paired.values(system, metric, baseline)
@@ -196,42 +193,37 @@ def differences_of(
         )
 
 
-def winner_of(paired: Paired, metric: str, alpha: float) -> str | None:
-    """Return the system that is shown to beat all others on a metric; None if none is."""
-    scores, limits = paired.common(metric)
-    if len(scores) < 2:
-        return None
-    leader = int(scores.mean(axis=0).argmax())
-    if beats_all(scores, leader, **limits, alpha=alpha):
-        return paired.systems[leader]
-    return None
-
-
 def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:
     """Return what would decide between the best so far and its rivals, or that there are none.
 
     `differences` are those from the baseline on one metric, of which no system is the best.
     """
     metric, leader, margin = differences[0].metric, differences[0].baseline, differences[0].margin
-    meanwhile, rivaling = f"keep {leader}", ["can't tell"]
+    meanwhile, open_outcomes = f"keep {leader}", ["can't tell"]
     better = [row for row in differences if row.outcome == "better"]
     if better:
         leader = max(better, key=lambda row: row.gain).system
-        meanwhile, rivaling = f"use {leader}", ["better", "alike", "can't tell"]
-    rivals = [row.system for row in differences if row.changed and row.outcome in rivaling]
-    keys = [(rival, metric, leader) for rival in rivals if rival != leader]
-    if not keys and (better or not any(row.n for row in differences)):
-        return ""
+        meanwhile, open_outcomes = f"use {leader}", ["better", "alike", "can't tell"]
+    keys = []
+    for row in differences:
+        if row.changed and row.outcome in open_outcomes and row.system != leader:
+            keys.append((row.system, metric, leader))
     if not keys:
-        return _KEEP.format(metric=metric, baseline=leader)
-    units, needed = paired.units(keys), 0.0
-    n_changed = np.count_nonzero(units.sums, axis=0).tolist()
-    changes = Changes.seen(units, paired.widest(keys))
-    for rival, n in zip(changes, n_changed, strict=True):
-        if n * rival.evenness < FEWEST_CHANGED:
-            return _UNKNOWN.format(meanwhile=meanwhile)
-        needed = max(needed, rival.questions(to_be_better(alpha), margin) or math.inf)
+        is_measured = any(row.n for row in differences)
+        return _KEEP.format(metric=metric, baseline=leader) if is_measured and not better else ""
+    needed = _questions_needed(paired, keys, alpha, margin)
     if len(paired.query_ids) < needed < math.inf:
         fields = {"needed": numbers.two_digits_up(needed), "margin": numbers.given(margin)}
         return _TOO_FEW.format(**fields, meanwhile=meanwhile)
     return _UNKNOWN.format(meanwhile=meanwhile)
+
+
+def _questions_needed(paired: Paired, keys: Sequence[Key], alpha: float, margin: float) -> float:
+    """Return how many questions would show all differences; infinite where nobody can say."""
+    units, needed = paired.units(keys), 0.0
+    n_changed = np.count_nonzero(units.sums, axis=0).tolist()
+    for changes, n in zip(Changes.seen(units, paired.widest(keys)), n_changed, strict=True):
+        if n * changes.evenness < FEWEST_CHANGED:
+            return math.inf
+        needed = max(needed, changes.questions(to_be_better(alpha), margin) or math.inf)
+    return needed

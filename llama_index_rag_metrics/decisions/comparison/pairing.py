@@ -62,19 +62,20 @@ class Paired:
         is_scored = self.is_scored(metric)
         return list(compress(self.query_ids, is_scored)), self.columns[metric][is_scored]
 
-    def common(self, metric: str) -> tuple[FloatArray, dict[str, Any]]:
-        """Return the (questions, systems) scores where all have one, more is better.
+    def common(self, metric: str) -> FloatArray:
+        """Return the (questions, systems) scores where all have one; more is better."""
+        scores = self.columns[metric][self.is_scored(metric)]
+        return -scores if lower_is_better(metric) else scores
 
-        And the arguments of `beats_all` that follow from the metric and these questions.
-        """
-        is_scored, sign = self.is_scored(metric), -1 if lower_is_better(metric) else 1
+    def limits(self, metric: str) -> dict[str, Any]:
+        """Return the arguments of `beats_all` that follow from the metric and the questions."""
         (lowest, highest), worst = limits_of(metric), worst_score(metric)
         limits: dict[str, Any] = {"span": highest - lowest}
         if worst is not None:
-            limits["worst"] = sign * worst
+            limits["worst"] = -worst if lower_is_better(metric) else worst
         if self.clusters is not None:
-            limits["clusters"] = number_clusters(self.clusters[is_scored])
-        return sign * self.columns[metric][is_scored], limits
+            limits["clusters"] = number_clusters(self.clusters[self.is_scored(metric)])
+        return limits
 
     def units(self, keys: Iterable[Key]) -> Units:
         """Return the differences of these keys, a column each."""
@@ -105,10 +106,8 @@ class Paired:
             is_missing = np.isnan(self.values(system, metric, baseline))
             baselines.append(np.where(is_missing, np.nan, self.values(baseline, metric)))
             limits.append(limits_of(metric))
-        columns = np.stack(baselines, axis=1)
-        means = mean_intervals(
-            columns, limits=limits, confidence=confidence, clusters=self.clusters
-        )
+        scores, clusters = np.stack(baselines, axis=1), self.clusters
+        means = mean_intervals(scores, limits=limits, confidence=confidence, clusters=clusters)
         possible = np.tile([-math.inf, math.inf], (len(keys), 1))
         for row, mean in enumerate(means):
             lowest, highest = limits[row]

@@ -69,7 +69,8 @@ class GateReport(Reportable):
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """Return the verdicts that close the gate: failed, with `strict` also inconclusive ones."""
-        return [verdict for verdict in self if verdict.outcome in _ORDER[: 1 + strict]]
+        closing = ("fail", "inconclusive") if strict else ("fail",)
+        return [verdict for verdict in self if verdict.outcome in closing]
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
@@ -87,13 +88,14 @@ class GateReport(Reportable):
                 title = f"Worst questions on {verdict.metric}"
                 listings.setdefault(title, m.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
         rules, scores = counted(len(rows), "rule", "rules"), self.system.scores
+        heading = f"Retrieval gate of {scores.name}" if scores.name else "Retrieval gate"
         if not decision:
             decision.append(m.Statement(f"pass: {rules} kept.", "best", "pass"))
         # what explains a loss: that questions failed, or that labels don't fit
         decision += with_failures([], [self.system], self.verdicts[0].metric)
         columns = m.Records.of_fields(self.verdicts, _RECORDS).columns
         return m.Report(
-            title=" of ".join(filter(None, ["Retrieval gate", scores.name])),
+            title=heading,
             lead=rules,
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
@@ -191,7 +193,10 @@ def baseline_scores(baseline: BaselineLike, name: str) -> Scores:
     if not Path(baseline).is_file():
         raise InvalidInput("baseline", str(baseline), "a file", _ACCEPT)
     by_name = read_json(Path(baseline))
-    return next(iter(by_name.values())) if len(by_name) == 1 else read_scores(baseline, name)
+    if len(by_name) > 1:
+        return read_scores(baseline, name)
+    [scores] = by_name.values()
+    return scores
 
 
 def _worst(verdict: Verdict, system: System) -> Iterator[m.QueryAnswers]:

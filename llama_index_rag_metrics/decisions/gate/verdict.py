@@ -151,7 +151,7 @@ class Verdict(Sentence):
         rule, kind, together, is_upper = self.rule, "worst", 1, self.rule.lower_is_better
         if self.outcome == "fail":
             kind, together, is_upper = "best", self.together, not is_upper
-        bound = (self.lower, self.upper)[is_upper]
+        bound = self.upper if is_upper else self.lower
         if rule.confidence is None or bound is None:
             return ""
         text = self._number(bound, is_signed=rule.baseline)
@@ -215,11 +215,8 @@ def _observed(verdict: Verdict) -> Verdict:
 def _is_same_run(query_ids: Sequence[str], sides: Mapping[str, Scores]) -> bool:
     """Return whether the rankings of these questions are known to be identical."""
     previous, now = sides.values()
-    for query_id in query_ids:
-        rankings = now.rankings(query_id)
-        if not rankings or rankings != previous.rankings(query_id):
-            return False
-    return True
+    pairs = ((now.rankings(query_id), previous.rankings(query_id)) for query_id in query_ids)
+    return all(rankings and rankings == rankings_before for rankings, rankings_before in pairs)
 
 
 def decide(measured: Sequence[Verdict]) -> list[Verdict]:
@@ -242,9 +239,11 @@ def _decided(verdict: Verdict, together: int) -> Verdict:
     rule, units = verdict.rule, Units.of(verdict.values.reshape(-1, 1), verdict.paired.clusters)
     confidences = rule.confidence or 0.0, rule.failing_confidence(together)
     low, high, low_to_fail, high_to_fail = _bounds(verdict, units, *confidences)
-    worse, better = lower, upper = low, high_to_fail
+    lower, upper = low, high_to_fail
+    worse, better = lower, upper
     if rule.lower_is_better:
-        better, worse = lower, upper = low_to_fail, high
+        lower, upper = low_to_fail, high
+        worse, better = upper, lower
     verdict = replace(verdict, lower=lower, upper=upper, together=together)
     if worse is not None and rule.is_kept_by(worse):
         return replace(verdict, outcome="pass")
@@ -270,9 +269,10 @@ def _bounds(
     metric, paired = verdict.metric, verdict.paired
     if not verdict.rule.baseline:
         scores, clusters, ends = verdict.values, paired.clusters, list[float | None]()
-        for level in (2 * passing - 1, 2 * failing - 1):
+        # the ends of a two-sided interval of 90 % are one-sided bounds of 95 %
+        for two_sided in (2 * passing - 1, 2 * failing - 1):
             limits = limits_of(metric)
-            mean = mean_interval(scores, confidence=level, limits=limits, clusters=clusters)
+            mean = mean_interval(scores, confidence=two_sided, limits=limits, clusters=clusters)
             ends += mean.low, mean.high
         return ends
     if units.n_units[0] < 2:

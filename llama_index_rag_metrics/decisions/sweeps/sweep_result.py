@@ -144,10 +144,10 @@ class Sweep(Reportable):
         """
         candidates = [point for point in self.ranked if point in self.within]
         for cost in self._costs:
-            amount, (*_, saving) = attrgetter(cost), _COSTS[cost]
+            amount, (_, _, saving) = attrgetter(cost), _COSTS[cost]
             lowest = min(map(amount, candidates), default=0.0)
             candidates = [point for point in candidates if amount(point) * (1 - saving) <= lowest]
-        return next(iter(candidates), None)
+        return candidates[0] if candidates else None
 
     def at_most_worse(self, configuration: Configuration) -> float:
         """How much worse than the best one a configuration is, at most, whichever that is.
@@ -180,16 +180,13 @@ class Sweep(Reportable):
         if not self.failed:
             return self._decision_of_finished
         reasons = dict.fromkeys(point.failure(self.primary).rstrip(".") for point in self.failed)
-        template, decision = _SOME_FAILED, ""
-        if self._finished:
-            decision = self._decision_of_finished
-        elif any(point.error for point in self):
-            template = _NOTHING
-        else:
-            return f"{'. '.join(reasons)}."
         failed = numbers.counted(len(self.failed), "configuration", "configurations")
-        errors = join_first(list(reasons), 3)
-        return template.format(failed=failed, errors=errors, decision=decision)
+        fields = {"failed": failed, "errors": join_first(list(reasons), 3)}
+        if self._finished:
+            return _SOME_FAILED.format(decision=self._decision_of_finished, **fields)
+        if any(point.error for point in self):
+            return _NOTHING.format(**fields)
+        return f"{'. '.join(reasons)}."
 
     def report(self, *, full: bool = False) -> m.Report:
         """The decision, and every configuration with its quality and cost."""
@@ -235,17 +232,14 @@ class Sweep(Reportable):
         return pair(map_values(attrgetter("scores"), self.results), [self.primary])
 
     @cached_property
-    def _common(self) -> tuple[FloatArray, dict[str, Any]]:
-        """Scores of questions that all have a value for, and what their bounds take for granted."""
-        if not self._finished:
-            return np.empty((0, 1)), {}
-        scores, limits = self._paired.common(self.primary)
-        return scores, {**limits, "alpha": alpha_of(self.confidence)}
-
-    @property
     def _scores(self) -> FloatArray:
         """(queries, evaluated configurations) scores where all have one; more is better."""
-        return self._common[0]
+        return self._paired.common(self.primary) if self._finished else np.empty((0, 1))
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """What bounds take for granted, as `beats_all` and `shortfalls` call it."""
+        return {**self._paired.limits(self.primary), "alpha": alpha_of(self.confidence)}
 
     def _scores_of(self, configuration: Configuration) -> FloatArray:
         """(queries,) the same of one configuration."""
@@ -265,8 +259,9 @@ class Sweep(Reportable):
         for point in self.ranked:
             if point not in self._tied:
                 columns.append(self._scores_of(point))
-        is_comparable = len(columns) > 1 < len(self._scores)
-        return is_comparable and beats_all(np.stack(columns, axis=1), 0, **self._common[1])
+        if len(columns) < 2 or len(self._scores) < 2:
+            return False
+        return beats_all(np.stack(columns, axis=1), 0, **self._limits)
 
     @property
     def _leader(self) -> Configuration | None:
@@ -275,7 +270,7 @@ class Sweep(Reportable):
 
     @cached_property
     def _shortfalls(self) -> Shortfalls:
-        return shortfalls(self._scores, self.tolerance, **self._common[1])
+        return shortfalls(self._scores, self.tolerance, **self._limits)
 
     @property
     def _outcome(self) -> str:
@@ -373,13 +368,14 @@ class Sweep(Reportable):
 
     def _tradeoff(self) -> Figure | None:
         """Every configuration by its tokens and its quality, with its rank; one has its name."""
-        named = self.recommended or next(iter(self.ranked), None)
         marks = []
         for rank, point in enumerate(self.ranked, 1):
             mean = point.mean(self.primary)
             if point.tokens is not None and mean is not None:
                 title = f"{point}; tokens {numbers.count(point.tokens)}"
-                label = f"{rank} ({point.name})" if point is named else f"{rank}"
+                label = str(rank)
+                if point is (self.recommended or self.ranked[0]):
+                    label += f" ({point.name})"
                 marks.append(Mark(point.tokens, mean, title, label=label))
         if not marks:
             return None

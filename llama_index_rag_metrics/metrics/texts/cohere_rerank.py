@@ -219,9 +219,8 @@ def _open(key: str, endpoint: str, timeout: float) -> Any:
     import httpx
 
     # a redirect isn't followed: another host would get the question and the texts
-    connection = httpx.Client(
-        timeout=timeout, follow_redirects=False, event_hooks={"response": [_raise_for_status]}
-    )
+    hooks = {"response": [_raise_for_status]}
+    connection = httpx.Client(timeout=timeout, follow_redirects=False, event_hooks=hooks)
     client = cohere.ClientV2(
         api_key=key,
         base_url=endpoint,

@@ -71,10 +71,8 @@ class RerankRelevancy(TextMetric):
         reranker = self.reranker
         if "top_n" in type(reranker).model_fields:
             reranker = reranker.model_copy(update={"top_n": len(texts)})
-        nodes = [
-            NodeWithScore(node=TextNode(id_=str(position), text=text))
-            for position, text in enumerate(texts)
-        ]
+        passages = [TextNode(id_=str(n), text=text) for n, text in enumerate(texts)]
+        nodes = [NodeWithScore(node=passage) for passage in passages]
         scores: dict[str, float] = {}
         absent = {node.node.node_id for node in nodes}
         for node in reranker.postprocess_nodes(nodes, query_str=query):
@@ -84,7 +82,7 @@ class RerankRelevancy(TextMetric):
                 raise ScorerFailed(self.metric_name, reason)
             absent.remove(node_id)
             scores[node_id] = float(node.score)
-        return [scores.get(str(position), 0.0) for position in range(len(texts))]
+        return [scores.get(str(n), 0.0) for n in range(len(texts))]
 
     @property
     def _model(self) -> str:

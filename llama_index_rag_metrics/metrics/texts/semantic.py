@@ -71,10 +71,8 @@ class EmbeddingSimilarity(TextMetric):
         vectors = await self._embed("embedding", model, texts, model.get_text_embedding_batch)
         if {len(vector)} != {*map(len, vectors)}:
             raise ScorerFailed(self.metric_name, "the embeddings have different lengths")
-        similarities: list[float] = _similarity(
-            self.mode, np.array(vector), np.array(vectors)
-        ).tolist()
-        return similarities
+        similarities = _similarity(self.mode, np.array(vector), np.array(vectors))
+        return list(similarities.tolist())
 
     async def _embed(
         self,
@@ -195,11 +193,10 @@ class BM25Similarity(TextMetric):
             tokens = words(text)
             tf = Counter(tokens)
             saturation = self.k1 * (1 - self.b + self.b * len(tokens) / corpus.average_length)
-            terms = [
-                weight * tf[word] * (self.k1 + 1) / (tf[word] + saturation)
-                for word, weight in weights.items()
-                if tf[word]
-            ]
+            terms = []
+            for word, weight in weights.items():
+                if tf[word]:
+                    terms.append(weight * tf[word] * (self.k1 + 1) / (tf[word] + saturation))
             scores.append(math.fsum(terms))
         return scores
 

@@ -136,10 +136,9 @@ class TextMetric(NamedMetric):
             by_text = dict(zip(distinct, scores_of_distinct, strict=True))
         scores = [by_text.get(text, 0.0) for text in texts]
         low, high = self.bounds
-        return RetrievalMetricResult(
-            score=min(max(_AGGREGATIONS[aggregation](scores), low), high),
-            metadata={"agg": aggregation, "scores": scores},
-        )
+        score = min(max(_AGGREGATIONS[aggregation](scores), low), high)
+        metadata = {"agg": aggregation, "scores": scores}
+        return RetrievalMetricResult(score=score, metadata=metadata)
 
     compute = synchronous_method(acompute)  # type: ignore[arg-type, pydantic-field]
 
