@@ -37,6 +37,7 @@ _CALLED = {  # arguments of the package that a command calls otherwise
     "metrics": ("metric",),
     "rules": ("rule",),
     "path": ("output",),
+    "questions": ("dataset",),
     "nodes": ("dataset",),
     "num_questions_per_chunk": ("n",),
 }
@@ -123,16 +124,24 @@ def _check_writable(option: str, path: Path) -> None:
 
 
 def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
-    """The message of an error, with a command's names of its arguments."""
-    if isinstance(error, InvalidInput):
-        argument, space, detail = error.argument.partition(" ")
-        called = [name for name in (argument, *_CALLED.get(argument, ())) if name in names]
-        display_name = names[called[0]] if called else argument
-        return error.worded(f"{display_name}{space}{detail}").replace("=...", "")
+    """The message of an error, in which a command's options have the names that users type."""
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    message = str(error).replace("columns={field: your column}", "--columns FIELD=NAME")
-    return re.sub(r"columns=\{'(\w+)': '(.+?)'\}", r"--columns \1=\2", message)
+    options = dict(names)
+    for argument, called in _CALLED.items():
+        for name in called:
+            if name in names:
+                options.setdefault(argument, names[name])
+    message = str(error)
+    if isinstance(error, InvalidInput):
+        argument, space, detail = error.argument.partition(" ")
+        message = error.worded(f"{options.get(argument, argument)}{space}{detail}")
+    message = message.replace("columns={field: your column}", "--columns FIELD=NAME")
+    message = re.sub(r"columns=\{'(\w+)': '(.+?)'\}", r"--columns \1=\2", message)
+    for argument, option in options.items():
+        message = re.sub(rf"\b{argument}=('[^']*')", rf"{option} \1", message)
+        message = re.sub(rf"\b{argument}=(\.\.\.)?(?![\w'])", option, message)
+    return message.replace("=...", "=…")
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:

@@ -159,10 +159,7 @@ def _evaluate_all(
 
 
 def _show(
-    results: Sequence[EvaluationResults],
-    slices: Sequence[str],
-    html: Path | None,
-    json: Path | None,
+    results: Sequence[EvaluationResults], keys: Sequence[str], html: Path | None, json: Path | None
 ) -> None:
     """Print each retriever against the first, after it was written to the files asked for."""
     from llama_index_rag_metrics.report.html import write_page
@@ -170,16 +167,13 @@ def _show(
 
     systems = {result.run.name: result for result in results}
     if html is not None:
-        write_page(report_of(systems, slice_by=slices), html)
+        write_page(report_of(systems, slice_by=keys), html)
     scores = json_of([result.scores for result in results])
-    show_report(report_of(systems, worst=_WORST, slice_by=slices), scores, json)
+    show_report(report_of(systems, worst=_WORST, slice_by=keys), scores, json)
 
 
 def report_of(
-    systems: Mapping[str, EvaluationResults | Scores],
-    *,
-    worst: int = 0,
-    slice_by: Sequence[str] = (),
+    systems: Mapping[str, EvaluationResults | Scores], worst: int = 0, slice_by: Sequence[str] = ()
 ) -> Report:
     """Return the report of one retriever, or of several compared with the first."""
     from dataclasses import replace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Any
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -160,9 +160,9 @@ def run_ask(
 
     check_ending(output)
     nothing = RetrievalDataset({})
-    model = None
+    model: Any = None
     if llm is not None:
-        model = built("--llm", llm, nothing)
+        model = built("--llm", llm, nothing) or llm  # what made nothing is no LLM
     passages = passages_of("NODES", nodes, nothing)
     texts = [TextNode(id_=item, text=text) for item, text in passages.texts.items()]
     dataset = generate_question_context_pairs(

@@ -44,6 +44,8 @@ HELP = {
     "--accept": "Copy SCORES to the baseline instead of judging them.",
     "--strict": "Exit with 1 also for warnings, or where the questions are too few to decide.",
     "--output -o": "The file to write.",
+    "RUN OUTPUT": "Write what was retrieved, as .jsonl or .parquet. Several retrievers get a file "
+    "each: RUN.NAME.jsonl.",
     "--threshold": "Share of a label's text that a passage must hold, above 0, to 1.",
     "--depth": "How many of each ranking are read, best first.",
     "-n": "How many to write.",
@@ -67,6 +69,7 @@ def argument(metavar: str, sentence: str = "") -> Any:
 
 _dataset = option("--dataset -d", "DATASET", QUESTIONS)
 _file = {"dir_okay": False}
+_run_output = option("--output -o", "FILE", OUTPUT, help=HELP["RUN OUTPUT"], **_file)
 _count = {"min": 1}
 
 DatasetArgument: TypeAlias = Annotated[Path, argument("DATASET")]
@@ -98,17 +101,7 @@ Number: TypeAlias = Annotated[int, option("-n", "N", RUNNING, **_count)]
 Strict: TypeAlias = Annotated[bool, option("--strict", None, RUNNING)]
 Rubric: TypeAlias = Annotated[Path | None, option("--rubric", "FILE", RUNNING, **_file)]
 Output: TypeAlias = Annotated[Path, option("--output -o", "FILE", OUTPUT, **_file)]
-RunOutput: TypeAlias = Annotated[
-    Path | None,
-    option(
-        "--output -o",
-        "FILE",
-        OUTPUT,
-        help="Write what was retrieved, as .jsonl or .parquet. Several retrievers get a file each: "
-        "RUN.NAME.jsonl.",
-        **_file,
-    ),
-]
+RunOutput: TypeAlias = Annotated[Path | None, _run_output]
 Rules: TypeAlias = Annotated[list[str] | None, option("--rule", "RULE", METRICS)]
 Baseline: TypeAlias = Annotated[Path | None, option("--baseline -b", "FILE", QUESTIONS, **_file)]
 SystemName: TypeAlias = Annotated[str | None, option("--system", "NAME", QUESTIONS)]

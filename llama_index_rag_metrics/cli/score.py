@@ -25,9 +25,7 @@ _TEXTS_ALONE = (
     "--dataset has expected_texts alone: in Python match_run(run, dataset, 'text') recognises "
     "passages by them, and score_rankings(matched.relevance, matched.run) scores that."
 )
-_OTHER_IDS = (
-    "They compare exactly; of traces, --question-id ATTRIBUTE or --dataset DATASET names them."
-)
+_OTHER_IDS = "They compare exactly; of traces, --question-id ATTRIBUTE or --dataset names them."
 
 
 @command(
@@ -91,6 +89,7 @@ class StoredFiles:
 
         if is_trace_file(path):
             run = read_traces(path, question_id=self._question_id, questions=self.dataset)
+            run.notes = tuple(note.replace("question_id=", "--question-id") for note in run.notes)
         elif self._question_id is not None:
             raise InvalidInput("--question-id", str(path), "a file of traces as RUN")
         else:

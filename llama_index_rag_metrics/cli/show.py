@@ -72,5 +72,5 @@ def _question_id(question: str, questions: Mapping[str, str]) -> str:
     if len(having) == 1:
         return having[0]
     expected = "the id of a question, or a part of the text of one alone"
-    remedy = f"There are {join_first(having or list(questions))}."
+    remedy = f"There are {join_first(having or list(questions)) or 'none in these files'}."
     raise InvalidInput("QUESTION", question, expected, remedy)

@@ -23,7 +23,7 @@ _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3"
 _TOKENS = rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+"
 _ROUNDING = 1e-9  # the cosine of vectors at right angles isn't always exactly 0
 # directions of their own for texts without a known term: zeros have no cosine with anything
-_NO_TERMS_IN_TEXT, _NO_TERMS_IN_QUERY = -2, -1
+_BARE_TEXT, _BARE_QUERY = -2, -1
 
 
 class _MatchingOnly(BaseRetriever):
@@ -113,9 +113,7 @@ class LSAEmbedding(BaseEmbedding):
     def class_name(cls) -> str:
         return "LSAEmbedding"
 
-    def _get_text_embeddings(
-        self, texts: list[str], spare: int = _NO_TERMS_IN_TEXT
-    ) -> list[list[float]]:
+    def _get_text_embeddings(self, texts: list[str], spare: int = _BARE_TEXT) -> list[list[float]]:
         vectors: FloatArray = np.pad(self._pipeline.transform(texts), ((0, 0), (0, 2)))
         vectors[~vectors.any(axis=1), spare] = 1.0
         return list(vectors.tolist())
@@ -124,7 +122,7 @@ class LSAEmbedding(BaseEmbedding):
         return self._get_text_embeddings([text])[0]
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return self._get_text_embeddings([query], _NO_TERMS_IN_QUERY)[0]
+        return self._get_text_embeddings([query], _BARE_QUERY)[0]
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return self._get_query_embedding(query)

@@ -175,7 +175,7 @@ class _Asking:
         self.n_kept = len(kept.keys() & set(self.attempts))
         self.at_once = max(1, min(plan.workers, len(self.attempts)))
         self.rankings: dict[Attempt, Ranking] = {}
-        self.has_retrieved = bool(kept)
+        self.has_answered = bool(kept)
         self.is_stopping = False
         self.n_without = self.n_failed = 0
 
@@ -208,7 +208,7 @@ class _Asking:
             if is_ctrl_c or (self.is_stopping and isinstance(error, asyncio.CancelledError)):
                 raise
             return self.failure(question, as_exception(error), time.perf_counter() - begin)
-        self.has_retrieved |= bool(ranking.ids)
+        self.has_answered |= bool(ranking.ids)
         self.n_without += answer.calls is not None and not answer.calls
         ranking = self.reader.filled(ranking)
         ranking = replace(ranking, latency=seconds, concurrency=self.at_once)
@@ -217,8 +217,8 @@ class _Asking:
         return ranking
 
     def failure(self, question: Question, error: Exception, seconds: float) -> Ranking:
-        """A failed question's ranking; until something was retrieved, the source is at fault."""
-        if isinstance(error, InvalidInput) and not self.has_retrieved:
+        """The ranking of a question that failed; raises where the run is to end there."""
+        if isinstance(error, InvalidInput) and not self.has_answered:
             raise error
         words = describe_error(error)  # without keys
         if self.plan.raise_on_error:

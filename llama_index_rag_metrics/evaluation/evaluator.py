@@ -95,7 +95,7 @@ async def aevaluate(
         what was retrieved.
 
     Raises:
-        InvalidInput: an argument, or the first answer, can't be used.
+        InvalidInput: an argument can't be used.
         UnknownMetric: no metric has that name; the message lists the nearest ones.
         RetrievalFailed: with `raise_on_error`.
         MissingKey: a metric's service needs a key, and there is none.

@@ -98,12 +98,9 @@ def _read_parts(value: Mapping[str, Any], location: Location) -> Parts:
     labels = parts.get("relevance") or value.get("relevant_docs") or {}
     location.check(isinstance(labels, Mapping), "the labels of each query id", labels)
     graders = value.get(GRADED_BY) or {}
-    location.check(
-        isinstance(graders, Mapping), f"a model for each query id in {GRADED_BY}", graders
-    )
-    by_model = {
-        query: graded(labels[query], graders[query]) for query in graders if query in labels
-    }
+    expected = f"a model for each query id in {GRADED_BY}"
+    location.check(isinstance(graders, Mapping), expected, graders)
+    by_model = {key: graded(labels[key], graders[key]) for key in graders if key in labels}
     return {"queries": {}, **parts, "relevance": {**labels, **by_model}}
 
 

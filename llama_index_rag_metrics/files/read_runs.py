@@ -49,9 +49,7 @@ _NO_RANKING = "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"
 _NO_LABELS = "a field 'expected_ids', or 'doc_id' with a 'grade'"
 _LABELS_AS_RUN = "a 'score' or a 'rank': labels, which have a grade, are read by read_qrels"
 ONCE = "every query id once (without one, it is a digest of the question)"
-_SCORES = (
-    "a score, a number, of each document, or ids in order; write {query id: {document id: score}}"
-)
+_SCORES = "a score, a number, of each document, or ids in order: {query id: {document id: score}}"
 _ITEM_ONCE = "every document once a question"
 _TREC_QRELS = "4 columns: query id, 0, document id, grade"
 _TREC_RUN = "6 columns: query id, Q0, document id, rank, score, tag"

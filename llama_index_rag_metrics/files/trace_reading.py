@@ -33,6 +33,7 @@ _REMARKS = {  # why something of the traces couldn't be used, in the order of th
     "nameless": "documents without an id, known by a digest of their text (match_on= takes an id "
     "from their metadata, a matcher finds texts)",
 }
+_BY_ID = "Where spans have the ids of questions, question_id= says in which attribute."
 _NO_ID = "documents with {match_on!r}, as match_on says; their metadata has {names}"
 
 
@@ -85,11 +86,13 @@ def read_traces(
     texts: Any = {} if questions is None else getattr(questions, "queries", questions)
     if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
         raise InvalidInput("questions", questions, "a dataset, or a mapping of query id to text")
+    if isinstance(source, (str, os.PathLike)):
+        name = name or name_of(Path(source))
     reader = _Reader(match_on, question_id, texts)
     with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
         for span in spans_in(source):
             reader.add(span)
-        sessions = reader.sessions()
+        sessions = reader.sessions(name or "the traces")
     queries = {}
     metadata: dict[str, Any] = dict(getattr(questions, "metadata", {}))
     for query_id, session in sessions.items():
@@ -98,8 +101,6 @@ def read_traces(
         row = metadata.get(query_id, {})
         if session.conversation and not row.keys() & {CONVERSATION, HISTORY}:
             metadata[query_id] = {CONVERSATION: session.conversation, **row}
-    if isinstance(source, (str, os.PathLike)):
-        name = name or name_of(Path(source))
     rankings, notes = _rankings(sessions), reader.notes()
     run = Run(rankings, name=name, queries=queries, metadata=metadata, notes=notes)
     run.is_log = True
@@ -222,7 +223,7 @@ class _Reader:
         location.check(item not in (None, ""), expected, "")
         return str(item) if names else read_id(item, location)
 
-    def sessions(self) -> dict[str, _Session]:
+    def sessions(self, source: str) -> dict[str, _Session]:
         """Query id to the last session of each question whose retrievals are all known."""
         for spans in self._traces.values():
             _link(spans)
@@ -258,8 +259,8 @@ class _Reader:
         if self._question_id is None:
             text = next(iter(self._texts.values()), "")
             examples = [span.question for span in all_spans if span.question]
-            expected = f"texts of questions as they were asked, such as {examples[:1]}"
-            raise InvalidInput("questions", text, expected)
+            expected = f"texts of questions as {source} has them, such as {examples[:1]}"
+            raise InvalidInput("questions", text, expected, _BY_ID)
         expected = f"an attribute of the spans, which have {', '.join(sorted(self._attributes))}"
         raise InvalidInput("question_id", self._question_id, expected, self._hint)
 

@@ -25,9 +25,7 @@ from llama_index_rag_metrics.statistics.intervals import check_confidence, mean_
 
 JudgementsLike: TypeAlias = "Mapping[str, RelevanceLike] | str | os.PathLike[str]"
 
-_EXPLAINED = (
-    "Kappa is the agreement beyond chance: 1 if they always agree, 0 if as often as by chance."
-)
+_EXPLAINED = "Kappa is the agreement beyond chance: 1 if they always agree, 0 if as by chance."
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 
 

@@ -259,10 +259,8 @@ class Lookup:
 
     def __init__(self, texts: Sequence[str], passages: Mapping[str, str]) -> None:
         self._passages, self._ids = passages, [*passages]
-        vocabulary = np.unique(
-            np.concatenate([_fingerprints(block)[1] for block in _blocks(texts)])
-        )
-        vocabulary = np.append(vocabulary, _NO_RUN)
+        text_prints = [_fingerprints(block)[1] for block in _blocks(texts)]
+        vocabulary = np.append(np.unique(np.concatenate(text_prints)), _NO_RUN)
         owners, prints = [], []
         for number, block in enumerate(_blocks([*passages.values()])):
             owner, hashes = _fingerprints(block)

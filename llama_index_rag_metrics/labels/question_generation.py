@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
+from llama_index.core.base.llms.base import BaseLLM
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import BaseNode, MetadataMode
 from pydantic import BaseModel, Field
@@ -48,6 +49,7 @@ _FIRST_PAUSE = 0.25  # seconds before the second attempt on a node, doubled for 
 _NUMBER = re.compile(r"^[\s>#*_•–—-]*(?:[(（]?\d{1,3}[.)）、:：](?!\d)\s*)?[\s*_]*")
 # "I'm sorry, I can't. Another one?", but not "What did Dr. Li say?" or "What is made of ink etc.?"
 _SENTENCE_BEFORE = re.compile(r"[^\W\d_]{5}[.!]\s|(?<![\w'’])[a-z][\w'’]{2,}[.!]\s+[A-Z]|[。！]")
+_FIRST_OF_LIST = re.compile(r"^\W*1\W", re.MULTILINE)
 _NOTES = {
     "fewer": "{count:,} of {asked:,} nodes gave fewer than {wanted} questions",
     "refused": "{count:,} lines weren't taken as questions: {examples}",
@@ -57,7 +59,7 @@ _NOTES = {
 }
 _NO_QUESTION = (
     "no questions about {n} nodes with text: {notes}. A question is a line that ends in a question "
-    "mark: ask for that in qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+    "mark; a prompt of your own (qa_generate_prompt_tmpl) has to ask for that."
 )
 
 
@@ -118,6 +120,8 @@ async def agenerate_question_context_pairs(
     check_integer("workers", workers)
     if llm is None:
         llm = model_of_settings("llm", "generate_question_context_pairs")
+    if not isinstance(llm, BaseLLM):
+        raise InvalidInput("llm", llm, "an LLM of LlamaIndex")
     corpus = _corpus(nodes)
     prompts: dict[str, str] = {}
     for node_id, text in corpus.items():
@@ -205,7 +209,8 @@ def _dataset(
         questions, refusals = parse(answer)
         if len(questions) < n_wanted:
             lacking["fewer"].append(node_id)
-            if refusals:  # and the only question may end a refusal
+            is_alone = len(questions) == 1 and not _FIRST_OF_LIST.search(answer)
+            if refusals and is_alone:  # it may end a refusal
                 questions, refusals = [], refusals + questions
         for name, lines in {"refused": refusals, "beyond": questions[n_wanted:]}.items():
             lacking[name] += [f"{node_id!r}: {line!r}" for line in lines]

@@ -70,7 +70,7 @@ _registered: set[str] = set()
 
 
 def register_secret(secret: str | SecretStr | None) -> None:
-    """Have a secret, such as a metric's key, masked in all errors recorded from now on."""
+    """Have a secret masked in all errors that this process records from now on."""
     plain = secret.get_secret_value() if isinstance(secret, SecretStr) else secret
     if isinstance(plain, str) and len(plain.strip()) >= _SHORTEST_SECRET:
         with _lock:

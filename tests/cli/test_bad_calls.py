@@ -67,10 +67,14 @@ REFUSED = [
     ("labels check d.json no:", "a path that is there, or package.module:factory"),
     ("labels move d.json no_such:one -o n.json", "NEW: expected a module"),
     ("labels ask d.json -o n.json --llm m:nope", "--llm: expected a module that can be"),
+    ("labels ask d.json -o n.json", "Pass --llm, or set Settings.llm."),
+    ("labels ask d.json -o n.json --llm m:number", "--llm: expected an LLM of LlamaIndex, got 7."),
+    ("labels ask d.json -o n.json --llm m:nothing", "LLM of LlamaIndex, got 'm:nothing'."),
     # numbers and metrics that the input has nothing for
     ("labels move d.json d.json -o m.json --threshold 0", "--threshold: expected a number"),
     (f"{SCORE} -m bm25_similarity", "--metric: expected metrics of rankings"),
     (f"{SCORE} -m span_recall", "ranking of question 'q1': expected the spans"),
+    (f"{SCORE} -m accuracy", "Write accuracy(corpus_size=…)."),
     (f"{SCORE} -m recall@200tokens", "or use a cutoff by rank, such as @10."),
     ("score bare.jsonl -m mrr --qrels q.txt --min-score 0.5", "a score of every retrieved passage"),
     # files to read
@@ -86,6 +90,10 @@ REFUSED = [
     ("score a.run --qrels none", "none: No such file or directory"),
     ("score a.run --qrels empty", "RUN: expected labels of its questions"),
     (f"{SCORE} --question-id q", "--question-id: expected a file of traces as RUN"),
+    ("score t.jsonl -d d.json", "--dataset: expected texts of questions as t has them"),
+    ("score t.jsonl -d d.json", "--question-id says in which attribute."),
+    ("score t.jsonl -d d.json --question-id id", "write --question-id 'metadata.id'."),
+    ("show q1 s.json", "There are none in these files."),
     ("show 'which moon' a.run -d d.json", "or a part of the text of one alone"),
     ("show q3 a.run -d d.json", "There are q1, q2."),
     ("labels check none.json", "none.json"),
@@ -128,7 +136,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_qrels(labels, "q.txt")
     score_rankings(labels, {"q1": ["d1"]}, "mrr").to_json("s.json")
     item = {"query_id": "q1", "query": "Who?", "doc_id": "d1", "text": "She."}
+    values = {
+        "openinference.span.kind": "RETRIEVER",
+        "input.value": "A?",
+        "metadata": '{"id": "q1"}',
+    }
+    attributes = [{"key": key, "value": {"stringValue": values[key]}} for key in values]
+    span = {"traceId": "t", "spanId": "s", "name": "search", "attributes": attributes}
+    traces = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
     for name, text in {
+        "t.jsonl": json.dumps(traces),
         "m.py": MODULE,
         "pool.jsonl": json.dumps(item),
         "bare.jsonl": json.dumps({"query_id": "q1", "doc_id": "d1", "rank": 1}),

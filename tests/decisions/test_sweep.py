@@ -364,9 +364,11 @@ def test_configuration_that_fails_on_every_question_shows_no_mean() -> None:
     assert "Nothing was measured" in str(configuration)
 
 
-def test_name_is_no_option() -> None:
+def test_what_is_no_option() -> None:
     with pytest.raises(TypeError, match=r"sweep\(\) gives each configuration its own name"):
         sweep(Builder(), GRID, DATASET, ["mrr"], name="x")
+    with pytest.raises(TypeError, match=r"sweep\(\) got an unexpected keyword argument 'wrokers'"):
+        sweep(Builder(), GRID, DATASET, ["mrr"], wrokers=2)
 
 
 def test_unknown_configuration() -> None:
@@ -388,6 +390,8 @@ def test_cheapest_is_kept_of_configurations_that_score_the_same() -> None:
     assert other.decision == swept.decision
     close = [1.0] * 19 + [0.9]
     near = made_sweep({"a": (scores, 30, 0.1), "b": (scores, 10, 0.1), "c": (close, 1, 0.1)})
+    hasty = made_sweep({"a": (scores, 10, 0.1), "b": (scores, 10, 0.09)})
+    assert hasty.decision.startswith("Keep name=a: ")  # a p95 is never twice the same
     assert near.decision == f"{swept.decision} These can't tell whether another one is better."
 
 

@@ -177,6 +177,18 @@ def test_refusal_over_two_lines_is_no_question() -> None:
     assert "'n0': \"I can't help with that.\", 'n0': 'Could you say more?'" in dataset.notes[1]
 
 
+def test_questions_stay_beside_a_sentence() -> None:
+    answers = {"0": "Here are two.\nWhat?\nWhy?", "1": "There is one alone.\n1. Who is it?"}
+    llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
+    dataset = generate_question_context_pairs(nodes(2), llm, PROMPT, num_questions_per_chunk=3)
+    assert list(dataset.queries.values()) == ["What?", "Why?", "Who is it?"]
+
+
+def test_model_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="llm: expected an LLM of LlamaIndex, got 'gpt-5'"):
+        generate_question_context_pairs(nodes(1), "gpt-5")  # type: ignore[arg-type]
+
+
 def test_lines_that_are_no_questions_are_listed() -> None:
     answers = {"0": "Explain what text 0 is.\nIt is text.", "1": "What?\nWhy?\nEnough of it."}
     llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import compress, product
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _BEST = "{system} is the best of {systems} on {metric}."
 _HOW = "Intervals of differences hold for all systems at once, with {confidence} confidence."
-_OF_BOTH = "A difference is of the questions that both have scores for, a mean of all that one has."
+_COMMON = "Means are of questions that all have scores for, a difference of those that both have."
 _CLUSTERS = "{questions} in {clusters}: these count as a whole, and t is cluster-robust"
 _RECORDS = (
     *("system", "baseline", "metric", "n", "baseline_mean", "mean", "difference", "low", "high"),
@@ -172,6 +172,14 @@ class Comparison(Reportable):
         is_missing = np.isnan(self.paired.columns[self.primary])
         return bool(np.all(is_missing == is_missing[:, :1]))
 
+    @cached_property
+    def _common_means(self) -> Mapping[tuple[str, str], MeanInterval]:
+        """The means over the questions that all systems have scores for."""
+        columns = {}
+        for metric, scores in self.paired.columns.items():
+            columns[metric] = np.where(self.paired.is_scored(metric)[:, np.newaxis], scores, np.nan)
+        return _means(replace(self.paired, columns=columns), self.confidence)
+
     @property
     def _rivals(self) -> list[str]:
         """The other systems, the best first on the metric that decides."""
@@ -191,7 +199,7 @@ class Comparison(Reportable):
         if len(names) > 2:
             explanations.append(_HOW.format(confidence=level))
         if not self._is_paired:
-            explanations.append(_OF_BOTH)
+            explanations.append(_COMMON)
         tables = [m.Table(f"On {primary}", head, rows, text=" ".join(explanations))]
         if metrics:
             tables.append(self._others(names, metrics))
@@ -220,7 +228,7 @@ class Comparison(Reportable):
 
     def _cells(self, name: str, metric: str) -> list[m.Cell]:
         """Return the mean of a system and its interval; the difference, its interval, a tally."""
-        mean, row = self.means[name, metric], self._by_metric[metric].get(name)
+        mean, row = self._common_means[name, metric], self._by_metric[metric].get(name)
         bounds = m.Cell("score", "bounds", low=mean.low, high=mean.high)
         cells = [m.Cell(mean.mean, "score"), bounds]
         if row is None:
@@ -314,20 +322,25 @@ def compare(
     unpaired = [metric for metric in scores[baseline] if metric not in paired.columns]
     if metrics is None and unpaired:
         notes.append(f"not compared, since not every system has them: {', '.join(unpaired)}")
-    keys = list(product(scores, paired.columns))
-    rivals = [(*key, baseline) for key in keys if key[0] != baseline]
-    means = mean_intervals(
-        np.stack([paired.values(*key) for key in keys], axis=1),
-        limits=[limits_of(metric) for _, metric in keys],
-        confidence=confidence,
-        clusters=paired.clusters,
-    )
+    rivals = [(*key, baseline) for key in product(list(scores)[1:], paired.columns)]
     return Comparison(
         systems={name: system_of(systems[name], name) for name in scores},
         baseline=baseline,
+        means=_means(paired, confidence),
         differences=tuple(differences_of(paired, rivals, confidence, margin)),
-        means=dict(zip(keys, means, strict=True)),
         confidence=confidence,
         notes=tuple(notes),
         paired=paired,
     )
+
+
+def _means(paired: Paired, confidence: float) -> dict[tuple[str, str], MeanInterval]:
+    """The mean of each (system, metric), over all questions with a score."""
+    by_key: dict[tuple[str, str], MeanInterval] = {}
+    for metric, scores in paired.columns.items():
+        limits = [limits_of(metric)] * len(paired.systems)
+        rows = mean_intervals(
+            scores, limits=limits, confidence=confidence, clusters=paired.clusters
+        )
+        by_key |= zip(product(paired.systems, [metric]), rows, strict=True)
+    return by_key

@@ -88,14 +88,14 @@ class GateReport(Reportable):
                 title = f"Worst questions on {verdict.metric}"
                 listings.setdefault(title, m.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
         rules, scores = counted(len(rows), "rule", "rules"), self.system.scores
-        of_system = scores.name and f" of {scores.name}"
+        heading = f"Retrieval gate of {scores.name}" if scores.name else "Retrieval gate"
         if not decision:
             decision.append(m.Statement(f"pass: {rules} kept.", "best", "pass"))
         # what explains a loss: that questions failed, or that labels don't fit
         decision += with_failures([], [self.system], self.verdicts[0].metric)
         columns = m.Records.of_fields(self.verdicts, _RECORDS).columns
         return m.Report(
-            title=f"Retrieval gate{of_system}",
+            title=heading,
             lead=rules,
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,

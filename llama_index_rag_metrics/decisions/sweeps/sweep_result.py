@@ -147,7 +147,7 @@ class Sweep(Reportable):
             amount, (_, _, saving) = attrgetter(cost), _COSTS[cost]
             lowest = min(map(amount, candidates), default=0.0)
             candidates = [point for point in candidates if amount(point) * (1 - saving) <= lowest]
-        return next(iter(candidates), None)
+        return candidates[0] if candidates else None
 
     def at_most_worse(self, configuration: Configuration) -> float:
         """How much worse than the best one a configuration is, at most, whichever that is.
@@ -163,14 +163,14 @@ class Sweep(Reportable):
 
     @cached_property
     def ranked(self) -> list[Configuration]:
-        """The evaluated configurations, best mean first (it may be chance), ties cheapest first.
+        """The evaluated configurations, best mean first (it may be chance).
 
-        The means are those over the questions that all of them have a value for.
+        The means are over questions that all have values for; ties go by tokens, then by the grid.
         """
 
-        def rank_key(configuration: Configuration) -> tuple[float, ...]:
-            mean = exact_mean(self._scores_of(configuration))
-            return -mean, *(getattr(configuration, cost) for cost in self._costs)
+        def rank_key(configuration: Configuration) -> tuple[float, float]:
+            mean, tokens = exact_mean(self._scores_of(configuration)), configuration.tokens
+            return -mean, math.inf if tokens is None else tokens
 
         return sorted(self._finished, key=rank_key)
 
@@ -248,7 +248,7 @@ class Sweep(Reportable):
 
     @cached_property
     def _tied(self) -> list[Configuration]:
-        """The best mean and those that score the same on every question, cheapest first."""
+        """The best mean and those that score the same on every question, in that order."""
         scores = self._scores_of(self.ranked[0])
         return [point for point in self.ranked if np.array_equal(self._scores_of(point), scores)]
 

@@ -110,7 +110,10 @@ async def asweep(
         raise TypeError("sweep() gives each configuration its own name")
     # what every configuration would refuse, before any is built
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer"))
-    inspect.signature(aevaluate).bind(None, questions, **options)
+    try:
+        inspect.signature(aevaluate).bind(None, questions, **options)
+    except TypeError as error:
+        raise TypeError(f"sweep() {error}") from None
     for configuration in configurations.values():
         register_secrets_of(configuration.params, *configuration.params.values())
         min_score = configuration.params.get(_MIN_SCORE, options.get(_MIN_SCORE))

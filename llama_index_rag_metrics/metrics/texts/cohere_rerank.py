@@ -152,14 +152,12 @@ class CohereRerankRelevancy(TextMetric):
             reason = f"status {response.status_code}: {record.get('message')}"
             return self._bad(reason, record.get("id"), response.status_code)
         # of Cohere's own errors the body, such as a proxy's page
-        reason = f"{type(error).__name__}: {getattr(error, 'body', error)}"
+        reason = f"{type(error).__name__}: {getattr(error, 'body', error)} ({self._endpoint()})"
         return self._bad(reason, status=http_status(error))
 
-    def _bad(
-        self, reason: str, request_id: object = None, status: int | None = None
-    ) -> ScorerFailed:
+    def _bad(self, reason: str, request: object = None, status: int | None = None) -> ScorerFailed:
         """The error; a service may echo the key anywhere, so all of it is masked, then cut."""
-        masked_id = mask_and_cut(str(request_id), _MOST_CHARACTERS) if request_id else None
+        masked_id = mask_and_cut(str(request), _MOST_CHARACTERS) if request else None
         return ScorerFailed(self.name, mask_and_cut(reason, _MOST_CHARACTERS), masked_id, status)
 
     def _client(self) -> Any:
