@@ -163,7 +163,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         for metric in metrics:
             if ranking_metric(metric) is not None:
                 return metric
-        return metrics[0] if metrics else ""
+        return next(iter(metrics), "")
 
     @cached_property
     def _counts(self) -> tuple[list[LostPassage], list[StageFlow]]:

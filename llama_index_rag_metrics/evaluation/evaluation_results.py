@@ -162,9 +162,7 @@ def core_results(
     from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 
     with collection_paused():
-        rows: dict[str, dict[str, RetrievalMetricResult]] = {}
-        for query_id in dataset.queries:
-            rows[query_id] = {}
+        rows: dict[str, dict[str, RetrievalMetricResult]] = {key: {} for key in dataset.queries}
         for metric in scores:
             results = computed.get(metric, {})
             for query_id, value in scores.by_query(metric).items():

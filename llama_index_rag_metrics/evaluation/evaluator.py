@@ -188,14 +188,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         texts = {"query": expected_texts} if expected_texts is not None else {}
         dataset = RetrievalDataset({"query": query}, labels, expected_texts=texts)
         dataset.mode = mode
-        options = {
-            "match_on": self.match_on,
-            "matcher": self.matcher,
-            "node_postprocessors": self.node_postprocessors,
-            "raise_on_error": True,
-            **kwargs,
-        }
-        plan = Plan.of(dataset, self.metrics, **options)
+        options: dict[str, Any] = {"match_on": self.match_on, "matcher": self.matcher}
+        options |= {"node_postprocessors": self.node_postprocessors, "raise_on_error": True}
+        plan = Plan.of(dataset, self.metrics, **{**options, **kwargs})
         results = await run_evaluation(as_source(self.retriever), plan, warns=False)
         for metric in self.metrics:
             if metric.metric_name not in results[0].metric_dict:

@@ -280,7 +280,8 @@ def unknown_argument(kwargs: Mapping[str, object], metric_class: type) -> Invali
 
 
 def unknown_parameter(name: str, parameter: str, known: Iterable[str]) -> UnknownMetric:
-    near = get_close_matches(parameter, parameters := list(known), 3, 0.5) or parameters
+    parameters = list(known)
+    near = get_close_matches(parameter, parameters, 3, 0.5) or parameters
     return UnknownMetric(f"{name}({parameter})", near, kind="metric parameter")
 
 

@@ -77,8 +77,9 @@ class FScore(BinaryMetric):
     def score(self, hits: Hits) -> FloatArray:
         squared = self.beta * self.beta
         # trec_eval is given B², of which beta may be the rounded root
-        if isclose(short := float(f"{squared:.12g}"), squared, rel_tol=5e-16):
-            squared = short
+        rounded = float(f"{squared:.12g}")
+        if isclose(rounded, squared, rel_tol=5e-16):
+            squared = rounded
         return f_score(precision(hits), recall(hits), squared)
 
 
@@ -126,8 +127,7 @@ class Accuracy(BinaryMetric):
         n_found = np.bincount(judged.item_query, minlength=len(judged))
         largest = (judged.depth + judged.n_judged - n_found).max(initial=0)
         if largest > self.corpus_size:
-            passages = "distinct passages retrieved or labelled for one question"
-            expected = f"at least {largest}, the {passages}"
+            expected = f"at least {largest}, the passages retrieved or labelled for one question"
             raise InvalidInput("corpus_size", self.corpus_size, expected)
         tp, fp, fn = hits.count, hits.depth - hits.count, hits.n_relevant - hits.count
         return {"tp": tp, "fp": fp, "fn": fn, "tn": self.corpus_size - tp - fp - fn}

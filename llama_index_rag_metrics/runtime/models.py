@@ -68,14 +68,12 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
         return getattr(Settings, kind)
     except (ImportError, ValueError) as error:
         lines = [line for line in str(error).splitlines() if re.search(r"\w", line)]
-        reason = " ".join([*lines, type(error).__name__][0].split()).rstrip(".:")
+        reason = " ".join(next(iter(lines), type(error).__name__).split()).rstrip(".:")
         model = {"llm": "an LLM", "embed_model": "an embedding model"}[kind]
-        raise InvalidInput(
-            f"{kind} of {wanted_by}",
-            None,
-            sentence=f"{wanted_by} needs {model}, and LlamaIndex's default fails: {reason}.",
-            remedy=f"Pass {kind}=..., or set Settings.{kind}.",
-        ) from error
+        sentence = f"{wanted_by} needs {model}, and LlamaIndex's default fails: {reason}."
+        remedy = f"Pass {kind}=..., or set Settings.{kind}."
+        argument = f"{kind} of {wanted_by}"
+        raise InvalidInput(argument, None, sentence=sentence, remedy=remedy) from error
 
 
 def quote(tag: str, text: str) -> str:

@@ -150,7 +150,8 @@ def _is_cancelled() -> bool:
         task = asyncio.current_task()
     except RuntimeError:
         return False
-    return task is not None and bool(getattr(task, "cancelling", int)())
+    cancelling = getattr(task, "cancelling", None)  # of Python 3.11 on
+    return cancelling is not None and cancelling() > 0
 
 
 _idle: list[SimpleQueue[Callable[[], None]]] = []

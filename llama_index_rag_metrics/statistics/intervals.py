@@ -75,14 +75,15 @@ def mean_intervals(
     span, are_hits = highest - lowest, _are_hits(columns, bounds)
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     quantile = np.asarray(stdtrit(np.maximum(units.n_even - 1, 1), (1 + confidence) / 2))
-    ends = []
-    for position, imagined in enumerate((lowest, highest)):
-        effective = _effective_queries(units, share, span, np.where(are_hits, np.nan, imagined))
-        ends.append(lowest + span * _score_interval(share, effective, quantile)[position])
+    imagined_low, imagined_high = np.where(are_hits, np.nan, [lowest, highest])
+    n_below = _effective_queries(units, share, span, imagined_low)
+    n_above = _effective_queries(units, share, span, imagined_high)
+    lows = lowest + span * _score_interval(share, n_below, quantile)[0]
+    highs = lowest + span * _score_interval(share, n_above, quantile)[1]
     intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
-        low, high = (float(side[position]) for side in ends)
+        low, high = float(lows[position]), float(highs[position])
         is_bounded = bool(np.isfinite(bounds[position]).all())
         if are_hits[position] and not units.clustered and len(values):
             low, high = wilson(int(values.sum()), len(values), confidence)

@@ -160,6 +160,8 @@ def _distinct_columns(units: Units, family: IntArray) -> IntArray:
     position_of: dict[bytes, int] = {}
     for position in family.tolist():
         column = np.round(units.sums[:, position], 12) + 0.0
-        sign = np.sign(column[np.flatnonzero(column)[:1]].sum()) or 1.0
-        position_of.setdefault((sign * column + 0.0).tobytes(), position)
+        changes = column[column != 0]
+        if len(changes) and changes[0] < 0:
+            column = -column + 0.0
+        position_of.setdefault(column.tobytes(), position)
     return np.array([*position_of.values()], np.int64)

@@ -83,7 +83,7 @@ def with_failures(
 def nothing_measured(scores: Scores) -> str:
     """Why nothing was measured, of what has no mean."""
     counts, reasons = scores.counts, []
-    if counts.queries == counts.unjudged > len(scores.failed):
+    if counts.unjudged == counts.queries and len(scores.failed) < counts.queries:
         if scores.label_notes:  # such as that they are texts
             return f"{scores.label_notes[0]}."
         return _UNLABELLED.format(questions=questions(counts.queries))

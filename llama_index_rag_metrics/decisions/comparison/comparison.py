@@ -338,9 +338,7 @@ def _means(paired: Paired, confidence: float) -> dict[tuple[str, str], MeanInter
     """The mean of each (system, metric), over all questions with a score."""
     by_key: dict[tuple[str, str], MeanInterval] = {}
     for metric, scores in paired.columns.items():
-        limits = [limits_of(metric)] * len(paired.systems)
-        rows = mean_intervals(
-            scores, limits=limits, confidence=confidence, clusters=paired.clusters
-        )
-        by_key |= zip(product(paired.systems, [metric]), rows, strict=True)
+        limits, clusters = [limits_of(metric)] * len(paired.systems), paired.clusters
+        means = mean_intervals(scores, limits=limits, confidence=confidence, clusters=clusters)
+        by_key |= zip(product(paired.systems, [metric]), means, strict=True)
     return by_key

@@ -130,8 +130,7 @@ def scores_of(results: Results, argument: str = "results") -> Scores:
         return results
     if isinstance(results, EvaluationResults):
         return results.scores
-    expected = "the results of an evaluation, or Scores"
-    raise InvalidInput(argument, results, expected)
+    raise InvalidInput(argument, results, "the results of an evaluation, or Scores")
 
 
 def pair(

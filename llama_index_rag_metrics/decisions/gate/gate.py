@@ -88,14 +88,14 @@ class GateReport(Reportable):
                 title = f"Worst questions on {verdict.metric}"
                 listings.setdefault(title, m.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
         rules, scores = counted(len(rows), "rule", "rules"), self.system.scores
-        heading = f"Retrieval gate of {scores.name}" if scores.name else "Retrieval gate"
+        of_system = scores.name and f" of {scores.name}"
         if not decision:
             decision.append(m.Statement(f"pass: {rules} kept.", "best", "pass"))
         # what explains a loss: that questions failed, or that labels don't fit
         decision += with_failures([], [self.system], self.verdicts[0].metric)
         columns = m.Records.of_fields(self.verdicts, _RECORDS).columns
         return m.Report(
-            title=heading,
+            title=f"Retrieval gate{of_system}",
             lead=rules,
             outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
@@ -136,8 +136,7 @@ least baseline (2 questions).
     previous = None
     if any(rule.baseline for rule in parsed):
         if baseline is None:
-            expected = "a baseline, since a rule names it"
-            raise InvalidInput("baseline", None, expected, _ACCEPT)
+            raise InvalidInput("baseline", None, "a baseline, since a rule names it", _ACCEPT)
         previous = baseline_scores(baseline, scores.name)
         sides = {"the baseline": previous, "these scores": scores}
         check_same_questions(sides, "baseline", _ACCEPT)

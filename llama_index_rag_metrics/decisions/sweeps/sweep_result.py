@@ -147,7 +147,7 @@ class Sweep(Reportable):
             amount, (_, _, saving) = attrgetter(cost), _COSTS[cost]
             lowest = min(map(amount, candidates), default=0.0)
             candidates = [point for point in candidates if amount(point) * (1 - saving) <= lowest]
-        return candidates[0] if candidates else None
+        return next(iter(candidates), None)
 
     def at_most_worse(self, configuration: Configuration) -> float:
         """How much worse than the best one a configuration is, at most, whichever that is.

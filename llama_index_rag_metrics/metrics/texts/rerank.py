@@ -89,4 +89,4 @@ class RerankRelevancy(TextMetric):
         names = [self.label]
         names += [getattr(self.reranker, field, "") for field in ("model", "model_name")]
         named = [name for name in names if name and isinstance(name, str)]
-        return [*named, type(self.reranker).__name__][0]
+        return next(iter(named), type(self.reranker).__name__)

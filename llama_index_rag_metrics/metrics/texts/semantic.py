@@ -50,9 +50,7 @@ class EmbeddingSimilarity(TextMetric):
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     scores_nothing: ClassVar[bool] = False
     agg: Aggregation = Field(default="mean", description="mean, max or median over the texts")
-    mode: Literal["cosine", "dot", "euclidean"] = Field(
-        default="cosine", description="the comparison"
-    )
+    mode: Literal["cosine", "dot", "euclidean"] = Field("cosine", description="the comparison")
     embed_model: InstanceOf[BaseEmbedding] | None = service("model")
     label: str = Field(default="", description="tells several models apart")
 
@@ -148,9 +146,7 @@ class BM25Similarity(TextMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
     scores_nothing: ClassVar[bool] = False
     agg: Aggregation = Field(default="mean", description="mean, max or median over the texts")
-    k1: float = Field(
-        default=1.5, ge=0, allow_inf_nan=False, description="saturation of a word's count"
-    )
+    k1: float = Field(1.5, ge=0, allow_inf_nan=False, description="saturation of a word's count")
     b: float = Field(default=0.75, ge=0, le=1, description="weight of a text's length")
     corpus: Any = service("texts to take statistics of")
     _statistics: CorpusStatistics | None = PrivateAttr(None)

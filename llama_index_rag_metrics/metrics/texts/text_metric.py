@@ -65,9 +65,7 @@ class TextMetric(NamedMetric):
 
     needs_relevance: ClassVar[bool] = False
     scores_nothing: ClassVar[bool] = True
-    k: int | None = Field(
-        default=None, gt=0, strict=True, description="cutoff; None: the whole ranking"
-    )
+    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
     agg: Aggregation = Field(default="max", description="max, mean or median over the texts")
     _cache: Cache = PrivateAttr(default_factory=Cache)
 

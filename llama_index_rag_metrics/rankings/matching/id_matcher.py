@@ -129,11 +129,11 @@ class LabelCheck:
 def seen_apart(text: str, other: str) -> tuple[str, str]:
     """Return how two ids are shown: with escapes where they look the same."""
     if normalize("NFKC", text) == normalize("NFKC", other):
-        return _told_from(other, text), _told_from(text, other)
+        return _with_escapes(text, other), _with_escapes(other, text)
     return shorten(text), shorten(other)
 
 
-def _told_from(other: str, text: str) -> str:
+def _with_escapes(text: str, other: str) -> str:
     letters = []
     for letter in text:
         is_common = letter in other and letter.isalnum()
