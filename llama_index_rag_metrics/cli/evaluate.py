@@ -14,7 +14,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.sync import WORKERS
 
 from . import options as o
-from .commands import app, chosen_metrics, command, fail_if, show_report, unbroken_pipe
+from .commands import STDOUT, app, chosen_metrics, command, fail_if, show_report, unbroken_pipe
 from .factories import BUILT_IN, retriever_of
 
 if TYPE_CHECKING:
@@ -48,13 +48,15 @@ def run_demo(metric: o.Metrics = None, html: o.Html = None, json: o.Json = None)
     metrics, dataset = chosen_metrics(metric), load_collection()
     depth = retrieval_depth(metrics)
     retrievers = {name: retriever_of(name, dataset, depth) for name in BUILT_IN}
-    with unbroken_pipe():
-        _print_dataset(dataset)
-        print_text(_ABOUT_DEMO)
+    if json != STDOUT:
+        with unbroken_pipe():
+            _print_dataset(dataset)
+            print_text(_ABOUT_DEMO)
     results = _evaluate_all(retrievers, dataset, metrics)
     _show(results, ["type", "language"], html, json)
-    with unbroken_pipe():
-        print_text(_AFTER_DEMO)
+    if json != STDOUT:
+        with unbroken_pipe():
+            print_text(_AFTER_DEMO)
     fail_if(any(result.scores.failed for result in results))
 
 
@@ -105,8 +107,9 @@ def run_evaluate(
         if journal is not None:
             run = f"{spec}, top {depth}"
             journals[name] = {"journal": journal / f"{_file_name(name)}.jsonl", "run": run}
-    with unbroken_pipe():
-        _print_dataset(questions)
+    if json != STDOUT:
+        with unbroken_pipe():
+            _print_dataset(questions)
     results = _evaluate_all(
         retrievers,
         questions,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from . import options as o
-from .commands import command, fail_if, labels, show, tell
+from .commands import STDOUT, command, fail_if, labels, show, tell
 
 _CHECK = "rag-metrics labels check eval/dataset.jsonl storage/"
 _MOVE = "rag-metrics labels move eval/dataset.jsonl storage/ -o eval/moved.json"
@@ -70,7 +70,7 @@ def run_move(
     if not fail:
         moved.dataset.save(output)
     show(moved, json, html)
-    if not fail and json != Path("-"):
+    if not fail and json != STDOUT:
         tell(f"\n{output} has {counted(n_left, 'labelled passage', 'labelled passages')}.")
     fail_if(fail)
 

@@ -88,6 +88,12 @@ def test_json_has_every_score_unrounded(folder: Path) -> None:
     assert scores.queries["q3"] == "番茄種在哪裡？"
 
 
+def test_json_is_all_that_is_printed(folder: Path) -> None:
+    (scores,) = json.loads(evaluate("-r", "bm25", "-m", "mrr", "--json", "-").stdout).values()
+    assert scores["means"] == {"mrr": 1.0}
+    assert json.loads(run("demo", "-m", "mrr", "--json", "-").stdout).keys() == {"bm25", "lsa"}
+
+
 def test_failed_queries_exit_with_1_and_are_listed(folder: Path) -> None:
     result = evaluate("-r", "my_factories:flaky", "-m", "mrr")
     assert result.exit_code == 1, result.output
