@@ -30,7 +30,9 @@ def run_metrics(
     entries = [*METRICS.values()]
     if name is not None:
         entry_name = ALIASES.get(name, name)
-        entries = [METRICS[entry_name if entry_name in METRICS else metric(entry_name).name]]
+        if entry_name not in METRICS:
+            entry_name = metric(entry_name).name
+        entries = [METRICS[entry_name]]
     table = Table("metric", "range", "definition", box=None, padding=(0, 2, 0, 1))
     for entry in entries:
         low, high = entry.metric_class.bounds

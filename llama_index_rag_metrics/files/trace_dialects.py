@@ -25,6 +25,7 @@ _FIELDS = ("id", "content", "score", "metadata")
 # how nodes stand in the outputs of postprocessors: by id and score alone
 _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score>.*)\)>", re.DOTALL)
 _EVENTS: Mapping[str, Kind] = {"Retrieval": "retrieval", "ReRank": "reranking", "Query": "answer"}
+_WITH_NODES = ("retrieval", "reranking")
 
 
 def read_dialect(span: TraceSpan) -> None:
@@ -33,7 +34,7 @@ def read_dialect(span: TraceSpan) -> None:
         for dialect in DIALECTS:
             if dialect(span):
                 break
-    if span.error is not None and span.kind in ("retrieval", "reranking"):
+    if span.error is not None and span.kind in _WITH_NODES:
         span.documents = None
     expected = f"all attributes of a span with documents; {_DROPPED}"
     is_whole = span.documents is None or not span.dropped
@@ -95,7 +96,7 @@ def mlflow(span: TraceSpan) -> bool:
     span.question = _question(json_or_none(span.attributes.get("mlflow.spanInputs")))
     if span.kind == "tool":
         span.tool = str(span.json("name") or "")
-    if span.kind in ("retrieval", "reranking") and span.error is None:
+    if span.kind in _WITH_NODES and span.error is None:
         outputs = span.json("mlflow.spanOutputs")
         expected = "a list of documents as mlflow.spanOutputs"
         span.location.check(isinstance(outputs, (list, type(None))), expected, outputs)
@@ -134,7 +135,7 @@ def llamaindex_events(span: TraceSpan) -> bool:
         kind = _EVENTS.get(name.removesuffix("StartEvent").removesuffix("EndEvent"), "other")
         if name.endswith("StartEvent") and span.kind == "other" and kind != "other":
             span.kind, span.question = kind, _question(attributes)
-        elif kind == span.kind in ("retrieval", "reranking") and span.documents is None:
+        elif kind == span.kind and kind in _WITH_NODES and span.documents is None:
             nodes = parsed(attributes.get("nodes"), "nodes", span.location)
             span.documents = [_node(node) for node in nodes]
     return True

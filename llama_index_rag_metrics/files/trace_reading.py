@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -227,9 +226,10 @@ class _Reader:
         """Query id to the last session of each question whose retrievals are all known."""
         for spans in self._traces.values():
             _link(spans)
-        traces = self._traces.values()
+        all_spans: list[TraceSpan] = []
         pairs: list[tuple[TraceSpan, Call | None]] = []
-        for spans in traces:
+        for spans in self._traces.values():
+            all_spans += spans.values()
             pairs += _calls(spans.values(), self._remarks)
         with_calls: set[tuple[str, str]] = set()
         for span, call in sorted(pairs, key=lambda pair: pair[0].started):
@@ -241,7 +241,6 @@ class _Reader:
                     self._left_out.add(query_id)
                 else:
                     session.calls.append(call)
-        all_spans = [*chain(*map(dict.values, traces))]
         for span in all_spans:
             # a step alone, such as a synthesizer's, is no time of asking the question
             is_program = span.kind in ("answer", "agent") and not span.name.endswith("synthesize")
@@ -254,15 +253,18 @@ class _Reader:
                 self._remarks["again"] += len(times) > 1
                 sessions[query_id] = max(times.values(), key=lambda session: session.asked_at)
         self._remarks["left out"] = len(self._left_out)
-        if sessions or self._left_out or not self._remarks["retrievals"]:
-            return sessions
+        if self._remarks["retrievals"] and not sessions and not self._left_out:
+            raise self._unknown_questions(all_spans, source)
+        return sessions
+
+    def _unknown_questions(self, spans: Sequence[TraceSpan], source: str) -> InvalidInput:
         if self._question_id is None:
             text = next(iter(self._texts.values()), "")
-            examples = [span.question for span in all_spans if span.question]
+            examples = [span.question for span in spans if span.question]
             expected = f"texts of questions as {source} has them, such as {examples[:1]}"
-            raise InvalidInput("questions", text, expected, _BY_ID)
+            return InvalidInput("questions", text, expected, _BY_ID)
         expected = f"an attribute of the spans, which have {', '.join(sorted(self._attributes))}"
-        raise InvalidInput("question_id", self._question_id, expected, self._hint)
+        return InvalidInput("question_id", self._question_id, expected, self._hint)
 
     def notes(self) -> list[str]:
         if not self._remarks["retrievals"]:
@@ -331,7 +333,7 @@ def _calls(
     """The outermost retrievals and their calls, None where what they returned isn't known."""
     answered = {span for span in spans if span.kind == "retrieval" and span.is_answered}
     outermost = [span for span in spans if answered.isdisjoint(span.outer)]
-    covering = set(chain(*map(attrgetter("outer"), answered)))
+    covering = set(chain.from_iterable(span.outer for span in answered))
     steps: dict[TraceSpan, list[TraceSpan]] = {}
     rerankings = []
     with_documents: set[TraceSpan] = set()
@@ -370,8 +372,12 @@ def _retrieval_of(reranking: TraceSpan, retrievals: Sequence[TraceSpan]) -> Trac
     for span in retrievals:
         is_before = span.started <= reranking.started
         if is_before and span.retrieved and ids.issubset(span.retrieved.ids):
-            fitting.append((len({*span.outer} & {*reranking.outer}), span.started, span))
-    return max(fitting, key=lambda fit: fit[:2])[2] if fitting else None
+            fitting.append(span)
+
+    def nearness(span: TraceSpan) -> tuple[int, float]:
+        return len({*span.outer} & {*reranking.outer}), span.started
+
+    return max(fitting, key=nearness, default=None)
 
 
 def _call(steps: Sequence[TraceSpan]) -> Call:

@@ -247,7 +247,7 @@ def remarks(systems: Sequence[System]) -> list[str]:
             pairs.append((one_line(note), system.name))
         for metric in scores:
             n = scores.n(metric)
-            if 0 < scored != n:
+            if scored and n != scored:
                 note = f"{one_line(metric)} has a value for {questions(n)}, not {scored:,}"
                 pairs.append((note, system.name))
     return by_holder(pairs, len(systems))

@@ -121,7 +121,7 @@ class Verdict(Sentence):
             finding = "baseline"
         template, decidable = _FINDINGS[finding], self.decidable or 0.0
         if self.outcome == "inconclusive":
-            template += _OPEN[self.needed is not None, decidable > rule.tolerance >= 0]
+            template += _OPEN[self.needed is not None, 0 <= rule.tolerance < decidable]
         return template.format(
             metric=self.metric,
             value=self._number(self.value),
