@@ -187,10 +187,10 @@ def report_of(
     report = results_report(systems, worst=worst, slice_by=slice_by)
     if len(systems) == 1:
         return report
-    compared = compare(systems, next(iter(systems))).report(full=True)
+    compared = compare(systems, next(iter(systems))).report()
     titles = {table.title for table in compared.tables}
     slices = [table for table in report.tables if table.is_detail and table.title not in titles]
-    return replace(compared, listings=report.listings, tables=[*compared.tables, *slices])
+    return replace(compared, tables=[*compared.tables, *slices])
 
 
 def _file_name(name: str) -> str:

@@ -45,11 +45,9 @@ def _blocks(report: m.Report) -> Iterator[str]:
 def _table(table: m.Table) -> Iterator[str]:
     if table.title:
         yield f"**{escape_markdown(table.title)}**"
-    sides = [":--"]
-    for column in range(len(table.head)):
-        sides.append(":--" if table.is_text(column) else "--:")
+    sides = [":--" if table.is_text(column) else "--:" for column in range(len(table.head))]
     rows = [(escape_markdown(row.label), *map(_cell, row.cells)) for row in table.rows]
-    yield _pipes(map(escape_markdown, (table.label_head, *table.head)), sides, *rows)
+    yield _pipes(map(escape_markdown, (table.label_head, *table.head)), [":--", *sides], *rows)
 
 
 def _cell(cell: m.Cell) -> str:
@@ -66,17 +64,12 @@ def _listed(listing: m.Listing) -> Iterator[str]:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape_markdown(query.query_id)}: {escape_markdown(text)}".removesuffix(": ")
         yield from _bullets("  ", query.why)
-        for passage in query.wanted[: m.MOST_WANTED]:
+        for passage in query.wanted[: listing.n_wanted]:
             yield f"  - relevant {escape_markdown(str(passage))}"
-        if query.more_wanted:
-            yield f"  - {query.more_wanted}"
+        yield from _bullets("  ", filter(None, [query.more_wanted(listing.n_wanted)]))
         for answer in query.answers:
-            head = (
-                escape_markdown(answer.system),
-                _cell(answer.score),
-                escape_markdown(answer.outcome),
-            )
-            yield f"  - {' '.join(head)}".rstrip()
+            system, outcome = map(escape_markdown, (answer.system, answer.outcome))
+            yield f"  - {system} {_cell(answer.score)} {outcome}".rstrip()
             yield from _bullets("    ", answer.searches or ())
             yield from _bullets("    ", map(str, (answer.retrieved or ())[: listing.n_items]))
         yield from _bullets("  ", query.remarks)

@@ -11,7 +11,7 @@ from llama_index_rag_metrics.runtime.masking import join_first
 
 from .text import excerpt, passage_line
 
-MOST_WANTED = 5  # how many relevant passages of a question a text lists
+MOST_WANTED = 5
 MOST_ABREAST = 4  # systems that stand side by side; of more each has a row, the best first
 LEGEND = "in brackets the grade of the label; without: unlabelled"
 
@@ -138,10 +138,9 @@ class QueryAnswers(NamedTuple):
     why: Sequence[str] = ()  # how many of the relevant passages were lost, and how
     remarks: Sequence[str] = ()
 
-    @property
-    def more_wanted(self) -> str:
+    def more_wanted(self, n_listed: int) -> str:
         """How many passages are wanted beyond those that are listed, in words; "" for none."""
-        n = len(self.wanted) - MOST_WANTED
+        n = len(self.wanted) - n_listed
         if n > 0:
             return f"and {n:,} more relevant"
         return ""
@@ -154,7 +153,8 @@ class Listing:
     title: str
     queries: Sequence[QueryAnswers]
     n_unlisted: int = 0  # how many there are beyond these
-    n_items: int = 1  # how many retrieved items of each answer are shown
+    n_items: int = 1  # how many retrieved items of each answer a text shows; 0: the scores alone
+    n_wanted: int = MOST_WANTED  # how many relevant passages of a question it lists
     on_request: bool = False  # whether `str()` leaves them out
     lead: str = ""  # sentences shown below it
 

@@ -133,9 +133,7 @@ def _points(figure: Figure) -> _Plot:
     if len(names) == 1:
         names = [*map(_cut, metrics)]
     plot = _Plot(figure, 0, _width(names) + 14)
-    values: list[float | None] = []
-    if figure.has_zero_line:
-        values.append(0.0)
+    values: list[float | None] = [0.0] * figure.has_zero_line
     for mark in marks:
         values += (mark.x, mark.low, mark.high)
     x = _Scale(values, 0.05)

@@ -197,14 +197,19 @@ def _folded(text: str, width: int) -> Text:
 def _listed(listing: m.Listing) -> Grid:
     grid = _borderless_grid(_ID_WIDTH)
     for query in listing.queries:
-        grid.add_row(Text(one_line(query.query_id), "dim"), _cut(one_line(query.text), "bold"))
-        for line in query.why:
+        scores = [shown(answer.score, interval=False) for answer in query.answers]
+        head, why = one_line(query.text), query.why
+        if not listing.n_items:
+            head, why = f"{' → '.join(scores)}  {head}", ()
+        grid.add_row(Text(one_line(query.query_id), "dim"), _cut(head, "bold"))
+        for line in why:
             grid.add_row("", Text(line, "yellow"))
-        if query.answers or query.wanted:
-            answers = _borderless_grid(_NAME_WIDTH, None)
-            _add_relevant(answers, query)
-            for answer in query.answers:
+        answers = _borderless_grid(_NAME_WIDTH, None)
+        _add_relevant(answers, query, listing.n_wanted)
+        for answer in query.answers:
+            if listing.n_items or answer.outcome:
                 _add_answer(answers, answer, listing.n_items)
+        if answers.row_count:
             grid.add_row("", answers)
         for remark in query.remarks:
             grid.add_row("", Text(one_line(remark), "red"))
@@ -226,9 +231,9 @@ def _add_answer(grid: Grid, answer: m.ReportedAnswer, most: int) -> None:
         head = [Text(), Text()]
 
 
-def _add_relevant(grid: Grid, query: m.QueryAnswers) -> None:
+def _add_relevant(grid: Grid, query: m.QueryAnswers, most: int) -> None:
     label = Text("relevant", "dim")
-    for passage in query.wanted[: m.MOST_WANTED]:
+    for passage in query.wanted[:most]:
         outcome = Text(passage.where, "red" if passage.is_missed else "dim")
         if text := passage_line(passage.text):
             # the text is cut at the right edge; where it was lost is shown in full
@@ -239,8 +244,8 @@ def _add_relevant(grid: Grid, query: m.QueryAnswers) -> None:
         if outcome:
             grid.add_row(label, "", outcome)
         label = Text()
-    if query.more_wanted:
-        grid.add_row("", "", Text(query.more_wanted, "dim"))
+    if query.more_wanted(most):
+        grid.add_row("", "", Text(query.more_wanted(most), "dim"))
 
 
 def _cut(text: str, style: str = "") -> Text:

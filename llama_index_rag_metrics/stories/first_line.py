@@ -70,14 +70,12 @@ def with_failures(
         for note in dict.fromkeys([system.invalid(metric), *scores.label_notes]):
             if note:
                 alarms.append((f"{note}.", name))
-        unanswered = "; ".join(_unanswered(system, metric))
-        if unanswered:
-            gaps.append((f"{unanswered}.", name))
-    statements = [Statement(text, "alarm") for text in by_holder(alarms, len(systems))]
-    statements += verdicts
-    for text in by_holder(gaps, len(systems)):
-        statements.append(Statement(text, "open"))
-    return statements
+        gap = "; ".join(_unanswered(system, metric))
+        if gap:
+            gaps.append((f"{gap}.", name))
+    invalid = [Statement(text, "alarm") for text in by_holder(alarms, len(systems))]
+    unanswered = [Statement(text, "open") for text in by_holder(gaps, len(systems))]
+    return [*invalid, *verdicts, *unanswered]
 
 
 def nothing_measured(scores: Scores) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from inspect import cleandoc
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from llama_index_rag_metrics.metrics import metric_names
@@ -20,8 +21,8 @@ from llama_index_rag_metrics.report.text import by_holder, listed, one_line
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 from .first_line import first_lines
-from .label_view import System, columns_of, metrics_of
-from .story import hardest, listing_title, query_answers
+from .label_view import System, metrics_of
+from .story import hardest, listing_title, stories_of
 from .whereabouts import Losses, losses, losses_sentence
 
 _MOST_ERRORS = 10  # how many different ones are listed
@@ -34,7 +35,7 @@ _COUNTS = {
     "nothing retrieved": "empty",
     "failed": "failed",
 }
-_FEWEST_TIMED = {"p50": 1, "p95": 20}  # questions that a percentile of their times takes
+_FEWEST_TIMED = {"p50": 3, "p95": 20}  # questions that a percentile of their times takes
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
 )
@@ -50,7 +51,7 @@ def systems_report(
     stages: bool = False,
 ) -> m.Report:
     """The report of one or several systems, side by side; the first metric decides."""
-    names = [system.name for system in systems]
+    names = list(map(attrgetter("name"), systems))
     title = "Retrieval evaluation"
     if names != ["score"]:
         title = f"Retrieval of {listed(names)}"
@@ -118,8 +119,7 @@ def means_table(systems: Sequence[System], metrics: Sequence[str]) -> m.Table:
                 cell = m.Cell("not valid", tone="quiet")
             elif system.mean(metric) is not None:
                 mean = intervals[metric]
-                cell = m.Cell(mean.mean, "score", low=mean.low, high=mean.high)
-                cell = mean_of(cell, mean.n)
+                cell = mean_of(m.Cell(mean.mean, "score", low=mean.low, high=mean.high), mean.n)
             cells.append(cell)
         rows.append(m.Row(system.name, cells))
     return m.Table("Means with 95 % intervals", metrics, rows)
@@ -138,8 +138,9 @@ def slice_table(systems: Sequence[System], key: str, metric: str) -> m.Table:
         for value in sizes:
             cell = m.Cell(None, "score", "quiet")
             if value in parts and system.mean(metric) is not None:
-                mean = m.Cell.of(parts[value].means[metric], "score")
-                cell = mean_of(mean, parts[value].n(metric))
+                cell = mean_of(
+                    m.Cell.of(parts[value].means[metric], "score"), parts[value].n(metric)
+                )
             cells.append(cell)
         rows.append(m.Row(system.name, cells))
     heads = [f"{one_line(value or 'without')} ({n})" for value, n in sizes.items()]
@@ -172,8 +173,9 @@ def counts_tables(systems: Sequence[System]) -> list[m.Table]:
     columns = {**counts, **_with_values(costs)}
     if not columns:
         return []
-    title = "Questions and latency"
-    if len(workers) == 1 and None not in workers:
+    heads = " ".join(columns)
+    title = listed([*filter(heads.__contains__, ("questions", "tokens", "latency"))]).capitalize()
+    if "latency" in heads and len(workers) == 1 and None not in workers:
         title += f" (workers {workers.pop()})"
     rows = []
     for system, *cells in zip(systems, *columns.values(), strict=True):
@@ -197,11 +199,8 @@ def queries_of(
         scores = system.scores
         for part in (scores.queries, system.run, scores.query_ids, scores.excluded):
             query_ids |= dict.fromkeys(part)
-    columns = columns_of(systems, metric)
-    stories = (
-        query_answers(query_id, systems, metric, columns, stages=stages) for query_id in query_ids
-    )
-    names = [system.name for system in systems]
+    stories = stories_of(query_ids, systems, metric, stages=stages)
+    names = list(map(attrgetter("name"), systems))
     is_lower_better = bool(metric) and lower_is_better(metric)
     return m.Queries(metric, names, stories, compared, is_lower_better)
 
@@ -212,10 +211,7 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     for system in systems:
         for label, value in system.about.items():
             values[label].append((value, system.name))
-    lines = []
-    for label, pairs in values.items():
-        lines.append((label, "; ".join(by_holder(pairs, len(systems)))))
-    return lines
+    return [(label, "; ".join(by_holder(pairs, len(systems)))) for label, pairs in values.items()]
 
 
 def failures(systems: Sequence[System]) -> list[m.Failure]:
@@ -225,14 +221,9 @@ def failures(systems: Sequence[System]) -> list[m.Failure]:
         for scores in system.scores.repeats or [system.scores]:
             for query_id, error in scores.failed.items():
                 query_ids[system.name, error].append(query_id)
-    failed: list[m.Failure] = []
-    rare_ids: list[str] = []
-    for name, error in sorted(query_ids, key=lambda pair: -len(query_ids[pair])):
-        ids = query_ids[name, error]
-        if len(failed) < _MOST_ERRORS:
-            failed.append(m.Failure(name, error, ids))
-        else:
-            rare_ids += ids
+    errors = sorted(query_ids, key=lambda error: -len(query_ids[error]))
+    failed = [m.Failure(*error, query_ids[error]) for error in errors[:_MOST_ERRORS]]
+    rare_ids = [*chain(*map(query_ids.__getitem__, errors[_MOST_ERRORS:]))]
     if rare_ids:
         failed.append(m.Failure("", "other errors", rare_ids))
     return failed

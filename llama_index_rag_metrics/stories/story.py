@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from statistics import fmean
 from typing import Any
 
@@ -36,6 +38,9 @@ _MOST_NAMES = 9  # of systems before a sentence
 _ITEMS = 3  # how many retrieved passages of a question are listed
 _TOO_STRICT = "No label reaches the grade {least:g} that {metric} asks for."
 _NOT_ASKED = "Nobody asked this question."
+_WORSE = "Where {system} is worse than {baseline} on {metric}: {n}"
+_PAGE = 'The page has every question: to_html("report.html"), or --html.'
+_LISTED, _WANTED = 3, 2  # questions of a comparison, and relevant passages of each
 _OF_RUNS = "Asked {n} times: the ranking is the first one, the score the mean."
 
 
@@ -55,6 +60,7 @@ def query_answers(
     names = _short_names(question)
     passages = [_wanted(question, need, names) for need in question.needs]
     passages.sort(key=lambda passage: (not passage.is_missed, -sum(map(bool, passage.losses))))
+    passages.sort(key=lambda passage: len({*passage.ranks}) == 1)  # what is ranked alike goes last
     n = max(map(len, scores), default=0)
     answers, text = [], ""
     for number, answer in enumerate(question.answers):
@@ -70,13 +76,8 @@ def query_answers(
 
 def _short_names(question: QuestionView) -> dict[str, str]:
     """The ids of everything that the story names, shortened together."""
-    ids: list[str] = []
-    for need in question.needs:
-        ids += need.ids
-    for answer in question.answers:
-        if answer.ranking is not None:
-            ids += answer.ranking.ids
-    return short_ids(ids)
+    rankings = [answer.ranking.ids for answer in question.answers if answer.ranking]
+    return short_ids(chain(*map(attrgetter("ids"), question.needs), *rankings))
 
 
 def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> m.Wanted:
@@ -131,8 +132,7 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.R
     ranking = answer.ranking
     if ranking is None:
         return m.ReportedAnswer(answer.system.name, cell, error=answer.error)
-    retrieved, searches = [], None
-    ranks = dict(answer.ranks)
+    retrieved, searches, ranks = [], None, dict(answer.ranks)
     for item in ranking.ids:
         grade, name = answer.grade_of(item), names[item]
         if grade is not None:
@@ -211,15 +211,39 @@ def hardest(systems: Sequence[System], metric: str, n: int) -> list[m.QueryAnswe
             values[query_id].append(value)
     means = map_values(fmean, values)
     worst_ids = sorted(means, key=means.__getitem__, reverse=lower_is_better(metric))[:n]
-    return [query_answers(query_id, systems, metric, columns) for query_id in worst_ids]
+    return list(stories_of(worst_ids, systems, metric))
+
+
+def stories_of(
+    query_ids: Iterable[str], systems: Sequence[System], metric: str, *, stages: bool = False
+) -> Iterator[m.QueryAnswers]:
+    columns = columns_of(systems, metric)
+    for query_id in query_ids:
+        yield query_answers(query_id, systems, metric, columns, stages=stages)
+
+
+def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str) -> m.Listing:
+    """The questions that the second system lost most on, by its gains; if none, that both fail."""
+    sign = -1 if lower_is_better(metric) else 1
+    worse_ids = [query_id for query_id in sorted(gains) if sign * gains[query_id] < 0]
+    worse_ids.sort(key=lambda query_id: sign * gains[query_id])
+    baseline, system = map(attrgetter("name"), systems)
+    n = f"{len(worse_ids):,} of {questions(len(gains))}"
+    title = _WORSE.format(system=system, baseline=baseline, metric=metric, n=n)
+    stories = list(stories_of(worse_ids[:_LISTED], systems, metric))
+    if not stories:
+        title = f"{listing_title(metric)} on average"
+        stories = [story for story in hardest(systems, metric, _LISTED) if story.why]
+    n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))
+    lead, n_more = _PAGE if len(gains) > _LISTED else "", len(worse_ids) - len(stories)
+    return m.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)
 
 
 def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
     """One question: the first items of each system, or of each run of one, and what was wanted."""
     if len(systems) == 1 and systems[0].scores.repeats:
         systems = systems[0].repeats
-    columns = columns_of(systems, metric)
-    story = query_answers(query_id, systems, metric, columns)
+    [story] = stories_of([query_id], systems, metric)
     sentence = losses_sentence(losses_of(systems, [QuestionView(query_id, systems, metric)]))
     if not sentence:
         sentence = "No ranking is known." if story.wanted else "Nothing is labelled as relevant."

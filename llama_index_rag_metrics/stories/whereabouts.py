@@ -27,10 +27,8 @@ OVER = "over the token budget"
 OTHER_ID = "under another id"
 DROPPED = "dropped by a stage"
 IN_CALL = "in a search, not in the result"
-LOSSES = (NEVER, NOT_INDEXED, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
-"""The ways in which a relevant passage is lost."""
-UNMET = "no relevant passage meets it"
-"""What is said of a group, or a facet, that nothing can meet."""
+LOSSES = (NEVER, NOT_INDEXED, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)  # how passages are lost
+UNMET = "no relevant passage meets it"  # said of a group, or a facet, that nothing can meet
 
 # stages of every pipeline: who retrieves, and where metrics stop
 RETRIEVER, CUT, BUDGET = "retriever", "metric's cutoff", "token budget"

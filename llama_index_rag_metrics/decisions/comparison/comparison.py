@@ -26,6 +26,7 @@ from llama_index_rag_metrics.statistics.intervals import MeanInterval, alpha_of,
 from llama_index_rag_metrics.stories import results_report
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
+from llama_index_rag_metrics.stories.story import lost_most
 
 from .difference import Difference, differences_of, what_to_do
 from .pairing import Paired, pair, scores_of
@@ -33,7 +34,8 @@ from .pairing import Paired, pair, scores_of
 if TYPE_CHECKING:
     import pandas as pd
 
-_BEST = "{system} is the best of {systems} on {metric}."
+_BEST = "{system} is the best of {n:,} on {metric}."
+_TALLY = "better / same / worse"
 _HOW = "Intervals of differences hold for all systems at once, with {confidence} confidence."
 _COMMON = "Means are of questions that all have scores for, a difference of those that both have."
 _CLUSTERS = "{questions} in {clusters}: these count as a whole, and t is cluster-robust"
@@ -124,9 +126,8 @@ class Comparison(Reportable):
             if choice:
                 lines.append(m.Statement(choice, "open"))
         elif len(self.systems) > 2:
-            n = f"{len(self.systems):,}"
-            sentence = _BEST.format(system=self.winner, systems=n, metric=self.primary)
-            lines.insert(0, m.Statement(sentence, "best"))
+            fields = {"system": self.winner, "n": len(self.systems), "metric": self.primary}
+            lines.insert(0, m.Statement(_BEST.format(**fields), "best"))
         return lines
 
     @property
@@ -144,20 +145,22 @@ class Comparison(Reportable):
         return dict(zip(query_ids, values[is_scored].tolist(), strict=True))
 
     def report(self, *, full: bool = False) -> m.Report:
-        """The verdicts, a table a metric with a row a system, and remarks."""
+        """The verdicts, a table a metric with a row a system, the worst questions, and remarks."""
         systems, metrics = list(self.systems.values()), self.metric_names
         decision = with_failures(self.sentences, systems, self.primary)
         notes = list(dict.fromkeys([*self.notes, *results_report.remarks(systems)]))
-        rivals = listed(list(self.systems)[1:])
+        best_rival = self.systems[self._rivals[0]]
+        gains = self.by_query(best_rival.name, self.primary)
         n = numbers.questions(len(self.paired.query_ids))
         if not self._is_paired:
             n = f"{self.paired.is_scored(self.primary).sum():,} of {n}"
         return m.Report(
-            title=f"{rivals} against {one_line(self.baseline)}",
+            title=f"{listed(list(self.systems)[1:])} against {one_line(self.baseline)}",
             lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
             decision=decision,
             about=results_report.about(systems),
             tables=[*self._tables(), *results_report.counts_tables(systems)],
+            listings=[lost_most(gains, [systems[0], best_rival], self.primary)],
             failures=results_report.failures(systems),
             notes=results_report.unsaid(notes, decision),
             glossary=results_report.glossary(metrics),
@@ -192,8 +195,7 @@ class Comparison(Reportable):
         primary, *metrics = self.metric_names
         names = [self.baseline, *self._rivals]
         level = numbers.percent(self.confidence)
-        head = ["mean", f"{level} interval", "difference", f"{level} interval"]
-        head.append("better / same / worse")
+        head = ["mean", f"{level} interval", "difference", f"{level} interval", _TALLY]
         rows = [m.Row(name, self._cells(name, primary)) for name in names]
         explanations = []
         if len(names) > 2:

@@ -82,8 +82,7 @@ class GateReport(Reportable):
         for verdict in sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome)):
             rows.append(_row(verdict))
             if verdict.outcome != "pass":
-                tone = _TONES[verdict.outcome]
-                decision.append(m.Statement(str(verdict), tone, verdict.outcome))
+                decision.append(m.Statement(str(verdict), _TONES[verdict.outcome], verdict.outcome))
             if verdict.worst:
                 title = f"Worst questions on {verdict.metric}"
                 listings.setdefault(title, m.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
@@ -209,8 +208,7 @@ def _worst(verdict: Verdict, system: System) -> Iterator[m.QueryAnswers]:
     for position in np.argsort(gains, kind="stable")[:_WORST].tolist():
         if gains[position] < 0:
             story = query_answers(query_ids[position], [system], metric)
-            change = tuple(scores[position].tolist())
-            cell = m.Cell(change, "change", digits=2)
+            cell = m.Cell(tuple(scores[position].tolist()), "change", digits=2)
             answers = [answer._replace(score=cell) for answer in story.answers]
             yield story._replace(answers=answers)
 

@@ -255,10 +255,8 @@ class Sweep(Reportable):
     @cached_property
     def _is_ahead(self) -> bool:
         """Whether the best mean is shown to beat all others that score otherwise."""
-        columns = [self._scores_of(self.ranked[0])]
-        for point in self.ranked:
-            if point not in self._tied:
-                columns.append(self._scores_of(point))
+        rivals = [self._scores_of(point) for point in self.ranked if point not in self._tied]
+        columns = [self._scores_of(self.ranked[0]), *rivals]
         if len(columns) < 2 or len(self._scores) < 2:
             return False
         return beats_all(np.stack(columns, axis=1), 0, **self._limits)

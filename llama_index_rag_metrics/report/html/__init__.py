@@ -24,6 +24,7 @@ from .questions import SIZES, question, repeated
 _IN_SIGHT = ("differences", "tradeoff")
 _QUESTIONS = "rag-questions"
 _CLASS = ' class="{}"'
+_BADGE = '<b class="badge {}">{}</b>'
 _NO_BREAK = "\u00a0"
 # what the three numbers of a tally are called, and what a click on each of them filters by
 _TALLY = ("better", "same", "worse")
@@ -71,7 +72,7 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
         systems = {name: number for number, name in enumerate(queries.systems)}
     heading = escape_html(title)
     if report.outcome is not None:
-        heading += f" {_badge(report.outcome.tone, shown(report.outcome))}"
+        heading += f" {_BADGE.format(report.outcome.tone, escape_html(shown(report.outcome)))}"
     yield f"<header><h1>{heading}</h1>{_sentence(report.lead)}</header>"
     yield _around("".join(map(_statement, report.decision)), "<section>{}</section>")
     in_sight, folds = "", ""
@@ -92,7 +93,7 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
     if queries:
         yield from _questions(queries)
     for listing in report.listings:
-        if not (queries and listing.on_request):
+        if not (queries and listing.queries[0].answers):
             yield from _listing(listing)
     failures = [f"{failure.system}: {failure.text}" for failure in report.failures]
     folds += _fold(report.failures_title, _bullets(failures))
@@ -106,13 +107,9 @@ def _statement(statement: m.Statement) -> str:
     """A sentence with its badge."""
     look, badge = f" {statement.tone}", ""
     if statement.label:
-        look, badge = "", f"{_badge(statement.tone, statement.label)} "
+        look, badge = "", f"{_BADGE.format(statement.tone, escape_html(statement.label))} "
     text = escape_html(statement.text.removeprefix(f"{statement.label}: "))
     return f'<p class="verdict{look}">{badge}{text.replace(" %", f"{_NO_BREAK}%")}</p>'
-
-
-def _badge(tone: str, text: str) -> str:
-    return f'<b class="badge {tone}">{escape_html(text)}</b>'
 
 
 def _figure(figure: m.Figure | None, caption: str) -> str:

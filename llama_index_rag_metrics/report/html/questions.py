@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
-from llama_index_rag_metrics.report.text import escape_html, titled
+from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 FAILED, EMPTY, UNLABELLED = "failed", "nothing retrieved", "nothing relevant"
@@ -125,12 +125,9 @@ def _unfolded(query: m.QueryAnswers, size: Size) -> Iterator[str]:
     yield repeated("<p class=why>{}</p>", query.why)
     is_alone = len(query.answers) == 1
     searchers: dict[tuple[str, ...], list[str]] = {}
+    outcomes = [(answer.outcome, answer.system) for answer in query.answers if answer.outcome]
+    yield repeated("<p class=lost>{}</p>", by_holder(outcomes, len(query.answers)))
     for answer in query.answers:
-        line = answer.outcome
-        if not is_alone:
-            line = f"{answer.system}: {line}"
-        if answer.outcome:
-            yield f"<p class=lost>{escape_html(line)}</p>"
         if answer.searches:
             searchers.setdefault(tuple(answer.searches), []).append(answer.system)
     searches = ""
