@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 import warnings
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
+
+from llama_index_rag_metrics_cli import PACKAGE
 
 from . import evaluate, gate, init, labels, metrics, score, show  # noqa: F401
 from .commands import app, say
@@ -21,6 +24,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    logging.getLogger(PACKAGE).addHandler(logging.NullHandler())  # commands print what is logged
     with warnings.catch_warnings():
         warnings.showwarning = _say_warning
         warnings.filterwarnings("ignore", module=r"pydantic\.")  # of models, for who wrote them

@@ -180,7 +180,8 @@ class CohereRerankRelevancy(TextMetric):
             is_address = None
         if not is_address or "@" in endpoint:
             expected = "an address such as https://api.cohere.com, without a user and a password"
-            raise InvalidInput("base_url", endpoint, expected)
+            argument = "base_url" if self.base_url else "CO_API_URL"
+            raise InvalidInput(argument, endpoint, expected)
         return endpoint
 
     def _key(self) -> SecretStr:
