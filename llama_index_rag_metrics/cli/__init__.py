@@ -11,8 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from llama_index_rag_metrics_cli import PACKAGE
-
 from . import evaluate, gate, init, labels, metrics, score, show  # noqa: F401
 from .commands import app, say
 
@@ -24,7 +22,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    logging.getLogger(PACKAGE).addHandler(logging.NullHandler())  # commands print what is logged
+    logging.getLogger("llama_index_rag_metrics").addHandler(logging.NullHandler())
     with warnings.catch_warnings():
         warnings.showwarning = _say_warning
         warnings.filterwarnings("ignore", module=r"pydantic\.")  # of models, for who wrote them

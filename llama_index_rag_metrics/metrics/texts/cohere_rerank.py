@@ -180,8 +180,7 @@ class CohereRerankRelevancy(TextMetric):
             is_address = None
         if not is_address or "@" in endpoint:
             expected = "an address such as https://api.cohere.com, without a user and a password"
-            argument = "base_url" if self.base_url else "CO_API_URL"
-            raise InvalidInput(argument, endpoint, expected)
+            raise InvalidInput("base_url", endpoint, expected)
         return endpoint
 
     def _key(self) -> SecretStr:
