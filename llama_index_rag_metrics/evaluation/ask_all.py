@@ -28,7 +28,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import (
 )
 from llama_index_rag_metrics.rankings.matching.matched import BY_SPAN
 from llama_index_rag_metrics.rankings.run import Ranking, combine_calls
-from llama_index_rag_metrics.rankings.span import Span, node_span
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.atomic_files import short_hash
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed
@@ -38,7 +38,7 @@ from llama_index_rag_metrics.runtime.progress import progress_bar
 from llama_index_rag_metrics.runtime.sync import as_exception, within
 
 from .as_ask import Answer, Ask, Question, Source, ask_captured, postprocessor_call
-from .capturing import as_call, as_nodes, scores_and_texts
+from .capturing import as_call, as_nodes, columns_of
 from .plan import CONTEXT, Plan
 
 _GRACE = 0.2  # seconds that cancelled code may take to end
@@ -140,8 +140,8 @@ def pipeline(source: Source, plan: Plan) -> Ask:
             remedy = "Give them to the tools or engines that retrieve."
             expected = "none for an agent"
             raise InvalidInput("node_postprocessors", kinds, expected, remedy)
-        bundle = QueryBundle(question.query_str)
         for call in calls:
+            bundle = QueryBundle(question.query_str)
             answer.items = await within(plan.timeout, call(as_nodes(answer.items), bundle))
             answer.notes = [*answer.notes, *call.notes]
         return answer
@@ -173,7 +173,6 @@ class _Asking:
         pairs = product(range(1, plan.repeats + 1), plan.dataset.queries)
         self.attempts = [Attempt(query_id, number) for number, query_id in pairs]
         self.n_kept = len(kept.keys() & set(self.attempts))
-        self.at_once = max(1, min(plan.workers, len(self.attempts)))
         self.rankings: dict[Attempt, Ranking] = {}
         self.has_answered = bool(kept)
         self.is_stopping = False
@@ -200,7 +199,8 @@ class _Asking:
         begin = time.perf_counter()
         try:
             answer = await self.ask(question)
-            seconds = time.perf_counter() - begin if answer.seconds is None else answer.seconds
+            if answer.seconds is None:
+                answer.seconds = time.perf_counter() - begin
             ranking = self.reader.read(answer)
         except BaseException as error:  # whatever other people's code raises
             is_main = threading.current_thread() is threading.main_thread()
@@ -211,7 +211,6 @@ class _Asking:
         self.has_answered |= bool(ranking.ids)
         self.n_without += answer.calls is not None and not answer.calls
         ranking = self.reader.filled(ranking)
-        ranking = replace(ranking, latency=seconds, concurrency=self.at_once)
         if self.journal is not None:
             self.journal.record(attempt, question, ranking)
         return ranking
@@ -251,7 +250,7 @@ async def ask_all(
     name, is_hidden = plan.name or "evaluating", not plan.show_progress
     total, done = len(asking.attempts), asking.n_kept
     with progress_bar(desc=name, total=total, initial=done, disable=is_hidden) as bar:
-        tasks = [asyncio.create_task(asking.work(attempts, bar)) for _ in range(asking.at_once)]
+        tasks = [asyncio.create_task(asking.work(attempts, bar)) for _ in range(plan.at_once)]
         try:
             # unlike gather, it doesn't wait for what swallows a cancellation
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -275,6 +274,7 @@ class AnswerReader:
 
     def __init__(self, plan: Plan, context: str) -> None:
         self._match_on, self._dataset, self._counter = plan.match_on, plan.dataset, plan.counter
+        self._at_once = plan.at_once
         names: set[str] = set()
         if plan.compares_ids:
             names.update(*plan.dataset.relevance.values())
@@ -294,30 +294,29 @@ class AnswerReader:
         if is_by_id and set(map(type, answer.items)) == {str}:
             ids = [*map(str, answer.items)]
             self.labels.see(ids, zip(repeat(NODE_ID), ids))
-            return self._ranking_of_ids(ids)
+            return self._ranking_of_ids(ids, answer.seconds)
         nodes = answer.nodes()
         if answer.calls is None:
-            ranking = self.ranking(nodes)
+            ranking = self.ranking(nodes, answer.seconds)
         else:
-            calls = [as_call(retrieval, self.ranking) for retrieval in answer.calls]
-            ranking = combine_calls(calls)
+            ranking = combine_calls([as_call(call, self.ranking) for call in answer.calls])
+            ranking = replace(ranking, latency=answer.seconds, concurrency=self._at_once)
         self.labels.see(ranking.ids, names_of(nodes))
         return ranking
 
-    def ranking(self, nodes: Sequence[NodeWithScore]) -> Ranking:
-        """The ranking of nodes."""
+    def ranking(self, nodes: Sequence[NodeWithScore], seconds: float | None = None) -> Ranking:
+        """The ranking of nodes, which took this long."""
         tokens = None
         if self._counter is not None:
             prompts = [node.node.get_content(MetadataMode.LLM) for node in nodes]
             tokens = self._counter.count(prompts)
-        ids, spans = [], []
-        for node in nodes:
-            ids.append(item_id(node, self._match_on))
-            span = node_span(node.node)
-            if self._searches_spans:
-                span = searched_span(node.node, span, self._dataset.corpus)
-            spans.append(span)
-        return Ranking(ids, spans=spans, tokens=tokens, **scores_and_texts(nodes))
+        ids = [item_id(node, self._match_on) for node in nodes]
+        columns = columns_of(nodes)
+        if self._searches_spans:
+            corpus = self._dataset.corpus
+            for position, span in enumerate(columns["spans"]):
+                columns["spans"][position] = searched_span(nodes[position].node, span, corpus)
+        return Ranking(ids, latency=seconds, tokens=tokens, concurrency=self._at_once, **columns)
 
     def filled(self, ranking: Ranking) -> Ranking:
         """The ranking with the texts of the corpus for items that have none of their own."""
@@ -341,11 +340,13 @@ class AnswerReader:
             [tokens[position]] = counter.count([texts[position]])
         return replace(ranking, texts=texts, tokens=tokens)
 
-    def _ranking_of_ids(self, ids: Sequence[str]) -> Ranking:
+    def _ranking_of_ids(self, ids: Sequence[str], seconds: float | None) -> Ranking:
         if self._searches_spans or self._counter is not None:
-            return self.ranking(as_nodes(ids))
+            return self.ranking(as_nodes(ids), seconds)
         n = len(ids)
-        return Ranking(ids, [None] * n, [""] * n, spans=[None] * n)
+        return Ranking(
+            ids, [None] * n, [""] * n, seconds, spans=[None] * n, concurrency=self._at_once
+        )
 
 
 def searched_span(node: BaseNode, span: Span | None, corpus: Mapping[str, str]) -> Span | None:

@@ -103,9 +103,7 @@ def _node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
 
 
 def _ranking_of(nodes: Sequence[NodeWithScore]) -> Ranking:
-    ids = [node.node.node_id for node in nodes]
-    spans = [node_span(node.node) for node in nodes]
-    return Ranking(ids, spans=spans, **scores_and_texts(nodes))
+    return Ranking([node.node.node_id for node in nodes], **columns_of(nodes))
 
 
 def as_call(
@@ -320,14 +318,18 @@ def _node(item: Any) -> NodeWithScore:
     raise InvalidInput(_RETURNED, item, "nodes or ids", _REMEDY)
 
 
-def scores_and_texts(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
-    """The columns of a ranking that nodes have by themselves."""
-    texts = [node.node.get_content() for node in nodes]
-    for node, text in zip(nodes, texts, strict=True):
+def columns_of(nodes: Sequence[NodeWithScore]) -> dict[str, list[Any]]:
+    """The columns of a ranking that nodes have by themselves: scores, texts and spans."""
+    scores, texts, spans = [], [], []
+    for node in nodes:
+        text = node.node.get_content()
         if not isinstance(text, str):
             expected = f"a text from get_content() of node {node.node_id!r}"
             raise InvalidInput(_RETURNED, text, expected)
-    return {"scores": [plain_score(node.score) for node in nodes], "texts": texts}
+        scores.append(plain_score(node.score))
+        texts.append(text)
+        spans.append(node_span(node.node, text))
+    return {"scores": scores, "texts": texts, "spans": spans}
 
 
 def copies(nodes: Iterable[NodeWithScore]) -> list[NodeWithScore]:

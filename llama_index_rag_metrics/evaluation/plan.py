@@ -131,6 +131,11 @@ class Plan:
         """The metrics that are computed question by question: of texts, and of other packages."""
         return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
 
+    @property
+    def at_once(self) -> int:
+        """How many questions are under way at most."""
+        return max(1, min(self.workers, len(self.dataset.queries) * self.repeats))
+
     def question(self, query_id: str) -> Question:
         metadata = self.dataset.metadata.get(query_id, {})
         return Question(self.dataset.queries[query_id], query_id=query_id, metadata=metadata)

@@ -60,11 +60,11 @@ def stored_span(metadata: Mapping[str, Any]) -> Span | None:
     return None
 
 
-def node_span(node: BaseNode) -> Span | None:
+def node_span(node: BaseNode, text: str | None = None) -> Span | None:
     """The place of a node, None where it doesn't know it. A document is all of itself."""
-    source = node.parent_node or node.source_node
+    source = (node.parent_node or node.source_node) if node.relationships else None
     if source is None:
-        length = len(node.get_content())
+        length = len(node.get_content() if text is None else text)
         return Span(node.node_id, 0, length) if length else None
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
     if start is None or end is None or not 0 <= start < end:

@@ -52,8 +52,8 @@ _CREDENTIALS = (
         re.I,
     ),
     re.compile(
-        r"(?P<kept>(?:api[-_]?key|access[-_]?key|account[-_]?key|access[-_]?token|auth[-_]?token"
-        r"|private[-_]?token|client[-_]?secret|passw(?:or)?d|authorization)"
+        r"(?P<kept>(?:(?:api|access|account)[-_]?key|(?:access|auth|private)[-_]?token"
+        r"|shared[-_]?access[-_]?signature|\bsig|secret|\bpwd|passw(?:or)?d|authorization)"
         r"[\"']?\s?(?:=\s?|:\s?(?=[\"']|\S{0,200}\d))[\"']?)(?!bearer\b)" + _VALUE,
         re.I,
     ),

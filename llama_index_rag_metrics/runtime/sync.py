@@ -7,6 +7,7 @@ import atexit
 import contextvars
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -154,22 +155,31 @@ def _is_cancelled() -> bool:
     return cancelling is not None and cancelling() > 0
 
 
-_idle: list[SimpleQueue[Callable[[], None]]] = []
-"""The queues of threads that wait for a call; a thread that hangs is never among them again."""
+class _DaemonThreads:
+    """Threads that take blocking calls from one queue; while none is idle, more are started."""
 
-if hasattr(os, "register_at_fork"):  # a child has no threads of its parent
-    os.register_at_fork(after_in_child=_idle.clear)
+    def __init__(self) -> None:
+        self.idle = threading.Semaphore(0)  # one that hangs is never idle again
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def put(self, call: Callable[[], None]) -> None:
+        if not self.idle.acquire(blocking=False):
+            threading.Thread(target=self._serve, name="rag-metrics", daemon=True).start()
+        self._calls.put(call)
+
+    def _serve(self) -> None:
+        while True:
+            self._calls.get()()
+
+
+_daemon_threads: defaultdict[int, _DaemonThreads] = defaultdict(_DaemonThreads)
+"""By the id of the process: a child has no threads of its parent."""
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a blocking function in a daemon thread, which nobody waits for if it hangs."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    outcome: asyncio.Future[T] = loop.create_future()
-    try:
-        calls = _idle.pop()
-    except IndexError:
-        calls = SimpleQueue()
-        threading.Thread(target=_serve, args=(calls,), name="rag-metrics", daemon=True).start()
+    threads, outcome = _daemon_threads[os.getpid()], loop.create_future()
 
     def settle(method: Callable[[Any], None], value: Any) -> None:
         if not outcome.done():
@@ -181,17 +191,13 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
             settled = outcome.set_result, context.run(function, *arguments)
         except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
             settled = outcome.set_exception, as_exception(error)
-        _idle.append(calls)
+        threads.idle.release()
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, *settled)
 
-    calls.put(call)
-    return await outcome
-
-
-def _serve(calls: SimpleQueue[Callable[[], None]]) -> None:
-    while True:
-        calls.get()()
+    threads.put(call)
+    result: T = await outcome
+    return result
 
 
 def as_exception(error: BaseException) -> Exception:

@@ -53,6 +53,8 @@ SECRET = 'zq"1/ä-secret-of-a-test'
         "Authorization: ApiKey abcdefghijkl",
         "Authorization: Token abcdefghijkl",
         "AccountName=me;AccountKey=abcdefghijkl==",
+        "SharedAccessSignature=sig=abcdefghijkl",
+        "Server=h;Uid=me;Pwd=abcdefghijkl;",
     ],
 )
 def test_credentials_are_masked(leak: str) -> None:
