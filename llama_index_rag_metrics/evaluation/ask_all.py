@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -157,26 +157,25 @@ class Answers:
     notes: list[str]
 
 
+@dataclass
 class _Asking:
     """The state of `ask_all`."""
 
-    def __init__(
-        self,
-        ask: Ask,
-        plan: Plan,
-        reader: AnswerReader,
-        kept: Mapping[Attempt, Ranking],
-        journal: Journal | None,
-    ) -> None:
-        self.ask, self.plan, self.reader = ask, plan, reader
-        self.kept, self.journal = kept, journal
-        pairs = product(range(1, plan.repeats + 1), plan.dataset.queries)
+    ask: Ask
+    plan: Plan
+    reader: AnswerReader
+    kept: Mapping[Attempt, Ranking]
+    journal: Journal | None
+    rankings: dict[Attempt, Ranking] = field(default_factory=dict)
+    is_stopping: bool = False
+    n_without: int = 0
+    n_failed: int = 0
+
+    def __post_init__(self) -> None:
+        pairs = product(range(1, self.plan.repeats + 1), self.plan.dataset.queries)
         self.attempts = [Attempt(query_id, number) for number, query_id in pairs]
-        self.n_kept = len(kept.keys() & set(self.attempts))
-        self.rankings: dict[Attempt, Ranking] = {}
-        self.has_answered = bool(kept)
-        self.is_stopping = False
-        self.n_without = self.n_failed = 0
+        self.n_kept = len(self.kept.keys() & set(self.attempts))
+        self.has_answered = bool(self.kept)
 
     async def work(self, attempts: Iterator[Attempt], bar: Any) -> None:
         for attempt in attempts:

@@ -186,12 +186,7 @@ class CaptureSpans(BaseSpanHandler[Any]):
         _parents.pop(id_, None)
 
     def span_drop(
-        self,
-        id_: str,
-        bound_args: Any,
-        instance: Any = None,
-        err: BaseException | None = None,
-        **_: Any,
+        self, id_: str, bound_args: Any, instance: Any = None, err: Any = None, **_: Any
     ) -> None:
         error = describe_error(err or RuntimeError("dropped"))
         for session in _sessions_of(active_instrument_tags.get()):

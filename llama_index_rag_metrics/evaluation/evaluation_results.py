@@ -22,7 +22,7 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.model import Draw, Figure, Mark, Report, Series
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.containers import collection_paused
+from llama_index_rag_metrics.runtime.containers import collection_paused, map_values
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
@@ -163,12 +163,13 @@ def core_results(
 
     with collection_paused():
         rows: dict[str, dict[str, RetrievalMetricResult]] = {key: {} for key in dataset.queries}
+        failed = map_values(lambda error: {"error": error}, scores.failed)
         for metric in scores:
             results = computed.get(metric, {})
             for query_id, value in scores.by_query(metric).items():
-                metadata = dict(results[query_id].metadata) if query_id in results else {}
-                if query_id in scores.failed:
-                    metadata["error"] = scores.failed[query_id]
+                metadata = failed.get(query_id, {})
+                if query_id in results:
+                    metadata = {**results[query_id].metadata, **metadata}
                 rows[query_id][metric] = RetrievalMetricResult(score=value, metadata=metadata)
         mode = RetrievalEvalMode.from_str(dataset.mode)
         return [
@@ -176,8 +177,8 @@ def core_results(
                 query=query,
                 expected_ids=list(dataset.relevance.get(query_id, ())),
                 expected_texts=dataset.expected_texts.get(query_id),
-                retrieved_ids=list(run[query_id].ids),
-                retrieved_texts=list(run[query_id].texts or ()),
+                retrieved_ids=run[query_id].ids,
+                retrieved_texts=run[query_id].texts or [],
                 mode=mode,
                 metric_dict=rows[query_id],
             )

@@ -84,9 +84,8 @@ class Passages:
         passage, text = self.places.get(passage_id), self.texts[passage_id]
         if place is None or passage is None or len(text) != passage.end - passage.start:
             return None
-        if passage.source != place.source or not place.start <= place.end <= passage.end:
-            return None
-        if place.start < passage.start:
+        is_within = passage.start <= place.start <= place.end <= passage.end
+        if passage.source != place.source or not is_within:
             return None
         return text[place.start - passage.start : place.end - passage.start]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.runtime.containers import map_values, present
-from llama_index_rag_metrics.runtime.errors import InvalidInput, unknown_format
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 
 from .fields import EXAMPLE, LABELS, TABLE, Fields
 from .lines import Location, name_of
 from .read_runs import ONCE, is_dataset, read_qrels
 from .records import GRADED_BY, Judgements, graded, question_id, read_id, read_labels, read_texts
-from .sources import Row, frame_records, is_frame, open_source, records_of
+from .sources import Row, frame_records, is_frame, open_source, records_of, unknown_format
 
 if TYPE_CHECKING:
     import pandas as pd

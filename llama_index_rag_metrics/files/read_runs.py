@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.containers import map_values
-from llama_index_rag_metrics.runtime.errors import FileFormatError, unknown_format
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 from .conversations import CONVERSATION
 from .fields import LABELS, Fields
@@ -32,7 +32,7 @@ from .records import (
     read_relevance,
     read_repeat,
 )
-from .sources import open_source
+from .sources import open_source, unknown_format
 
 IS_LOG = "is_log"  # whether a run holds what was asked, as traces do; in each of its records
 _RUNS = (

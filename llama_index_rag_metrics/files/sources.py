@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -49,6 +49,14 @@ class OpenedSource(NamedTuple):
 def kind_of(path: Path) -> str:
     """The kind that the ending says, compression apart; "trec" where it says nothing."""
     return _KINDS.get(without_packing(path).suffix, "trec")
+
+
+def unknown_format(
+    what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
+) -> FileFormatError:
+    """The error of what isn't a dataset, a run or qrels in any supported form."""
+    sentence = f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
+    return FileFormatError(what, sentence=sentence)
 
 
 def open_source(source: Any, fields: Fields, refuse: Refuse) -> OpenedSource:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.runtime.errors import FileFormatError, unknown_format
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 from .lines import Location, open_bytes, read_text
 from .records import read_id
-from .sources import Row, frame_records, is_frame, kind_of, parquet_records
+from .sources import Row, frame_records, is_frame, kind_of, parquet_records, unknown_format
 
 Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "agent", "tool", "other"]
 

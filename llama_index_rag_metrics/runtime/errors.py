@@ -189,14 +189,6 @@ class InconclusiveGate(UserWarning):
     """The queries are too few to tell whether a rule is kept."""
 
 
-def unknown_format(
-    what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
-) -> FileFormatError:
-    """The error of what isn't a dataset, a run or qrels in any supported form."""
-    sentence = f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
-    return FileFormatError(what, sentence=sentence)
-
-
 def check_integer(argument: str, value: object, least: float = 1, expected: str = "") -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidInput(argument, value, expected or f"a whole number of at least {least}")

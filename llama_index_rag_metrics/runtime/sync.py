@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -155,31 +155,19 @@ def _is_cancelled() -> bool:
     return cancelling is not None and cancelling() > 0
 
 
-class _DaemonThreads:
-    """Threads that take blocking calls from one queue; while none is idle, more are started."""
+_calls: defaultdict[int, SimpleQueue[Callable[[], None]]] = defaultdict(SimpleQueue)
+_idle: defaultdict[int, threading.Semaphore] = defaultdict(partial(threading.Semaphore, 0))
+"""Calls that wait for a thread, and how many threads wait for one, by the id of the process.
 
-    def __init__(self) -> None:
-        self.idle = threading.Semaphore(0)  # one that hangs is never idle again
-        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
-
-    def put(self, call: Callable[[], None]) -> None:
-        if not self.idle.acquire(blocking=False):
-            threading.Thread(target=self._serve, name="rag-metrics", daemon=True).start()
-        self._calls.put(call)
-
-    def _serve(self) -> None:
-        while True:
-            self._calls.get()()
-
-
-_daemon_threads: defaultdict[int, _DaemonThreads] = defaultdict(_DaemonThreads)
-"""By the id of the process: a child has no threads of its parent."""
+A thread that hangs isn't idle, and a child has none of its parent's.
+"""
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a blocking function in a daemon thread, which nobody waits for if it hangs."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-    threads, outcome = _daemon_threads[os.getpid()], loop.create_future()
+    calls, idle = _calls[os.getpid()], _idle[os.getpid()]
+    outcome: asyncio.Future[T] = loop.create_future()
 
     def settle(method: Callable[[Any], None], value: Any) -> None:
         if not outcome.done():
@@ -191,13 +179,19 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
             settled = outcome.set_result, context.run(function, *arguments)
         except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
             settled = outcome.set_exception, as_exception(error)
-        threads.idle.release()
+        idle.release()
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, *settled)
 
-    threads.put(call)
-    result: T = await outcome
-    return result
+    if not idle.acquire(blocking=False):
+        threading.Thread(target=_serve, args=(calls,), name="rag-metrics", daemon=True).start()
+    calls.put(call)
+    return await outcome
+
+
+def _serve(calls: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        calls.get()()
 
 
 def as_exception(error: BaseException) -> Exception:
