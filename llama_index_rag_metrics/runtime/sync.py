@@ -157,14 +157,11 @@ def _is_cancelled() -> bool:
 
 _calls: defaultdict[int, SimpleQueue[Callable[[], None]]] = defaultdict(SimpleQueue)
 _idle: defaultdict[int, threading.Semaphore] = defaultdict(partial(threading.Semaphore, 0))
-"""Calls that wait for a thread, and how many threads wait for one, by the id of the process.
-
-A thread that hangs isn't idle, and a child has none of its parent's.
-"""
+"""Calls, and how many threads wait for one, by process: a child has no threads of its parent."""
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a blocking function in a daemon thread, which nobody waits for if it hangs."""
+    """Call a blocking function in a daemon thread; one that hangs waits for no call again."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     calls, idle = _calls[os.getpid()], _idle[os.getpid()]
     outcome: asyncio.Future[T] = loop.create_future()
