@@ -164,7 +164,7 @@ class _Asking:
     ask: Ask
     plan: Plan
     reader: AnswerReader
-    kept: Mapping[Attempt, Ranking]
+    earlier_rankings: Mapping[Attempt, Ranking]
     journal: Journal | None
     rankings: dict[Attempt, Ranking] = field(default_factory=dict)
     is_stopping: bool = False
@@ -174,14 +174,14 @@ class _Asking:
     def __post_init__(self) -> None:
         pairs = product(range(1, self.plan.repeats + 1), self.plan.dataset.queries)
         self.attempts = [Attempt(query_id, number) for number, query_id in pairs]
-        self.n_kept = len(self.kept.keys() & set(self.attempts))
-        self.has_answered = bool(self.kept)
+        self.n_kept = len(self.earlier_rankings.keys() & set(self.attempts))
+        self.has_answered = bool(self.earlier_rankings)
 
     async def work(self, attempts: Iterator[Attempt], bar: Any) -> None:
         for attempt in attempts:
             if self.is_stopping:
                 return
-            ranking = self.kept.get(attempt)
+            ranking = self.earlier_rankings.get(attempt)
             if ranking is not None:
                 self.reader.labels.see(ranking.ids)
                 self.rankings[attempt] = self.reader.filled(ranking)

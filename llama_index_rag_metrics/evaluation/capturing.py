@@ -313,7 +313,7 @@ def _node(item: Any) -> NodeWithScore:
     raise InvalidInput(_RETURNED, item, "nodes or ids", _REMEDY)
 
 
-def columns_of(nodes: Sequence[NodeWithScore]) -> dict[str, list[Any]]:
+def columns_of(nodes: Sequence[NodeWithScore]) -> dict[str, Any]:
     """The columns of a ranking that nodes have by themselves: scores, texts and spans."""
     scores, texts, spans = [], [], []
     for node in nodes:
