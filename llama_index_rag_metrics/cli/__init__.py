@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import sys
 import warnings
 from importlib.metadata import version
@@ -22,7 +21,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    logging.getLogger("llama_index_rag_metrics").addHandler(logging.NullHandler())
     with warnings.catch_warnings():
         warnings.showwarning = _say_warning
         warnings.filterwarnings("ignore", module=r"pydantic\.")  # of models, for who wrote them

@@ -1,4 +1,4 @@
-"""Every option and argument with its help; a command takes one by naming its type below."""
+"""Every option and argument of the commands, with its type and what its help says."""
 
 from __future__ import annotations
 

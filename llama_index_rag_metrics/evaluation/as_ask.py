@@ -109,7 +109,7 @@ class Source:
     Attributes:
         ask: asks a question.
         name: the class, or the name of a function.
-        target: the object that is asked.
+        asked: the object that is asked.
         context: what it is told beside the question: "history" (what was said before), "metadata"
             (all of them), or "".
         depth: how many nodes an index is asked for.
@@ -118,7 +118,7 @@ class Source:
 
     ask: Ask
     name: str = ""
-    target: object = None
+    asked: object = None
     context: str = ""
     depth: int | None = None
     captures: bool = False

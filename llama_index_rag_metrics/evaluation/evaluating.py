@@ -26,7 +26,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, un
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
-from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, MatchOn, Tally, item_id
+from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID, Came, MatchOn, item_id
 from llama_index_rag_metrics.rankings.matching.matched import (
     BY_TEXT,
     Matched,
@@ -43,7 +43,7 @@ from llama_index_rag_metrics.runtime.errors import (
     warn_caller,
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
-from llama_index_rag_metrics.runtime.sync import for_each, in_thread, within
+from llama_index_rag_metrics.runtime.sync import each, in_thread, within
 from llama_index_rag_metrics.scores.label_fit import Asked, Stock, absent_labels, fit_notes
 from llama_index_rag_metrics.scores.notes import depth_notes, graders_of_metrics
 from llama_index_rag_metrics.scores.retrieval import Retrieval
@@ -88,7 +88,7 @@ class Evaluation:
     def __init__(self, source: Source, plan: Plan, *, warns: bool = True) -> None:
         if plan.matcher is not None:
             check_matchable(plan.dataset, plan.matcher)
-        if isinstance(source.target, BaseChatEngine):  # it keeps one conversation
+        if isinstance(source.asked, BaseChatEngine):  # it keeps one conversation
             plan = replace(plan, workers=1)
         self.source, self.plan = source, plan
         self.reader = AnswerReader(plan, source.context)
@@ -103,7 +103,7 @@ class Evaluation:
                 metric = await in_thread(metric.prepare, plan.dataset, plan.cache)  # noqa: PLW2901
             self._metrics.append(metric)
         # before anything fails: a client may put its key into the first error
-        register_secrets_of(Settings, self.source.target, *plan.node_postprocessors, *self._metrics)
+        register_secrets_of(Settings, self.source.asked, *plan.node_postprocessors, *self._metrics)
         with listening() if self.source.captures else nullcontext():
             if plan.journal is None:
                 return await ask_all(ask, plan, self.reader)
@@ -136,7 +136,7 @@ class Evaluation:
         if matched is not None:
             fit = [of_each[0].unlike]
         elif plan.compares_ids and not (note or "").startswith(NOT_VALID):
-            indexed = indexed_ids(self.source.target, plan.match_on)
+            indexed = indexed_ids(self.source.asked, plan.match_on)
             fit = fit_of_ids(dataset, runs[0], indexed)
             absent = absent_labels(dataset.relevance, runs[0], indexed)
         notes = [*filter(None, [*graders_of_metrics(plan.computed), *fit, note])]
@@ -189,13 +189,13 @@ class Evaluation:
             warn_caller(EveryQueryFailed(failures[0]))
 
 
-def count_by_text(dataset: RetrievalDataset, run: Run) -> Tally:
+def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
     """Counts relevant passages by the ids that they came under, of the first questions of a run."""
     query_ids = [query_id for query_id in dataset.queries if run[query_id].texts][:_MOST_QUERIES]
     try:
         matched = match_run(run.select(query_ids), dataset.select(query_ids), BY_TEXT)
     except InvalidInput:  # there are no texts of labels, or such as don't go with the ids
-        return Tally()
+        return Came()
     n_relevant = n_by_id = n_under_others = 0
     texts: set[str] = set()
     for query_id in query_ids:
@@ -206,7 +206,7 @@ def count_by_text(dataset: RetrievalDataset, run: Run) -> Tally:
         n_by_id += len(by_id)
         n_under_others += len(under_others)
         texts |= under_others
-    return Tally(n_relevant, n_by_id, n_under_others, len(texts))
+    return Came(n_relevant, n_by_id, n_under_others, len(texts))
 
 
 def fit_of_ids(dataset: RetrievalDataset, run: Run, indexed: Collection[str]) -> list[str]:
@@ -267,7 +267,7 @@ async def score_run(
                 errors[name][query_id] = describe_error(error)
 
     if metrics:
-        await for_each(run, score, plan.workers)
+        await each(run, score, plan.workers)
     by_rank = _score_rankings(plan, run, matched)
     excluded = by_rank.failed if plan.failed == "exclude" else ()
     columns: dict[str, dict[str, float]] = {}

@@ -156,7 +156,7 @@ def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostp
 
 
 def journal_header(plan: Plan, source: Source) -> dict[str, str]:
-    """What a journal's first line says of a run; a file with another first line is refused."""
+    """What a journal's first line says of a run: what can be known exactly, without any code."""
     match_on = plan.match_on
     if not isinstance(match_on, str):
         match_on = str(getattr(match_on, "__qualname__", type(match_on).__qualname__))

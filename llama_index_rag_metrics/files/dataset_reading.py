@@ -178,7 +178,7 @@ def _read_beir(folder: Path, split: str | None) -> Parts:
     if split is None and len(defaults) == 1:
         (split,) = defaults
     if split not in splits:
-        raise InvalidInput("split", split, f"one of {sorted(splits)}", "By default, test is read.")
+        raise InvalidInput("split", split, f"one of {sorted(splits)}")
     labels = map_values(read_qrels, splits)
     for query_id in set().union(*labels.values()) - labels[split].keys():
         parts["queries"].pop(query_id, None)

@@ -67,7 +67,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class LabelOutcome:
+class Found:
     """What became of a label, and the passages that hold it, the largest share first."""
 
     fate: Fate
@@ -139,15 +139,15 @@ class Finder:
             texts += [label.part, *label.texts]
         return Lookup(texts, self.passages.texts)
 
-    def find(self, label: Label) -> LabelOutcome:
+    def find(self, label: Label) -> Found:
         today = self.passages.texts.get(label.id) if label.has_id else None
         old_texts = set(map(fold_typography, label.texts))
         if today is not None and (not old_texts or fold_typography(today) in old_texts):
-            return LabelOutcome("kept", 1.0, (label.id,), (label.id,), "id")
-        outcomes = [self._outcome(label, self._at_place(label), "place")]
+            return Found("kept", 1.0, (label.id,), (label.id,), "id")
+        outcomes = [self._held(label, self._at_place(label), "place")]
         for text in (label.part,) if label.part else label.texts:
             if outcomes[-1].score < WHOLE:
-                outcomes.append(self._outcome(label, self._by_text(label, text), "text"))
+                outcomes.append(self._held(label, self._by_text(label, text), "text"))
         return max(outcomes, key=lambda outcome: outcome.score)
 
     def _at_place(self, label: Label) -> dict[str, Cover]:
@@ -187,11 +187,11 @@ class Finder:
                 distances[key] = abs(places[key].start - label.place.start)
         return distances
 
-    def _outcome(self, label: Label, covers: Mapping[str, Cover], by: By) -> LabelOutcome:
+    def _held(self, label: Label, covers: Mapping[str, Cover], by: By) -> Found:
         ids = self._holders(covers, _LEAST_PIECE[by])
         score = share(_together(covers[key] for key in ids))
         if score < self._threshold:
-            return LabelOutcome("lost", score)
+            return Found("lost", score)
         new_ids = tuple(key for key in ids if share(covers[key]) >= self._threshold)
         fate: Fate = "split"
         if share(covers[ids[0]]) >= WHOLE:
@@ -199,7 +199,7 @@ class Finder:
         # what has its id has its text, and more or less than that
         if score < WHOLE or (fate == "moved" and label.id in new_ids):
             fate = "changed"
-        return LabelOutcome(fate, score, tuple(ids), new_ids or tuple(ids), by)
+        return Found(fate, score, tuple(ids), new_ids or tuple(ids), by)
 
     def _holders(self, covers: Mapping[str, Cover], minimum: float) -> list[str]:
         """The passages that hold enough by themselves, and those that add what is missing."""

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.masking import describe_error, join_first, 
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, without_reasoning
 from llama_index_rag_metrics.runtime.progress import progress_bar
 from llama_index_rag_metrics.runtime.retries import attempts, http_status
-from llama_index_rag_metrics.runtime.sync import WORKERS, for_each, in_thread, synchronous
+from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -147,7 +147,7 @@ async def agenerate_question_context_pairs(
                 failures[node_id] = describe_error(error)
             bar.update()
 
-        await for_each(list(prompts), attempt, min(workers, len(prompts)))
+        await each(list(prompts), attempt, min(workers, len(prompts)))
     return _dataset(corpus, picked(answers, prompts), failures, num_questions_per_chunk)
 
 

@@ -133,7 +133,7 @@ class Cache:
             while missing := [key for key in positions if key not in values]:
                 claims, awaited = self._claim(missing)
                 try:
-                    stored = await self._call(self.stored, list(claims))
+                    stored = await self._call(self.known, list(claims))
                     values |= {key: value for key, value in stored.items() if is_valid(value)}
                     absent = [key for key in claims if key not in values]
                     size = batch_size or max(len(absent), 1)
@@ -186,7 +186,7 @@ class Cache:
                 warn_caller(CacheWarning(reason))
         return method(argument)
 
-    def stored(self, keys: Sequence[str]) -> dict[str, Any]:
+    def known(self, keys: Sequence[str]) -> dict[str, Any]:
         """The values of those keys that have one."""
         if self._file is None:
             return picked(self._memory, keys)

@@ -224,7 +224,7 @@ async def _handled(awaitable: Awaitable[T]) -> T:
         raise as_exception(error) from error.__cause__
 
 
-async def for_each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: int) -> None:
+async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: int) -> None:
     """Do every job, `workers` at once; if one fails, or this is cancelled, none goes on."""
     queue = iter(jobs)
 

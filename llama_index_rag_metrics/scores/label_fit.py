@@ -16,6 +16,7 @@ from llama_index_rag_metrics.rankings.matching.likeness import same_text
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.numbers import score
+from llama_index_rag_metrics.runtime.containers import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first, shorten, truncated
 
@@ -75,7 +76,7 @@ class Asked(NamedTuple):
 
 
 def fit_notes(
-    asked_at: Callable[[int], Asked], n_questions: int, stock: Stock, missed: Sequence[int]
+    asked_at: Callable[[int], Asked], n_questions: int, stock: Stock, missed: IntArray | range
 ) -> list[str]:
     """Return what is wrong with the ids of labels, each fault a sentence; nothing where all fits.
 
@@ -83,13 +84,13 @@ def fit_notes(
 
     Examples:
         >>> rows = [Asked("q1", ["Kiln.md"], ["kiln.md"]), Asked("q2", ["b"], ["a", "b"])]
-        >>> print(*fit_notes(rows.__getitem__, 2, NO_STOCK, [0, 1]))
+        >>> print(*fit_notes(rows.__getitem__, 2, NO_STOCK, range(2)))
         Ids that are equal but for case: 1 of 2 labels, such as 'Kiln.md' for the id 'kiln.md'. \
 Ids compare exactly: write them alike on both sides
     """
     if not stock.ids and not stock.texts:
-        sample = Random(5).sample(missed, min(_SAMPLE, len(missed)))
-        if not _spelling_note([*map(asked_at, sample)], stock):
+        sample = Random(5).sample(range(len(missed)), min(_SAMPLE, len(missed)))
+        if not _spelling_note([asked_at(int(missed[n])) for n in sample], stock):
             return []
     rows = [*map(asked_at, range(n_questions))]
     notes = [_missing_note(rows, stock), _spelling_note(rows, stock)]

@@ -62,7 +62,7 @@ def label_notes(
         return []
     notes = [mismatch]
     if compares_ids(metrics) and not mismatch:
-        missed = np.flatnonzero(batch.n_found < batch.n_relevant).tolist()
+        missed = np.flatnonzero(batch.n_found < batch.n_relevant)
         fit = fit_notes(asked_at, len(batch.depth), stock, missed)
         notes = fit or [_little_in_common(batch, asked_at)]
     return [*filter(None, notes), *_below(batch, is_usual=True)]

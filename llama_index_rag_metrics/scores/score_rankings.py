@@ -164,7 +164,7 @@ def score_with(
 
     needs, tokenizer = needs_of(metrics), options.tokenizer
     judged = judge(relevance, rankings, needs, tokenizer=tokenizer, query_ids=query_ids)
-    batch = score_batch(judged, metrics, options, _is_there(relevance), _is_there(errors), asked_at)
+    batch = score_batch(judged, metrics, options, _known(relevance), _known(errors), asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
     of_labels, notes = graders_of_labels(relevance), [*run.notes]
     if options.checks_ids:
@@ -199,7 +199,7 @@ def score_with(
     )
 
 
-def _is_there(values: Iterable[object]) -> BoolArray:
+def _known(values: Iterable[object]) -> BoolArray:
     return np.array([value is not None for value in values], np.bool_)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,7 +52,7 @@ ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "
 _COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, ERROR)
 
 # so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
-_MOST_IDS = 1 << 20
+_MOST_IDS = 1 << 22
 
 
 def score_table(
@@ -102,9 +102,10 @@ def score_table(
         arrays = is_judged.to_numpy(), is_failed.to_numpy()
         return score_batch(judged, scored_metrics, options, *arrays, _rows_of(part))
 
+    parts = _parts(frame)
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-        parts: list[ScoredBatch] = list(pool.map(score, _parts(frame)))
-    batch = ScoredBatch(**concatenated([*map(vars, parts)]))
+        scored = map(score, parts) if len(parts) == 1 else pool.map(score, parts)
+        batch = ScoredBatch(**concatenated(list(map(vars, scored))))
     mismatch = ""
     if QUERY_ID in frame.columns:
         is_ranked = frame[RETRIEVED].is_not_null() | _errors(frame).is_not_null()
@@ -138,13 +139,14 @@ def _rows_of(frame: pl.DataFrame) -> Callable[[int], Asked]:
 
 def _columns_of(batch: ScoredBatch, frame: pl.DataFrame) -> pl.DataFrame:
     columns: dict[str, Any] = picked(frame.to_dict(), [QUERY_ID])
-    columns |= batch.columns
+    for metric, scores in batch.columns.items():
+        columns[metric] = pl.Series(scores, nan_to_null=True)
     columns[EXCLUDED] = pl.Series(REASONS, dtype=pl.String).gather(batch.reason)
     columns[N_RETRIEVED], columns[N_RELEVANT] = batch.depth, batch.n_relevant
     if ERROR in frame.columns:
         errors = [error and describe_error(error) for error in frame[ERROR]]
         columns[ERROR] = pl.Series(errors, dtype=frame[ERROR].dtype)
-    return pl.DataFrame(columns, nan_to_null=True)
+    return pl.DataFrame(columns)
 
 
 def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
@@ -168,13 +170,13 @@ def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
     return pa.schema(fields | picked(types, [ERROR]))
 
 
-def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _parts(frame: pl.DataFrame) -> list[pl.DataFrame]:
     n_ids = sum(int(column.list.len().sum() or 0) for column in frame if column.dtype == pl.List)
     n_parts = -(-n_ids // _MOST_IDS)
     if n_parts > 1:  # so that no thread is left without a part at the end
         n_parts += -n_parts % pl.thread_pool_size()
     rows = max(1, -(-len(frame) // max(1, n_parts)))
-    return (frame.slice(start, rows) for start in range(0, max(1, len(frame)), rows))
+    return [frame.slice(start, rows) for start in range(0, max(1, len(frame)), rows)]
 
 
 def _frame(table: Any, metrics: Sequence[RankingMetric]) -> pl.DataFrame:

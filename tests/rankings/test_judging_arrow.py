@@ -19,7 +19,7 @@ from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-pa = pytest.importorskip("pyarrow", reason="tables of Arrow need the extra `batch`")
+pa: Any = pytest.importorskip("pyarrow", reason="tables of Arrow need the extra `batch`")
 pytest.importorskip("polars", reason="tables need the extra `batch`")
 
 
@@ -64,6 +64,47 @@ def test_bits_dont_depend_on_the_hash(batch: list[Query], n_bits: int, shift: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrow.IdLists, "hashes", property(poor))
         assert_same_bits(judge_table(frame_of(batch)), theirs)
+
+
+# views hold up to 12 bytes of a text, and 4 of a longer one
+STEMS = ["", "a", "a\0", "é", "e\u0301", "doc1234", "doc12345", "doc123456", "doc123456789"]
+STEMS += [STEMS[-1] + rest for rest in ("0", "0123", "01234", "01235", "\0", "é" * 9)]
+rankings_of_text = st.none() | st.lists(st.sampled_from(STEMS), max_size=40)
+labels_of_text = st.none() | st.lists(st.sampled_from(STEMS[1:]), max_size=40)  # none is empty
+text_rows = st.lists(st.tuples(rankings_of_text, labels_of_text), min_size=1, max_size=8)
+TEXT_KINDS: dict[str, Callable[[], Any]] = {
+    "string": lambda: pa.list_(pa.string()),
+    "large": lambda: pa.large_list(pa.large_string()),
+    "dictionary": lambda: pa.list_(pa.dictionary(pa.int32(), pa.string())),
+}
+
+
+@pytest.mark.parametrize("kind", TEXT_KINDS.values(), ids=TEXT_KINDS)
+@given(text_rows, st.integers(0, 7), st.integers(0, 7))
+def test_bits_of_arrow_are_those_of_lists(
+    kind: Callable[[], Any], rows: list[tuple[Any, Any]], start: int, cut: int
+) -> None:
+    """Texts of any length and any bytes, in slices and chunks, with lists that aren't there."""
+    whole = pa.table(
+        {
+            "retrieved_ids": pa.array([ranking for ranking, _ in rows], kind()),
+            "expected_ids": pa.array([labels for _, labels in rows], kind()),
+        }
+    )
+    table = pa.concat_tables([whole.slice(start), whole.slice(0, cut), whole.slice(cut, 2)])
+    in_order = [*rows[start:], *rows[:cut], *rows[cut : cut + 2]]
+    theirs = judge([labels for _, labels in in_order], [ranking or [] for ranking, _ in in_order])
+    assert_same_bits(judge_table(arrow.frame_of(table)), theirs)
+
+
+@pytest.mark.parametrize("length", [1, 2, 31, 32, 33, 70])
+def test_rankings_of_one_length_with_repeats(length: int) -> None:
+    """Comparing pairs and sorting, with 16 and with 32 bits of hashes, find what sets find."""
+    rng = np.random.default_rng(length)
+    rankings = [[f"d{n}" for n in rng.integers(0, 3 * length, length)] for _ in range(3000)]
+    labels = [[f"d{n}" for n in rng.integers(0, 3 * length, 4)] for _ in range(3000)]
+    frame = pl.DataFrame({"retrieved_ids": rankings, "expected_ids": labels})
+    assert_same_bits(judge_table(frame), judge(labels, rankings))
 
 
 def test_queries_of_uneven_size() -> None:

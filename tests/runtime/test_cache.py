@@ -178,14 +178,14 @@ class TestFile:
     def test_keeps_values(self, tmp_path: Path) -> None:
         with Cache(tmp_path / "deep" / "down" / "cache.sqlite") as cache:
             cache.put({"a": "ö\ud800", "b": [1.5, None], "c": {}})
-            assert cache.stored(["a", "x"]) == {"a": "ö\ud800"}
+            assert cache.known(["a", "x"]) == {"a": "ö\ud800"}
             cache.close()
-            assert cache.stored(["b", "c"]) == {"b": [1.5, None], "c": {}}
+            assert cache.known(["b", "c"]) == {"b": [1.5, None], "c": {}}
 
     def test_keys_beyond_those_of_a_statement(self, tmp_path: Path) -> None:
         with Cache(tmp_path / "cache.sqlite") as cache:
             cache.put({str(n): n for n in range(5_000)})
-            assert len(cache.stored([str(n) for n in range(5_001)])) == 5_000
+            assert len(cache.known([str(n) for n in range(5_001)])) == 5_000
 
     def test_holds_json_and_no_text(self, tmp_path: Path) -> None:
         path = tmp_path / "cache.sqlite"
@@ -243,9 +243,9 @@ def test_survives_kill_9(tmp_path: Path) -> None:
     written += [int(line) for line in writer.communicate()[0].splitlines() if line.strip()]
     values = {f"k{number}": number for number in written}
     with Cache(path) as cache:
-        assert cache.stored([*values]) == values
+        assert cache.known([*values]) == values
         cache.put({"after": 1})
-        assert cache.stored(["after"]) == {"after": 1}
+        assert cache.known(["after"]) == {"after": 1}
 
 
 def test_processes_at_once(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_processes_at_once(tmp_path: Path) -> None:
         assert writer.wait() == 0
     keys = [f"{name}{number}" for name in "abc" for number in range(200)]
     with Cache(path) as cache:
-        assert len(cache.stored(keys)) == 600
+        assert len(cache.known(keys)) == 600
 
 
 class TestFailingFile:

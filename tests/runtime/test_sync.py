@@ -29,7 +29,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.decisions.stages import aevaluate_stages
 from llama_index_rag_metrics.runtime.containers import collection_paused
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
-from llama_index_rag_metrics.runtime.sync import for_each, run_sync
+from llama_index_rag_metrics.runtime.sync import each, run_sync
 
 pytestmark = pytest.mark.servers
 
@@ -247,7 +247,7 @@ def test_jobs_are_done_once_and_so_many_at_once() -> None:
         under_way.remove(job)
         done.append(job)
 
-    asyncio.run(for_each(iter(range(10)), do, 3))
+    asyncio.run(each(iter(range(10)), do, 3))
     assert sorted(done) == list(range(10))
     assert most == 3
 
@@ -262,7 +262,7 @@ def test_job_that_fails_ends_the_others() -> None:
         await asyncio.sleep(60)
 
     with pytest.raises(ValueError, match="1"):
-        asyncio.run(for_each(range(10), do, 2))
+        asyncio.run(each(range(10), do, 2))
     assert begun == [0, 1]
 
 

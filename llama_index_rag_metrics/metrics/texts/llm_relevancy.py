@@ -22,7 +22,7 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, quote, settings_of
-from llama_index_rag_metrics.runtime.sync import WORKERS, for_each, in_thread, synchronous_method
+from llama_index_rag_metrics.runtime.sync import WORKERS, each, in_thread, synchronous_method
 
 from .grades import HIGHEST, read_grade
 from .text_metric import Aggregation, HasCorpus, TextMetric, service
@@ -154,7 +154,7 @@ class LLMRelevancy(TextMetric):
             except Exception as error:  # noqa: BLE001 - recorded by query
                 errors[query_id] = error
 
-        await for_each(list(picked(run, queries)), attempt, workers)
+        await each(list(picked(run, queries)), attempt, workers)
         if errors:
             query_id = next(iter(picked(errors, queries)))
             extent = f"{len(errors):,} of {len(queries):,} questions couldn't be graded"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, Lazy
+from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 from .judged import JudgedRankings, grades_best_first
@@ -26,6 +27,9 @@ else:
 
 QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
 GRADES, RETRIEVED_TOKENS = "grades", "retrieved_tokens"
+
+# up to this length, comparing all pairs of a list is faster than sorting it, and 16 bits do
+_MOST_PAIRED = 32
 
 
 def judge_table(frame: pl.DataFrame, needs: Collection[str] = ()) -> JudgedRankings:
@@ -51,12 +55,9 @@ def _judge_hashed(frame: pl.DataFrame) -> JudgedRankings:
     if (grade[label_copies] != grade[originals]).any():
         raise Irregular
     copies = np.sort(retrieved.copies()[0])
-    is_copy, is_label_copy = np.zeros(len(retrieved.ids), np.bool_), np.zeros(len(grade), np.bool_)
-    is_copy[copies], is_label_copy[label_copies] = True, True
-    position, label = retrieved.find(labels)
-    is_first = ~(is_copy[position] | is_label_copy[label])
-    position, label = position[is_first], label[is_first]
-    query = retrieved.lists_of(position)
+    query, position, label = retrieved.find(labels)
+    is_first = ~(np.isin(position, copies) | np.isin(label, label_copies))
+    query, position, label = query[is_first], position[is_first], label[is_first]
     begin = retrieved.begin[query]
     n_copies_above = np.searchsorted(copies, position) - np.searchsorted(copies, begin)
     offset = np.concatenate([[0], np.cumsum(labels.n_distinct(label_copies))])
@@ -65,7 +66,7 @@ def _judge_hashed(frame: pl.DataFrame) -> JudgedRankings:
         item_query=query,
         item_rank=position - begin + 1 - n_copies_above,
         item_grade=grade[label],
-        judged_grade=grades_best_first(grade[~is_label_copy], offset),
+        judged_grade=grades_best_first(np.delete(grade, label_copies), offset),
         judged_offset=offset,
     )
 
@@ -98,93 +99,88 @@ class IdLists:
     def hashes(self) -> npt.NDArray[np.uint64]:
         return self.ids.hash().to_numpy()
 
-    def lists_of(self, positions: IntArray) -> IntArray:
-        return np.searchsorted(self.begin, positions, side="right") - 1
-
     def n_distinct(self, copies: IntArray) -> IntArray:
         """(lists,) how many ids each list has without copies."""
-        return self.counts - np.bincount(self.lists_of(copies), minlength=len(self.counts))
+        of_copy = np.searchsorted(self.begin, copies, side="right") - 1
+        return self.counts - np.bincount(of_copy, minlength=len(self.counts))
 
     @cached_property
-    def blocks(self) -> list[tuple[IntArray, npt.NDArray[np.uint32]]]:
-        """Lists of about one length, and the lower halves of their hashes, filled up, a list a row.
+    def blocks(self) -> list[tuple[IntArray, npt.NDArray[np.unsignedinteger]]]:
+        """Lists of about one length, and the lowest bits of their hashes, a list a column.
 
         None is more than twice as long as another, so that a long one costs only itself.
         """
-        half, longest = self.hashes.astype(np.uint32), int(self.counts.max(initial=0))
-        lists = np.arange(len(self.counts))
-        if len(lists) * longest == len(half):
-            return [(lists, half.reshape(len(lists), longest))]
+        lists, longest = np.arange(len(self.counts)), int(self.counts.max(initial=0))
+        if len(lists) * longest == len(self.hashes):
+            return [(lists, _bits(self.hashes.reshape(len(lists), longest).T))]
         blocks = []
         power = np.frexp(self.counts)[1]
         for exponent in np.unique(power[self.counts > 0]):
             of_length = lists[power == exponent]
             position, is_id = self._positions(of_length)
-            filling = np.arange(position.shape[1], dtype=np.uint32)
-            blocks.append((of_length, np.where(is_id, half[position], filling)))
+            filling = np.arange(len(position), dtype=np.uint64)[:, np.newaxis]
+            blocks.append((of_length, _bits(np.where(is_id, self.hashes[position], filling))))
         return blocks
 
-    def _positions(self, lists: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-        """(lists, longest) the positions of ids, the last again to fill up; and which are ids."""
-        begin, count = self.begin[lists, np.newaxis], self.counts[lists, np.newaxis]
-        place = np.arange(count.max(initial=0))
+    def _positions(self, lists: IntArray) -> tuple[IntArray, BoolArray]:
+        """(longest, lists) the positions of ids, the last again to fill up; and which are ids."""
+        begin, count = self.begin[lists], self.counts[lists]
+        place = np.arange(count.max(initial=0))[:, np.newaxis]
         return begin + np.minimum(place, count - 1), place < count
 
     def copies(self) -> tuple[IntArray, IntArray]:
         """The positions of ids that repeat an earlier one of their list, and of what they repeat.
 
-        Only the lists in which two halves agree are sorted by their hashes, of which the lowest
-        bits give way to places.
+        Only the lists in which the bits of two agree are sorted by their hashes.
         """
-        copies, originals = [np.array([], np.int64)], [np.array([], np.int64)]
-        for lists, halves in self.blocks:
-            in_order = np.sort(halves, axis=1).ravel()
-            width = halves.shape[1]
-            equal = np.flatnonzero(in_order[1:] == in_order[:-1])
-            suspects = lists[np.unique(equal[(equal + 1) % width != 0] // width)]
-            position, is_id = self._positions(suspects)
-            bits = np.uint64(position.shape[1].bit_length())
-            place = np.arange(position.shape[1], dtype=np.uint64)
-            key = np.sort((self.hashes[position] >> bits << bits) | place, axis=1)
-            place = (key - (key >> bits << bits)).astype(np.int64)
-            is_copy = (key[:, 1:] >> bits == key[:, :-1] >> bits) & np.take_along_axis(
-                is_id, place[:, 1:], axis=1
-            )
-            position = self.begin[suspects, np.newaxis] + place
-            copies.append(position[:, 1:][is_copy])
-            originals.append(position[:, :-1][is_copy])
-        copy, original = np.concatenate(copies), np.concatenate(originals)
-        self._check_same(copy, self, original)
+        pairs = [np.empty((2, 0), np.int64)]
+        for lists, bits in self.blocks:
+            columns, steps = bits, range(1, len(bits))
+            if len(bits) > _MOST_PAIRED:
+                columns, steps = np.sort(bits, axis=0), range(1, 2)
+            has_equals = np.zeros(len(lists), np.bool_)
+            for step in steps:
+                has_equals |= (columns[step:] == columns[:-step]).any(axis=0)
+            position, is_id = self._positions(lists[has_equals])
+            order = np.argsort(self.hashes[position], axis=0, kind="stable")
+            position = np.take_along_axis(position, order, axis=0)
+            is_copy = np.take_along_axis(is_id, order, axis=0)[1:]
+            is_copy &= self.hashes[position[1:]] == self.hashes[position[:-1]]
+            pairs.append(np.array([position[1:][is_copy], position[:-1][is_copy]]))
+        copy, original = np.concatenate(pairs, axis=1)
+        if not (self.ids.gather(copy) == self.ids.gather(original)).all():
+            raise Irregular
         return copy, original
 
-    def find(self, labels: IdLists) -> tuple[IntArray, IntArray]:
-        """The positions of the ids that are labels of their list, in order, and of the labels."""
-        positions, equals = [np.array([], np.int64)], [np.array([], np.int64)]
-        label_half = labels.hashes.astype(np.uint32)
-        for lists, halves in self.blocks:
+    def find(self, labels: IdLists) -> tuple[IntArray, IntArray, IntArray]:
+        """The lists, the positions in order, and the labels of ids that are labels of their list.
+
+        Where bits agree, the ids are compared.
+        """
+        candidates = [(np.array([], np.int64),) * 3]
+        for lists, bits in self.blocks:
+            label_bits = labels.hashes.astype(bits.dtype)
             n_labels = labels.counts[lists]
             for nth in range(n_labels.max(initial=0)):
                 has_nth = np.flatnonzero(n_labels > nth)
-                nth_halves = halves if len(has_nth) == len(lists) else halves[has_nth]
+                nth_bits = bits if len(has_nth) == len(lists) else bits[:, has_nth]
                 row = lists[has_nth]
                 label = labels.begin[row] + nth
-                agrees = np.flatnonzero(nth_halves == label_half[label][:, np.newaxis])
-                number = agrees // max(1, halves.shape[1])
-                place = agrees - number * halves.shape[1]
-                position = self.begin[row[number]] + place
+                agrees = np.flatnonzero(nth_bits == label_bits[label])
+                place = agrees // len(row)
+                number = agrees - place * len(row)
                 is_there = place < self.counts[row[number]]
-                position, label = position[is_there], label[number[is_there]]
-                is_equal = self.hashes[position] == labels.hashes[label]
-                positions.append(position[is_equal])
-                equals.append(label[is_equal])
-        position, equal = np.concatenate(positions), np.concatenate(equals)
-        order = np.argsort(position)
-        self._check_same(position[order], labels, equal[order])
-        return position[order], equal[order]
+                place, number = place[is_there], number[is_there]
+                candidates.append((row[number], self.begin[row[number]] + place, label[number]))
+        row, position, label = map(np.concatenate, zip(*candidates, strict=True))
+        is_equal = (self.ids.gather(position) == labels.ids.gather(label)).to_numpy()
+        order = np.flatnonzero(is_equal)[np.argsort(position[is_equal])]
+        return row[order], position[order], label[order]
 
-    def _check_same(self, positions: IntArray, others: IdLists, equals: IntArray) -> None:
-        if len(positions) and not (self.ids.gather(positions) == others.ids.gather(equals)).all():
-            raise Irregular
+
+def _bits(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.unsignedinteger]:
+    """Return so many bits of hashes, a list a column, that those of two ids rarely agree."""
+    return hashes.astype(np.uint16 if len(hashes) <= _MOST_PAIRED else np.uint32, order="C")
 
 
 def _lengths(lists: pl.Series) -> IntArray:
@@ -265,17 +261,18 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 
 def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists without the items of the rows around a slice, which Polars would look at, too."""
+    """Lists without the items around a slice, their texts as views, as Polars has them."""
     chunks = []
     for chunk in column.chunks:
         if type(chunk) not in (pa.ListArray, pa.LargeListArray):  # a map is a list, too
             return column
         offsets = chunk.offsets.to_numpy()
         items = chunk.values.slice(offsets[0], offsets[-1] - offsets[0])
-        mask = None
-        if chunk.null_count:
-            mask = chunk.is_null()
-        chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
+        if items.type == pa.string():
+            with suppress(pa.ArrowNotImplementedError):  # by earlier versions
+                items = items.cast(pa.string_view())
+        lists = type(chunk).from_arrays(offsets - offsets[0], items, mask=chunk.is_null())
+        chunks.append(lists)
     if not chunks:
         return column
     return pa.chunked_array(chunks)

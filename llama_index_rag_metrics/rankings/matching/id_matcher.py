@@ -67,7 +67,7 @@ def _described(match_on: MatchOn) -> str:
     return match_on
 
 
-class Tally(NamedTuple):
+class Came(NamedTuple):
     """Relevant passages that came by id, and under other ids alone; `texts` are distinct."""
 
     relevant: int = 0
@@ -107,9 +107,9 @@ class LabelCheck:
         """Whether most of what was retrieved has ids that the dataset doesn't know."""
         return bool(self._labels) and 2 * self._n_matched < self._n_retrieved
 
-    def note(self, counts: Tally | None = None) -> str | None:
+    def note(self, counts: Came | None = None) -> str | None:
         """What is wrong and what would fit; None where most of what came fits the labels."""
-        counts = counts or Tally()
+        counts = counts or Came()
         matches_nothing = bool(self._labels and self._example) and not self._n_matched
         match_on, n_fitting = "", 0
         for kind, labels in self._labels_by_kind.items():
