@@ -138,9 +138,8 @@ def slice_table(systems: Sequence[System], key: str, metric: str) -> m.Table:
         for value in sizes:
             cell = m.Cell(None, "score", "quiet")
             if value in parts and system.mean(metric) is not None:
-                cell = mean_of(
-                    m.Cell.of(parts[value].means[metric], "score"), parts[value].n(metric)
-                )
+                mean = m.Cell.of(parts[value].means[metric], "score")
+                cell = mean_of(mean, parts[value].n(metric))
             cells.append(cell)
         rows.append(m.Row(system.name, cells))
     heads = [f"{one_line(value or 'without')} ({n})" for value, n in sizes.items()]
@@ -222,7 +221,9 @@ def failures(systems: Sequence[System]) -> list[m.Failure]:
             for query_id, error in scores.failed.items():
                 query_ids[system.name, error].append(query_id)
     errors = sorted(query_ids, key=lambda error: -len(query_ids[error]))
-    failed = [m.Failure(*error, query_ids[error]) for error in errors[:_MOST_ERRORS]]
+    failed = []
+    for name, error in errors[:_MOST_ERRORS]:
+        failed.append(m.Failure(name, error, query_ids[name, error]))
     rare_ids = [*chain(*map(query_ids.__getitem__, errors[_MOST_ERRORS:]))]
     if rare_ids:
         failed.append(m.Failure("", "other errors", rare_ids))
