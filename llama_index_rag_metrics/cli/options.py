@@ -15,7 +15,7 @@ HELP = {
     "--dataset -d": _DATASET,
     "CORPUS": "What can be retrieved today: a folder that LlamaIndex persisted, a dataset, "
     "corpus.jsonl, or package.module:factory of an index or nodes. By default the dataset's own.",
-    "RUN": "Stored rankings: a TREC run, JSONL, JSON, CSV, TSV, Parquet; or traces as OTLP/JSON.",
+    "RUN": "Rankings: a TREC run, JSONL, JSON, CSV, TSV, Parquet; traces of OpenTelemetry, MLflow.",
     "--retriever -r": "bm25, lsa, or package.module:factory; the factory may take dataset, nodes "
     "and similarity_top_k. Repeat it to compare several.",
     "--qrels": "The labels: TREC's or BEIR's qrels, JSONL, JSON, CSV or Parquet. By default those "
