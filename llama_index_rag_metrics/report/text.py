@@ -12,7 +12,7 @@ Element: TypeAlias = ElementTree.Element
 Child: TypeAlias = "Element | str"
 
 EXCERPT_CHARACTERS = 120
-_BEFORE_CHANGE = 24
+_BEFORE_CHANGE, _LONGEST_TITLE = 24, 400
 # a UUID or a digest
 _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
 # what could be markup; a stop within a number, a dash within a line and the like can't
@@ -86,7 +86,7 @@ def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
     start = (text or "")[: 4 * most].strip()
     line, _, body = start.partition("\n")
     title = one_line(line.lstrip("# "))
-    if not body or len(title) > most // 2:
+    if not body or len(title) > min(most, _LONGEST_TITLE) // 2:
         return "", cut_line(one_line(start), most)
     return title, cut_line(one_line(body), most - len(title) - 1)
 

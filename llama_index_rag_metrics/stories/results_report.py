@@ -70,7 +70,9 @@ def systems_report(
         decision = first_lines(systems, primary, counted_losses)
     if figures is None or all(system.invalid(primary) for system in systems):
         figures = {}  # no number is shown that somebody could take for a score
-    sizes = [*map(_n_scored, systems)]
+    sizes = []
+    for scores in map(attrgetter("scores"), systems):  # or scored by what needs no labels
+        sizes.append(scores.counts.scored or max(map(scores.n, scores), default=0))
     lead = [f"{questions(sizes[0])} scored", *systems[0].scores.counts.left_out]
     if len(set(sizes)) > 1:
         lead = [f"{min(sizes):,} to {questions(max(sizes))} scored"]
@@ -90,12 +92,6 @@ def systems_report(
         queries=partial(queries_of, runs, primary, stages=stages),
         records=_records(systems),
     )
-
-
-def _n_scored(system: System) -> int:
-    """How many questions are scored, if only by metrics that need no labels."""
-    scores = system.scores
-    return scores.counts.scored or max(map(scores.n, scores), default=0)
 
 
 def with_runs(systems: Sequence[System]) -> Sequence[System]:

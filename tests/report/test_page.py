@@ -110,10 +110,9 @@ def test_counts_of_better_and_worse_filter_the_questions_where_there_are_some() 
 
 
 def test_texts_are_cut_so_that_many_questions_fit() -> None:
-    def size(n: int) -> int:
-        rankings = {
-            f"q{i}": Ranking([f"d{i}", *"abcdefghi"], texts=["word " * 400] * 10) for i in range(n)
-        }
+    def page(n: int, n_words: int = 400) -> str:
+        texts = [*["word " * n_words] * 9, "word " * (n_words - 1) + "THE-END"]
+        rankings = {f"q{i}": Ranking([*"abcdefghi", f"d{i}"], texts=texts) for i in range(n)}
         dataset = {
             "queries": dict.fromkeys(rankings, "Which one?"),
             "corpus": {},
@@ -123,11 +122,14 @@ def test_texts_are_cut_so_that_many_questions_fit() -> None:
         scored = evaluate(lambda query: next(ids).ids, dataset, ["mrr"])
         retrieval = replace(scored.scores.retrieval, run=scored.run.replaced(rankings))  # type: ignore[type-var]
         scored.scores = scored.scores.replace(retrieval=retrieval)
-        return len(html_page(scored.report(full=True)))
+        return html_page(scored.report(full=True))
 
-    # 10 questions show 400 characters of every passage, 1,000 fewer
-    assert size(10) > 10 * 9 * 400
-    assert size(1_000) < 3_000_000
+    # 10 questions show 400 characters of every passage, 1,000 fewer; what is relevant is whole
+    assert len(page(10)) > 10 * 9 * 400
+    assert len(page(1_000)) < 3_000_000
+    assert page(1_000).count("THE-END") == 1_000
+    # as long as a page has room for it
+    assert "Relevant passages are cut at 2,500 characters" in page(1_000, 600)
 
 
 def test_bare_scores_have_a_page_of_questions_without_rankings(tmp_path: Path) -> None:

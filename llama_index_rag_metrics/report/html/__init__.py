@@ -25,6 +25,8 @@ _IN_SIGHT = ("differences", "tradeoff")
 _QUESTIONS = "rag-questions"
 _CLASS = ' class="{}"'
 _BADGE = '<b class="badge {}">{}</b>'
+_ROOM, _LEAST = 2_500_000, 400  # characters of all relevant passages, and of each at least
+_CUT = "Relevant passages are cut at {:,} characters; worst(n=20).to_html(…) has them whole."
 _NO_BREAK = "\u00a0"
 # what the three numbers of a tally are called, and what a click on each of them filters by
 _TALLY = ("better", "same", "worse")
@@ -170,14 +172,18 @@ def _questions(queries: m.Queries) -> Iterator[str]:
     """All questions, below the names of the systems whose scores each line has."""
     stories = list(queries.stories)
     n = len(stories)
-    size = next(size for size in SIZES if n <= size.questions)
+    size, cut = next(size for size in SIZES if n <= size.questions), ""
+    passages = [passage for story in stories for passage in story.wanted]
+    if sum(len(passage.text) for passage in passages) > _ROOM:
+        size = size._replace(characters=max(_LEAST, _ROOM // len(passages)))
+        cut = _sentence(_CUT.format(size.characters))
     text = f"{counted(n, 'question', 'questions')} <small>{escape_html(queries.metric)}</small>"
     compared = ""
     if queries.compared:
         compared = escape_html("|".join(queries.systems))
     yield (
         f'<section id={_QUESTIONS} data-systems="{compared}"><h2>Questions</h2>'
-        f"<form class=controls hidden></form>{_heads(text, queries.systems)}<div class=list>"
+        f"{cut}<form class=controls hidden></form>{_heads(text, queries.systems)}<div class=list>"
     )
     for story in stories:
         yield question(story, size, queries)

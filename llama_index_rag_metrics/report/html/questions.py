@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import isnan, nan
@@ -20,16 +21,16 @@ class Size(NamedTuple):
 
     questions: float
     items: int  # passages of each system
-    characters: int  # of a relevant passage
-    short: int  # characters of another one
+    short: int  # characters of a passage that isn't relevant
     is_late: bool = False  # whether a browser that runs the script reads it when it unfolds
+    characters: int = sys.maxsize  # of a relevant passage
 
 
 SIZES = (
-    Size(20, 10, 4_000, 400),
-    Size(100, 5, 2_000, 90),
-    Size(1_000, 3, 1_500, 70),
-    Size(float("inf"), 1, 400, 40, is_late=True),
+    Size(20, 10, 400),
+    Size(100, 5, 90),
+    Size(1_000, 3, 70),
+    Size(float("inf"), 1, 40, is_late=True),
 )
 
 
