@@ -96,6 +96,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         with naming_errors(path, path):
             yield path
         return
+    if path.is_dir():
+        raise InvalidInput("path", str(path), "a file to write, not a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".partial-{secrets.token_hex(8)}{path.suffix}")
     try:

@@ -98,9 +98,8 @@ def with_runs(systems: Sequence[System]) -> Sequence[System]:
     """The means of one system without rankings, and its runs beside them; several as they are."""
     if len(systems) > 1 or not systems[0].scores.repeats or not systems[0].run:
         return systems
-    [system] = systems
-    means = system.scores.replace(retrieval=None, repeats=())
-    return [System.of(means, system.name), *system.repeats]
+    means = systems[0].scores.replace(retrieval=None, repeats=())
+    return [System.of(means, systems[0].name), *systems[0].repeats]
 
 
 def means_table(systems: Sequence[System], metrics: Sequence[str]) -> m.Table:

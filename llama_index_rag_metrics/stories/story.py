@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from statistics import fmean
-from typing import Any
 
 from llama_index_rag_metrics.files.conversations import conversation_sentence
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -276,11 +275,9 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         if invalid:
             decision.insert(0, m.Statement(f"{invalid}.", "alarm"))
         lead = losses_sentence(whereabouts.losses([self.system], self.metric))
-        columns: dict[str, list[Any]] = {"query_id": [], "score": [], "question": []}
-        for (query_id, value), story in zip(self, self.stories, strict=True):
-            columns["query_id"].append(query_id)
-            columns["score"].append(value)
-            columns["question"].append(story.text)
+        query_ids, scores = [*map(itemgetter(0), self)], [*map(itemgetter(1), self)]
+        texts = [*map(attrgetter("text"), self.stories)]
+        columns = {"query_id": query_ids, "score": scores, "question": texts}
         listing = m.Listing("Questions", self.stories, n_items=_ITEMS, lead=lead)
         return m.Report(title, decision=decision, listings=[listing], records=m.Records(columns))
 

@@ -62,8 +62,7 @@ def script_source(script: str) -> str:
 
 def fragment(report: m.Report) -> str:
     """The same without its questions but those worth a look, in the colours of a notebook."""
-    css = asset("base.css") + asset("page.css")
-    body = "".join(_body(report, report.title, None))
+    css, body = asset("base.css") + asset("page.css"), "".join(_body(report, report.title, None))
     return f'<div class="rag in-notebook"><style>{css}</style>{body}</div>'
 
 
