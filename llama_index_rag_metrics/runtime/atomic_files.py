@@ -97,7 +97,7 @@ def whole_file(path: Path) -> Iterator[Path]:
             yield path
         return
     if path.is_dir():
-        raise InvalidInput("path", str(path), "a file to write, not a folder")
+        raise IsADirectoryError(errno.EISDIR, "expected a file, not a folder", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".partial-{secrets.token_hex(8)}{path.suffix}")
     try:
