@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import run
+from support.telemetry import request, retrieval, write_lines
 
 from llama_index_rag_metrics import RetrievalDataset, score_rankings, write_qrels, write_run
 
@@ -91,7 +92,6 @@ REFUSED = [
     ("score a.run --qrels empty", "RUN: expected labels of its questions"),
     (f"{SCORE} --question-id q", "--question-id: expected a file of traces as RUN"),
     ("score t.jsonl -d d.json", "--dataset: expected texts of questions as t has them"),
-    ("score t.jsonl -d d.json", "--question-id says in which attribute."),
     ("score t.jsonl -d d.json --question-id id", "write --question-id 'metadata.id'."),
     ("show q1 s.json", "There are none in these files."),
     ("show 'which moon' a.run -d d.json", "or a part of the text of one alone"),
@@ -136,16 +136,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_qrels(labels, "q.txt")
     score_rankings(labels, {"q1": ["d1"]}, "mrr").to_json("s.json")
     item = {"query_id": "q1", "query": "Who?", "doc_id": "d1", "text": "She."}
-    values = {
-        "openinference.span.kind": "RETRIEVER",
-        "input.value": "A?",
-        "metadata": '{"id": "q1"}',
-    }
-    attributes = [{"key": key, "value": {"stringValue": values[key]}} for key in values]
-    span = {"traceId": "t", "spanId": "s", "name": "search", "attributes": attributes}
-    traces = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    asked = retrieval("s", "A?", ["d1"], metadata='{"id": "q1"}')
+    write_lines(tmp_path / "t.jsonl", request(asked))
     for name, text in {
-        "t.jsonl": json.dumps(traces),
         "m.py": MODULE,
         "pool.jsonl": json.dumps(item),
         "bare.jsonl": json.dumps({"query_id": "q1", "doc_id": "d1", "rank": 1}),

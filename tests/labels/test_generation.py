@@ -184,11 +184,6 @@ def test_questions_stay_beside_a_sentence() -> None:
     assert list(dataset.queries.values()) == ["What?", "Why?", "Who is it?"]
 
 
-def test_model_that_is_none_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="llm: expected an LLM of LlamaIndex, got 'gpt-5'"):
-        generate_question_context_pairs(nodes(1), "gpt-5")  # type: ignore[arg-type]
-
-
 def test_lines_that_are_no_questions_are_listed() -> None:
     answers = {"0": "Explain what text 0 is.\nIt is text.", "1": "What?\nWhy?\nEnough of it."}
     llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
@@ -208,6 +203,7 @@ def test_lines_that_are_no_questions_are_listed() -> None:
         ({"nodes": ["a text"]}, "index.docstore.docs or vector_store.get_nodes(None) has them"),
         ({"nodes": [TextNode(id_="a", text=text) for text in "xy"]}, "twice, with different texts"),
         ({"num_questions_per_chunk": 0}, "num_questions_per_chunk: expected a whole number"),
+        ({"llm": "gpt-5"}, "llm: expected an LLM of LlamaIndex, got 'gpt-5'"),
         ({"workers": 0}, "workers: expected a whole number of at least 1, got 0"),
         ({"retry_limit": 1.5}, "retry_limit: expected a whole number"),
         ({"qa_generate_prompt_tmpl": "Ask!"}, "a prompt with {context_str}, and no"),
