@@ -144,9 +144,21 @@ def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
     return message.replace("=...", "=…")
 
 
+def split_names(text: str) -> list[str]:
+    """The names between commas; a comma between the parameters of one doesn't divide."""
+    names, is_inside = [""], False
+    for part in re.split(r"([(),])", text):
+        is_inside = part == "(" or (is_inside and part != ")")
+        if part == "," and not is_inside:
+            names.append("")
+        else:
+            names[-1] += part
+    return names
+
+
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
     """The metrics of those names, which may be joined by commas; by default the usual ones."""
-    from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS, metrics, split_names
+    from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS, metrics
 
     single_names: list[str] = []
     for name in names or ():

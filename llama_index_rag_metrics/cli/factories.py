@@ -36,10 +36,7 @@ def retriever_of(spec: str, dataset: RetrievalDataset, top_k: int) -> Any:
 def built(
     option: str, spec: str, dataset: RetrievalDataset, top_k: int = _TOP_K, kinds: str = _FACTORY
 ) -> Any:
-    """What "package.module:factory" makes of those arguments that it takes, or the object there.
-
-    The current folder is importable.
-    """
+    """What "package.module:factory" makes of those arguments that it takes, or the object there."""
     module, colon, attribute = spec.partition(":")
     if not (module and colon and attribute):
         raise InvalidInput(option, spec, kinds)

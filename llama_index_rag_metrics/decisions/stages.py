@@ -120,10 +120,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
 
     @cached_property
     def differences(self) -> list[Difference]:
-        """Each postprocessor beside the stage before it, on the metric that decides.
-
-        Their intervals hold for all at once, with 95 % confidence.
-        """
+        """Each postprocessor beside the stage before; all intervals hold with 95 % confidence."""
         if len(self) == 1:
             return []
         keys = [(stage, self._metric, previous) for previous, stage in pairwise(self)]

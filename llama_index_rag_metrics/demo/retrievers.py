@@ -47,10 +47,7 @@ class LSA(_MatchingOnly):
 
 
 def bm25(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:
-    """LlamaIndex's BM25Retriever, also for Chinese, Japanese, Korean and Thai.
-
-    Without the results that share no word with the question.
-    """
+    """LlamaIndex's BM25Retriever, for CJK and Thai, too, without results that share no word."""
     try:
         from llama_index.retrievers.bm25 import BM25Retriever
     except ImportError as error:
@@ -80,10 +77,7 @@ def hybrid(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriev
 
 
 class LSAEmbedding(BaseEmbedding):
-    """tf-idf of words and of character n-grams, reduced to the main directions of a corpus.
-
-    Latent semantic analysis (Deerwester et al., 1990), a stand-in for a neural embedding.
-    """
+    """Latent semantic analysis (Deerwester et al., 1990): a stand-in for a neural embedding."""
 
     _pipeline: Any = PrivateAttr()
 

@@ -206,10 +206,7 @@ _events, _spans = CaptureEvents(), CaptureSpans()
 
 @contextmanager
 def listening() -> Iterator[CapturedSession]:
-    """Pass events to a new session; the last one to close takes the handlers with it.
-
-    They are dear to add and to remove, so that whoever makes many captures keeps one open.
-    """
+    """Pass events to a new session; handlers are dear, and go with the last one to close."""
     session, root = CapturedSession(), get_dispatcher()
     with _lock:
         if not _sessions:

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, TypeAlias
 
+import numpy as np
 from llama_index.core import Settings
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation.retrieval.metrics_base import (
@@ -22,7 +23,12 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, unread_labels
+from llama_index_rag_metrics.files.retrieval_dataset import (
+    RetrievalDataset,
+    absent_labels,
+    texts_of_passages,
+    unread_labels,
+)
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
@@ -44,8 +50,8 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
-from llama_index_rag_metrics.scores.label_fit import Asked, Stock, absent_labels, fit_notes
-from llama_index_rag_metrics.scores.notes import depth_notes, graders_of_metrics
+from llama_index_rag_metrics.scores.label_fit import Asked, Stock, fit_notes
+from llama_index_rag_metrics.scores.notes import depth_notes, graders_of_metrics, little_in_common
 from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.score_rankings import of_repeats, score_with
 from llama_index_rag_metrics.scores.scores import Scores
@@ -137,8 +143,9 @@ class Evaluation:
             fit = [of_each[0].unlike]
         elif plan.compares_ids and not (note or "").startswith(NOT_VALID):
             indexed = indexed_ids(self.source.asked, plan.match_on)
-            fit = fit_of_ids(dataset, runs[0], indexed)
-            absent = absent_labels(dataset.relevance, runs[0], indexed)
+            fit = fit_of_ids(dataset, runs[0], indexed, is_said=note is not None)
+            if indexed:
+                absent = absent_labels(dataset.relevance, runs[0], indexed)
         notes = [*filter(None, [*graders_of_metrics(plan.computed), *fit, note])]
         by_metric = {}
         for metric in plan.metrics:
@@ -209,25 +216,26 @@ def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
     return Came(n_relevant, n_by_id, n_under_others, len(texts))
 
 
-def fit_of_ids(dataset: RetrievalDataset, run: Run, indexed: Collection[str]) -> list[str]:
-    """Return what is wrong with the ids of labels; `indexed` are those of the index, if known."""
-    query_ids = list(dataset.queries)
-
-    def asked_at(row: int) -> Asked:
-        labels = dataset.relevance.get(query_ids[row], ())
-        ranking = run[query_ids[row]]
-        return Asked(query_ids[row], labels, ranking.ids, ranking.texts)
-
-    texts = {item: dataset.indexed_text(item) for item in dataset.corpus}
-    stock = Stock("the index" if indexed else "the corpus", indexed or texts.keys(), texts)
-    return fit_notes(asked_at, len(query_ids), stock, range(len(query_ids)))
+def fit_of_ids(
+    dataset: RetrievalDataset, run: Run, indexed: Collection[str], *, is_said: bool
+) -> list[str]:
+    """Return what is wrong with the ids of labels, and that none was found, unless that is said."""
+    rows = []
+    for query_id in dataset.queries:
+        labels, ranking = dataset.relevance.get(query_id, ()), run[query_id]
+        rows.append(Asked(query_id, labels, ranking.ids, ranking.texts))
+    counts = [(len(row.ids), len(row.labels), len(row.labels) - len(row.missed)) for row in rows]
+    place, ids = "the index" if indexed else "the corpus", indexed or dataset.corpus
+    texts = texts_of_passages(dataset) if dataset.corpus or dataset.expected_texts else {}
+    asked_at, stock = rows.__getitem__, Stock(place, ids, texts)
+    fit = fit_notes(asked_at, len(rows), stock, range(len(rows)))
+    if fit or is_said:
+        return fit
+    return [little_in_common(asked_at, *np.array(counts).reshape(-1, 3).T)]
 
 
 def indexed_ids(source: Any, match_on: MatchOn) -> Collection[str]:
-    """The ids of all nodes of an index in memory, or of a retriever's; nothing if unknown.
-
-    The docstore of an index whose vector store keeps the texts is empty.
-    """
+    """The ids of all nodes of an index in memory, or of a retriever's; nothing if unknown."""
     if not isinstance(source, BaseIndex):
         inner = getattr(source, "retriever", None) or source
         source = getattr(inner, "_index", None)
@@ -353,7 +361,7 @@ def _without_errors(matched: Matched) -> Run:
     for query_id in matched.errors:
         rankings[query_id] = replace(rankings[query_id], error=None)
     run = matched.run.replaced(rankings)
-    run.notes = ()
+    run.notes = run.label_notes = ()
     return run
 
 

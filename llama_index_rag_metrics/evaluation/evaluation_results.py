@@ -73,10 +73,7 @@ class EvaluationResults(Reportable, ListOfResults):
 
     @property
     def run(self) -> Run:
-        """What was retrieved, with latency and errors.
-
-        If questions were asked several times, the first time, and `run.repeats` has each.
-        """
+        """What was retrieved, with latency and errors; `run.repeats` has each time of several."""
         return system_of(self).run
 
     @property
@@ -91,10 +88,7 @@ class EvaluationResults(Reportable, ListOfResults):
 
     @property
     def calls(self) -> list[SessionCall]:
-        """What an agent or a workflow retrieved, call by call; empty for a plain retriever.
-
-        Of questions that were asked several times, the first time. `pandas.DataFrame` takes it.
-        """
+        """What an agent or a workflow retrieved, call by call, as `pandas.DataFrame` takes it."""
         judged = system_of(self).judged_by(next(iter(self.scores), ""))
         rows = []
         for query_id, calls in judged.run.calls.items():

@@ -218,11 +218,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         failed: Failed = "zero",
         raise_on_error: bool = False,
     ) -> EvaluationResults:
-        """Ask every query of a dataset and score what comes back, as `evaluate` does.
-
-        Arguments, results and errors are those of `evaluate`; the twin `evaluate_dataset` isn't
-        awaited.
-        """
+        """Ask every query of a dataset and score what comes back; all else is as of `evaluate`."""
         return await aevaluate(
             self.retriever,
             dataset,

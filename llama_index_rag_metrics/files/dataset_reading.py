@@ -32,6 +32,7 @@ _UNDERSTOOD = (
 )
 _A_QUESTION = f"a question, one text, under `query`, `question` or `user_input`, such as {EXAMPLE}"
 _JOINED = "a list of texts, as DeepEval's save_as('json', …) keeps it; .csv and .jsonl join by |"
+_OF_GOLDENS = ("custom_column_key_values", "actual_output")
 _A_CORPUS = "{document id: text}, a data frame, or a path to JSON lines of documents"
 _MAPPINGS = (
     *("queries", "relevance", "corpus", "metadata", "expected_texts", "titles"),
@@ -123,7 +124,7 @@ def _read_questions(rows: Iterable[Row], fields: Fields) -> Parts:
         if relevance is not None:
             parts["relevance"][query_id] = relevance
         if (texts := fields.value(values, "expected_texts")) is not None:
-            is_joined = "custom_column_key_values" in row and isinstance(texts, str)
+            is_joined = isinstance(texts, str) and not {*row}.isdisjoint(_OF_GOLDENS)
             location.check(not (is_joined and "|" in texts), _JOINED, texts)
             parts["expected_texts"][query_id] = read_texts(texts, location)
         if not fields.has(values, "retrieved_ids"):

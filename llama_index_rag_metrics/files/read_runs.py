@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.run import Ranking, Run, slope
 from llama_index_rag_metrics.runtime.containers import map_values
 from llama_index_rag_metrics.runtime.errors import FileFormatError
+from llama_index_rag_metrics.runtime.masking import shorten
 
 from .conversations import CONVERSATION
 from .fields import LABELS, Fields
@@ -49,14 +50,15 @@ _NO_RANKING = "a field 'retrieved_ids', or 'doc_id' with a 'score' or a 'rank'"
 _NO_LABELS = "a field 'expected_ids', or 'doc_id' with a 'grade'"
 _LABELS_AS_RUN = "a 'score' or a 'rank': labels, which have a grade, are read by read_qrels"
 ONCE = "every query id once (without one, it is a digest of the question)"
-_SCORES = "a score, a number, of each document, or ids in order: {query id: {document id: score}}"
+_SCORES = "a score, a number, of each document, or ids: write {query id: {document id: score}}"
 _ITEM_ONCE = "every document once a question"
 _TREC_QRELS = "4 columns: query id, 0, document id, grade"
 _TREC_RUN = "6 columns: query id, Q0, document id, rank, score, tag"
-_RISING = (
-    "in {rising:,} of {several:,} rankings of the file scores rise from line to line, as distances "
-    "do: a TREC run is ordered by score, so they are turned round; negate distances"
+_TURNED = (
+    "Turned round: in {rising:,} of {several:,} rankings of the file scores rise from line to "
+    "line, as distances do, and the highest is taken for the best; negate distances"
 )
+_LIKE_ROWS = "Taken for comments: {n:,} lines of six columns that begin with #, such as {first}"
 _Time: TypeAlias = tuple[int, str]  # which time a question was asked, from 1 on, and its id
 # the passages of a question and their scores, by what orders them or tells them apart
 _Passages: TypeAlias = dict[Any, tuple[str, float | None]]
@@ -95,7 +97,9 @@ def read_run(source: Any, *, name: str = "", columns: Mapping[str, str] | None =
     opened = open_source(source, fields, partial(unknown_format, understood=_RUNS, kind="a run"))
     if opened.is_trec:
         rankings, tag, notes = _read_trec_run(Path(source))
-        return Run(rankings, name=name or tag or opened.name, notes=notes)
+        run = Run(rankings, name=name or tag or opened.name, notes=notes)
+        run.label_notes = run.notes
+        return run
     reader = _RunReader(fields)
     for location, row in opened.rows:
         reader.add(row, location)
@@ -219,7 +223,14 @@ class _RunReader:
         repeats: list[Run] = []
         if len(runs) > 1:
             repeats = [Run(rankings, name=name, queries=self._queries) for rankings in runs]
-        run = Run(runs[0], name=name, queries=self._queries, repeats=repeats)
+        columns: list[list[float]] = []
+        for passages in self._passages.values() if self._order == "score" else ():
+            scores: list[Any] = [*dict(passages.values()).values()]
+            if scores in (sorted(scores), sorted(scores, reverse=True)):  # by rank, as it seems
+                columns.append(scores)
+        notes = [*_turned_round(columns)]
+        run = Run(runs[0], name=name, queries=self._queries, notes=notes, repeats=repeats)
+        run.label_notes = run.notes
         run.is_log = self._is_log
         return run
 
@@ -256,7 +267,7 @@ class _QrelsReader:
 
     def add_trec(self, path: Path) -> None:
         """Judgements in four columns of which the second says nothing, or BEIR's three by tabs."""
-        for location, line, columns in _trec_lines(path):
+        for location, line, columns in _trec_lines(path, []):
             if len(columns) == 3 and line.count("\t") == 2:
                 columns.insert(1, "0")
             location.check(len(columns) == 4, _TREC_QRELS, line)
@@ -325,11 +336,11 @@ def is_dataset(value: Mapping[Any, Any]) -> bool:
 def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
     """Read the rankings, the tag and what is strange about a run."""
     scores: dict[str, dict[str, float]] = {}
-    tag = ""
-    for location, line, columns in _trec_lines(path):
+    tag, like_rows = "", list[bytes]()
+    for location, line, columns in _trec_lines(path, like_rows):
         # what follows the tag doesn't count; but an id with a space in it also makes a column more
         has_rank = not math.isnan(number_of("".join(columns[3:4])))
-        is_right = len(columns) == 6 or (len(columns) > 6 and has_rank)
+        is_right = len(columns) == 6 or (6 < len(columns) < 11 and has_rank)  # no line in a line
         location.check(is_right, _TREC_RUN, line)
         query_id, _, item, _, number, tag = columns[:6]
         score = number_of(number)
@@ -337,23 +348,26 @@ def _read_trec_run(path: Path) -> tuple[dict[str, Ranking], str, list[str]]:
         of_query = scores.setdefault(query_id, {})
         location.check(item not in of_query, _ITEM_ONCE, f"{query_id} {item}")
         of_query[item] = score
-    rankings = {}
-    n_rising = n_several = 0
-    for query_id, of_query in scores.items():
-        rankings[query_id] = _by_score(of_query)
-        column = [*of_query.values()]
-        n_rising += column[0] < column[-1]
-        n_several += len(column) > 1
-    notes = []
-    if 2 * n_rising > n_several:
-        notes.append(_RISING.format(rising=n_rising, several=n_several))
-    return rankings, tag, notes
+    notes = [*_turned_round(map(list, map(dict.values, scores.values())))]
+    if like_rows:
+        notes.append(_LIKE_ROWS.format(n=len(like_rows), first=shorten(like_rows[0].decode())))
+    return map_values(_by_score, scores), tag, notes
 
 
-def _trec_lines(path: Path) -> Iterator[tuple[Location, str, list[str]]]:
+def _turned_round(columns: Iterable[Sequence[float]]) -> Iterator[str]:
+    """Yield a sentence where most scores rise from line to line."""
+    slopes = [slope(scores) for scores in columns if len(scores) > 1]
+    if 2 * slopes.count(1) > len(slopes):
+        yield _TURNED.format(rising=slopes.count(1), several=len(slopes))
+
+
+def _trec_lines(path: Path, like_rows: list[Any]) -> Iterator[tuple[Location, str, list[str]]]:
     """Lines and their columns, comments apart."""
     for location, raw in raw_lines(path):
         columns = raw.split()  # of bytes: at the white space that C knows
-        if columns and not columns[0].startswith(b"#"):
+        if columns and columns[0].startswith(b"#"):
+            if len(columns) == 6 and columns[0] != b"#":
+                like_rows.append(columns[0])
+        elif columns:
             line = decoded(raw, location).strip()
             yield location, line, [column.decode() for column in columns]

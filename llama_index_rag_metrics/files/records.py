@@ -36,8 +36,8 @@ _TWO_LABELS = (
     "the other is then metadata"
 )
 _CONTRADICTION = (
-    "one grade for each passage of a question, so delete the lines that are wrong; "
-    "of {question!r} and {passage!r} there are {grade:g} and {other:g}"
+    "one grade for each passage of a question, so delete the lines that are wrong (subtopics are "
+    "Relevance(facets=...)); of {question!r} and {passage!r} there are {grade:g} and {other:g}"
 )
 _SEVERAL = re.compile(r"[,;|\[{]")
 _COLLECTIONS = (list, tuple, set, frozenset)

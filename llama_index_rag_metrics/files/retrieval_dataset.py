@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
+from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.text import one_line
@@ -180,10 +181,7 @@ class RetrievalDataset:
         return self.relevance
 
     def to_nodes(self) -> list[TextNode]:
-        """The corpus as LlamaIndex nodes with the same ids, one per document, not split further.
-
-        Metadata isn't embedded.
-        """
+        """The corpus as LlamaIndex nodes of the same ids, not split; metadata isn't embedded."""
         from llama_index.core.schema import TextNode
 
         nodes = []
@@ -269,6 +267,26 @@ class RetrievalDataset:
         if self.corpus:
             counts += f", {counted(len(self.corpus), 'passage', 'passages')}"
         return f"<RetrievalDataset{name}: {counts}>"
+
+
+def texts_of_passages(dataset: RetrievalDataset) -> dict[str, str]:
+    """The texts that a dataset has by id: of its corpus, and of labels beside their ids."""
+    texts: dict[str, str] = {}
+    for query_id, labels in dataset.relevance.items():
+        label_texts = dataset.expected_texts.get(query_id, ())
+        if len(labels) == len(label_texts):
+            texts.update(zip(labels, label_texts, strict=True))
+    return texts | dict(zip(dataset.corpus, map(dataset.indexed_text, dataset.corpus), strict=True))
+
+
+def absent_labels(
+    relevance: Mapping[str, Relevance], run: Run, indexed: Collection[str]
+) -> frozenset[str]:
+    """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
+    ids = frozenset(indexed)
+    if not all(ids.issuperset(ranking.ids) for ranking in run.values()):
+        return frozenset()
+    return frozenset().union(*relevance.values()) - ids
 
 
 def check_ending(path: Path) -> None:

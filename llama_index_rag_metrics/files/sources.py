@@ -30,7 +30,7 @@ _KINDS = {  # what is read by its ending, and what isn't, though its ending says
     ".parquet": "parquet",
     **dict.fromkeys((".arrow", ".feather", ".ipc", ".xlsx", ".xls", ".ods"), "other"),
 }
-_EMPTY = {"", "nan", "NaN", "None", "NULL", "null", "<NA>"}  # nothing, in a column of labels
+_EMPTY = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a", "#n/a"}  # in a cell of labels
 _INDEX = ("", "Unnamed: 0")  # how pandas heads an index in CSV
 _SEMICOLONS = "commas, not semicolons: pandas.read_csv(path, sep=';').to_csv(path, index=False)"
 _RECORD = f"a record, {{field: value}}, such as {EXAMPLE}"
@@ -175,7 +175,7 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[Location, list[str]]]:
 
 def _read_cell(name: str, text: str, fields: Fields) -> Any:
     """The value of a cell: JSON where it is a list or an object, nothing, or its text."""
-    if text in _EMPTY and name in fields.names("doc_id", *LABELS):
+    if text.strip().casefold() in _EMPTY and name in fields.names("doc_id", *LABELS):
         return None
     if text[:1] in ("[", "{") and name not in fields.names(*TEXTS):
         try:

@@ -129,10 +129,7 @@ class RankingMetric(NamedMetric):
     in_groups: ClassVar[bool] = False  # whether any passage of a group meets the group's need
 
     def score_queries(self, judged: JudgedRankings) -> FloatArray:
-        """(queries,) the score of every query, within `bounds` and never NaN.
-
-        A query with nothing relevant scores 0; whether it counts is decided where means are taken.
-        """
+        """(queries,) the scores, within `bounds`, never NaN; 0 where nothing is relevant."""
         low, high = self.bounds
         return np.minimum(np.maximum(self.score(self._view(judged)), low), high)
 

@@ -270,18 +270,6 @@ def _usual_names() -> list[str]:
     return names
 
 
-def split_names(text: str) -> list[str]:
-    """The names between commas; a comma between the parameters of one doesn't divide."""
-    names, is_inside = [""], False
-    for part in re.split(r"([(),])", text):
-        is_inside = part == "(" or (is_inside and part != ")")
-        if part == "," and not is_inside:
-            names.append("")
-        else:
-            names[-1] += part
-    return names
-
-
 def limits_of(name: str) -> tuple[float, float]:
     """The lowest and the highest score that a metric can give; infinite where unknown."""
     bounds: tuple[float, float] = getattr(_class_of(name), "bounds", (-math.inf, math.inf))

@@ -111,7 +111,7 @@ class Accuracy(BinaryMetric):
     """
 
     name = "accuracy"
-    corpus_size: int = Field(default=..., gt=0, strict=True, description="passages in the corpus")
+    corpus_size: int = Field(..., gt=0, le=2**62, strict=True, description="passages in the corpus")
 
     def score(self, hits: Hits) -> FloatArray:
         confusion = self._confusion(hits)

@@ -175,6 +175,7 @@ class Run(Mapping[str, Ranking]):
 
     Attributes:
         min_score: the score below which passages are known to be left out; None for none.
+        label_notes: those of the notes that first lines repeat, since the scores may be wrong.
         is_log: whether labelled questions that aren't in it weren't asked, and aren't scored.
 
     Examples:
@@ -202,6 +203,7 @@ class Run(Mapping[str, Ranking]):
         self.notes = tuple(notes)
         self.repeats = tuple(repeats)
         self.min_score: float | None = None
+        self.label_notes: tuple[str, ...] = ()
         self.is_log = False
         self._rankings: dict[str, Ranking] = {}
         sources = self.repeats if rankings is None else [rankings]
@@ -290,6 +292,7 @@ class Run(Mapping[str, Ranking]):
         about: dict[str, Any] = {"queries": self.queries, "metadata": self.metadata}
         run = Run(rankings, name=name or self.name, notes=self.notes, repeats=repeats, **about)
         run.min_score, run.is_log = self.min_score, self.is_log
+        run.label_notes = self.label_notes
         return run
 
     def select(self, query_ids: Iterable[str]) -> Run:

@@ -19,14 +19,9 @@ MASK = "***"
 MOST_CHARACTERS = 1_000
 """Of a recorded error."""
 
-_SHORTEST_SECRET = 6
-"""Shorter ones are placeholders, and would be found in any text."""
-
-_WINDOW = 50_000
-"""Characters of a text that are looked through: nothing behind them is shown."""
-
-_NOTICE = 40
-"""Characters at most of the notice that a text was cut, so that it isn't cut again."""
+_SHORTEST_SECRET = 6  # shorter ones are placeholders, and would be found in any text
+_WINDOW = 50_000  # characters of a text that are looked through: nothing behind them is shown
+_NOTICE = 40  # characters at most of the notice that a text was cut, so that it isn't cut again
 
 _DEEPEST = 4
 _MOST_OBJECTS = 300

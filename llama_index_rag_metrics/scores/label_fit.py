@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+import string
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 from unicodedata import normalize
+from urllib.parse import unquote
 
 from llama_index_rag_metrics.rankings.matching.id_matcher import seen_apart
 from llama_index_rag_metrics.rankings.matching.likeness import same_text
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
-from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.runtime.containers import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -42,6 +43,7 @@ _SPELLED = (
     "id {other}. Ids compare exactly: write them alike on both sides"
 )
 _OTHERS = "Other questions in {name} than in {baseline}: {differences}."
+_SAME = "Evaluate all on the same dataset."
 
 
 @dataclass(frozen=True)
@@ -121,17 +123,6 @@ def _missing_note(rows: Sequence[Asked], stock: Stock) -> str:
     return _MISSING.format(absent=len(absent), labels=n_labels, **fields)
 
 
-def absent_labels(
-    relevance: Mapping[str, Relevance], run: Run, indexed: Collection[str]
-) -> frozenset[str]:
-    """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
-    ids = frozenset(indexed)
-    for ranking in run.values():
-        if not ids.issuperset(ranking.ids):
-            return frozenset()
-    return frozenset().union(*relevance.values()) - ids if ids else ids
-
-
 def _reused_note(rows: Sequence[Asked], stock: Stock) -> str:
     shared: set[str] = set()
     changed: dict[str, str] = {}
@@ -172,28 +163,22 @@ def _moved_note(rows: Sequence[Asked], stock: Stock) -> str:
     return _MOVED.format(moved=len(moved), labels=n_labels, **fields)
 
 
-def check_same_questions(
-    systems: Mapping[str, Scores], argument: str, remedy: str = "Evaluate all on the same dataset."
-) -> None:
-    """Refuse systems that were scored on other questions or labels than the first one.
-
-    What one side doesn't know, such as the questions' texts, isn't compared.
-    """
+def check_questions(systems: Mapping[str, Scores], argument: str, remedy: str = _SAME) -> None:
+    """Refuse systems scored on other questions or labels than the first, as far as both know."""
     baseline, theirs = next(iter(systems.items()))
-    their_ids = _judged(theirs)
+    their_ids, their_labels = _judged(theirs), _labels(theirs)
     for name, scores in systems.items():
         ids = _judged(scores)
         differences = {
             "missing": their_ids - ids,
             "new": ids - their_ids,
             "with another text": _unequal(scores.queries, theirs.queries),
-            "with other labels": _unequal(_labels(scores), _labels(theirs)),
+            "with other labels": _unequal(_labels(scores), their_labels),
         }
         listed = []
-        for kind, query_ids in differences.items():
-            if query_ids:
-                examples = join_first(sorted(map(str, query_ids)))
-                listed.append(f"{len(query_ids):,} {kind} ({examples})")
+        for kind, names in differences.items():
+            if names:
+                listed.append(f"{len(names):,} {kind} ({join_first(sorted(map(str, names)))})")
         if listed:
             fields = {"name": name, "baseline": baseline, "differences": "; ".join(listed)}
             raise InvalidInput(argument, name, sentence=_OTHERS.format(**fields), remedy=remedy)
@@ -201,8 +186,8 @@ def check_same_questions(
 
 def _judged(scores: Scores) -> set[str]:
     """The questions that count: a run may also rank some that nobody judged."""
-    excluded = (name for name, reason in scores.excluded.items() if reason != "unjudged")
-    return {*scores.query_ids, *excluded}
+    excluded = scores.excluded.items()
+    return {*scores.query_ids, *(name for name, reason in excluded if reason != "unjudged")}
 
 
 def _labels(scores: Scores) -> dict[str, object]:
@@ -228,81 +213,107 @@ def _without_space(text: str) -> str:
 # what spellings of one id differ in, to what takes that away
 _STEPS: Mapping[str, Callable[[str], str]] = {
     "Unicode form": partial(normalize, "NFKC"),
+    "percent-encoding": unquote,
     "white space": _without_space,
     "a final .0": partial(re.sub, r"^([+-]?\d+)\.0+$", r"\1"),
+    "leading zeros": partial(re.sub, r"(?<![\d.])0+(?=\d)", ""),
+    "punctuation": partial(re.sub, r"(?<=[^\W_])[\W_]+|[\W_]+(?=[^\W_])", ""),
     "case": str.casefold,
 }
-_PLAIN = re.compile(r"[a-z0-9_:/-]*")  # what no step changes
-_AFFIXES = ("the prefix ", "the suffix ")
+_CHANGEABLE = str.maketrans("", "", string.punctuation + "0 \t")
+_OF_MANY = ("punctuation", "the prefix", "the suffix")  # in which two passages may differ, too
+_CUT_NUMBER, _FIRST_NUMBER = re.compile(r"\d\0\d"), re.compile(r"(the suffix '\D*)\d+")
 
 
-def _spelling_key(text: str) -> str:
-    if not _PLAIN.fullmatch(text):
+def _by_letters(ids: Collection[str]) -> dict[str, list[str]]:
+    """Ids by the letters and digits that all spellings of one share, but perhaps others, too."""
+    texts = [*map(str, ids)]
+    joint = "\n".join(texts)
+    if not joint.isascii() or "%" in joint or joint.count("\n") >= len(texts):
         for step in _STEPS.values():
-            text = step(text)
-    return text
+            texts = [*map(step, texts)]
+        joint = "\n".join(texts)
+    by_letters: dict[str, list[str]] = defaultdict(list)
+    for letters, item in zip(joint.translate(_CHANGEABLE).lower().split("\n"), ids, strict=False):
+        by_letters[letters].append(item)
+    return by_letters
 
 
 def _spelling_note(rows: Sequence[Asked], stock: Stock) -> str:
     retrieved: set[str] = set()
     for question in rows:
         retrieved.update(question.ids)
-    pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)  # by what the two differ in
+    # by what they differ in: a label, an id, and the difference
+    pairs: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     n_labels = n_missing = 0
-    in_stock: dict[str, str] = {}
+    in_stock: Mapping[str, list[str]] = {}
     for question in rows:
         n_labels += len(question.labels)
-        texts = (label for label in question.missed if isinstance(label, str))
+        texts = [label for label in question.missed if isinstance(label, str)]
         missing = [label for label in texts if label not in stock.ids]
         if not missing:
             continue
         n_missing += len(missing)
-        in_stock = in_stock or _by_spelling(stock.ids)
-        spellings = _by_spelling(question.ids)
-        for label in missing:
-            key = _spelling_key(label)
-            item = spellings.get(key) or in_stock.get(key)
-            if label in retrieved:  # as it is written, so that it is a passage of its own
-                continue
-            if item is not None:
-                pairs[_differing_in(label, item)].append((label, item))
-                continue
-            for item in spellings.values():
-                if label in item or item in label:
-                    pairs[_affix(label, item)].append((label, item))
-    but_for = ""
-    for difference, examples in pairs.items():
+        in_stock = in_stock or _by_letters(stock.ids)
+        spellings = _by_letters(question.ids)
+        for letters, labels in _by_letters(missing).items():
+            for label in labels:
+                if label in retrieved:  # as it is written, so that it is a passage of its own
+                    continue
+                items = [*spellings.get(letters, ()), *in_stock.get(letters, ())]
+                differences = {_difference(label, item): item for item in items}
+                if not any(differences):
+                    name = _file_name(label)
+                    texts = [item for item in question.ids if isinstance(item, str)]
+                    items = [item for item in texts if name in item or item in label]
+                    differences = {_affix(label, item): item for item in items}
+                # chunks of one document have several numbers behind its id
+                kinds = {_FIRST_NUMBER.sub(r"\g<1>0", name): name for name in differences if name}
+                for kind, difference in kinds.items():
+                    pairs[kind].append((label, differences[difference], difference))
+    listed = []
+    for kind, examples in pairs.items():
         # one passage alone may have another's id with a suffix
         is_common = len(examples) > 1 and 2 * len(examples) >= n_missing
-        is_listed = is_common or not difference.startswith(_AFFIXES)
-        if difference and is_listed and len(examples) > len(pairs.get(but_for, ())):
-            but_for = difference
-    if not but_for:
+        if is_common or not kind.startswith(_OF_MANY):
+            listed.append(examples)
+    if not listed:
         return ""
-    label, item = seen_apart(*pairs[but_for][0])
-    fields = {"label": label, "other": item, "but_for": but_for}
-    return _SPELLED.format(pairs=len(pairs[but_for]), labels=n_labels, **fields)
+    examples = max(listed, key=len)
+    *pair, difference = examples[0]
+    ids = dict(zip(("label", "other"), seen_apart(*pair), strict=True))
+    return _SPELLED.format(pairs=len(examples), labels=n_labels, but_for=difference, **ids)
 
 
-def _by_spelling(ids: Iterable[object]) -> dict[str, str]:
-    return {_spelling_key(item): item for item in map(str, ids)}
-
-
-def _differing_in(label: str, item: str) -> str:
-    """Return what takes the difference of two spellings of one id away."""
+def _difference(label: str, item: object) -> str:
+    """Return what takes the difference of two spellings of one id away; "" of two ids."""
+    if label == str(item):
+        return "type"
+    ours, theirs = label, str(item)
     for name, step in _STEPS.items():
-        if step(label) == step(item):
+        if step(label) == step(str(item)):
             return name
-    return "spelling"
+        ours, theirs = step(ours), step(theirs)
+    return "spelling" if ours == theirs else ""
+
+
+def _file_name(text: str) -> str:
+    return text.replace("\\", "/").rpartition("/")[2].partition(".")[0] or text
 
 
 def _affix(label: str, item: str) -> str:
-    """Return what one id has beside the other; "" where one is a part of the other's number."""
-    short, long = sorted((label, item), key=len)
-    head, tail = long.removesuffix(short), long.removeprefix(short)
+    """Return what ids have beside the one that is in the other, or beside a file's name."""
+    shared, longer = sorted((label, item), key=len)
+    if shared not in longer and (shared := _file_name(label)) != _file_name(item):
+        return ""
+    ends = label.rpartition(shared), item.rpartition(shared)
     # "1" is no part of "11"
-    if head != long and not (head[-1] + short[0]).isdigit():
-        return f"the prefix {shorten(head)}"
-    if tail != long and not (short[-1] + tail[0]).isdigit():
-        return f"the suffix {shorten(tail)}"
-    return ""
+    if any(_CUT_NUMBER.search("\0".join(parts)) for parts in ends):
+        return ""
+    differences = []
+    for word, place in (("prefix", 0), ("suffix", 2)):
+        affixes = dict.fromkeys(parts[place] for parts in ends)
+        texts = [*map(shorten, filter(None, affixes))]
+        if len(affixes) > 1:
+            differences.append(f"the {word}{'es' * (len(texts) - 1)} {' and '.join(texts)}")
+    return " and ".join(differences)

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.run import slope
 from llama_index_rag_metrics.report.numbers import counted, score
-from llama_index_rag_metrics.runtime.containers import present
+from llama_index_rag_metrics.runtime.containers import IntArray, present
 from llama_index_rag_metrics.runtime.masking import shorten
 
 from .batches import ScoredBatch, compares_ids
@@ -55,24 +55,21 @@ def label_notes(
     metrics: Sequence[RankingMetric],
     asked_at: Callable[[int], Asked],
     mismatch: str,
-    stock: Stock = NO_STOCK,
+    stock: Stock | None = NO_STOCK,
 ) -> list[str]:
-    """Return the notes on labels that don't fit, repeated by first lines; `mismatch` is one."""
+    """Return what first lines say of labels, `mismatch` too; without a stock, nothing of ids."""
     if not any(metric.needs_relevance for metric in metrics):
         return []
     notes = [mismatch]
-    if compares_ids(metrics) and not mismatch:
+    if stock is not None and compares_ids(metrics) and not mismatch:
         missed = np.flatnonzero(batch.n_found < batch.n_relevant)
-        fit = fit_notes(asked_at, len(batch.depth), stock, missed)
-        notes = fit or [_little_in_common(batch, asked_at)]
+        notes = fit_notes(asked_at, len(batch.depth), stock, missed)
+        notes = notes or [little_in_common(asked_at, batch.depth, batch.n_relevant, batch.n_found)]
     return [*filter(None, notes), *_below(batch, is_usual=True)]
 
 
 def questions_apart(labels: Mapping[Any, object], rankings: Mapping[Any, object]) -> str:
-    """Return a sentence where either side has a tenth or more of questions that the other lacks.
-
-    `labels` are by question, None where one has none.
-    """
+    """Return a sentence where either side has a tenth or more of questions that the other lacks."""
     judged = present(labels).keys()
     judged_alone, ranked_alone = judged - rankings.keys(), rankings.keys() - labels.keys()
     is_little = len(judged_alone) * _FEW_QUESTIONS < len(judged)
@@ -88,12 +85,15 @@ def questions_apart(labels: Mapping[Any, object], rankings: Mapping[Any, object]
     )
 
 
-def _little_in_common(batch: ScoredBatch, asked_at: Callable[[int], Asked]) -> str:
-    n_possible = np.minimum(batch.depth, batch.n_relevant)
-    n_labels, n_hits = int(n_possible.sum()), int(batch.n_found.sum())
+def little_in_common(
+    asked_at: Callable[[int], Asked], depth: IntArray, n_relevant: IntArray, n_found: IntArray
+) -> str:
+    """Return a sentence where next to no label was retrieved, though something was."""
+    n_possible = np.minimum(depth, n_relevant)
+    n_labels, n_hits = int(n_possible.sum()), int(n_found.sum())
     if not n_labels or n_hits * _FEW_PASSAGES > n_labels:
         return ""
-    question = asked_at(int(((n_possible > 0) & (batch.n_found == 0)).argmax()))
+    question = asked_at(int(((n_possible > 0) & (n_found == 0)).argmax()))
     label, passage = shorten(question.labels[0]), shorten(question.ids[0])
     return _LITTLE.format(hits=n_hits, labels=n_labels, label=label, passage=passage)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from llama_index_rag_metrics.files.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.records import Qrels
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, texts_of_passages
 from llama_index_rag_metrics.files.sources import is_frame
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.beside import Tokenizer, ids_of, needs_of
@@ -104,7 +104,7 @@ def score_rankings(
         dataset = expected
         if dataset.expected_texts and not dataset.relevance and compares_ids(scored_metrics):
             raise InvalidInput("expected", "expected_texts alone", "labels by id", MATCH_TEXTS)
-        stock = Stock(ids=dataset.corpus.keys(), texts=dataset.corpus)
+        stock = Stock(ids=dataset.corpus, texts=texts_of_passages(dataset))
         about = {"queries": dataset.queries, "metadata": dataset.metadata, "stock": stock}
         expected = {**dict.fromkeys(dataset.queries), **dataset.relevance}
     expected, retrieved = _read(expected, read_qrels), _read(retrieved, read_run)
@@ -166,14 +166,16 @@ def score_with(
     judged = judge(relevance, rankings, needs, tokenizer=tokenizer, query_ids=query_ids)
     batch = score_batch(judged, metrics, options, _known(relevance), _known(errors), asked_at)
     run = retrieved if isinstance(retrieved, Run) else Run()
-    of_labels, notes = graders_of_labels(relevance), [*run.notes]
+    of_labels, notes = [*graders_of_labels(relevance), *run.label_notes], [*run.notes]
+    of_order = [*order_notes(rankings, are_stored=options.checks_ids)]
+    mismatch = ""
+    if options.checks_ids and isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
+        mismatch = questions_apart(expected, retrieved)
+    known_stock = stock if options.checks_ids else None
+    of_labels += label_notes(batch, metrics, asked_at, mismatch, known_stock)
     if options.checks_ids:
-        mismatch = ""
-        if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
-            mismatch = questions_apart(expected, retrieved)
-        of_labels += label_notes(batch, metrics, asked_at, mismatch, stock)
-    notes += order_notes(rankings, are_stored=options.checks_ids)
-    notes += other_notes(batch, judged, metrics, deepest)
+        of_labels += of_order
+    notes += [*of_order, *other_notes(batch, judged, metrics, deepest)]
     for metric, error in batch.errors.items():
         notes.append(f"{metric} has no value: {error}")
     is_listed = batch.is_scored
@@ -193,7 +195,7 @@ def score_with(
         queries=run.queries if queries is None else queries,
         metadata=run.metadata if metadata is None else metadata,
         name=run.name,
-        notes=[*of_labels, *notes],
+        notes=[*dict.fromkeys([*of_labels, *notes])],
         label_notes=of_labels,
         retrieval=Retrieval(run, labels, text_of=stock.texts.get),
     )

@@ -60,8 +60,7 @@ def score_table(
 ) -> Table:
     """Score a table of rankings, one row per query.
 
-    A pure function: the scores of a row are the same, to the last bit, in any table, and the same
-    as those of `score_rankings`.
+    The scores of a row are the same, to the last bit, in any table, and by `score_rankings`.
 
     Args:
         table: a table or a record batch of pyarrow, or a frame of polars, with columns

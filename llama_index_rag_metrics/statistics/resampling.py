@@ -59,10 +59,7 @@ class Units:
 
     @property
     def n_even(self) -> FloatArray:
-        """(columns,) how many units of one size say as much as these (Kish 1965), n_units at most.
-
-        That is if values of a unit are alike; otherwise they say more.
-        """
+        """(columns,) how many units of one size say as much (Kish 1965), n_units at most."""
         return ratio(np.square(self.n), np.square(self.sizes).sum(axis=0))
 
     @property

@@ -51,10 +51,7 @@ def query_answers(
     *,
     stages: bool = False,
 ) -> m.QueryAnswers:
-    """Return what was asked, wanted and retrieved, as a metric sees it.
-
-    `scores` has query id to score of each system, and `stages` are those of one pipeline.
-    """
+    """Return what was asked, wanted and retrieved, as a metric sees it, by question."""
     question = QuestionView(query_id, systems, metric, stages=stages)
     names = _short_names(question)
     passages = [_wanted(question, need, names) for need in question.needs]

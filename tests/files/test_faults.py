@@ -148,7 +148,7 @@ def test_fields_of_labels_twice_are_an_error() -> None:
     assert (dataset.relevance, dataset.metadata) == ({"q1": ["d1"]}, {"q1": {"relevance": "high"}})
 
 
-@pytest.mark.parametrize("cell", ["", "nan", "NaN", "None", "NULL", "<NA>"])
+@pytest.mark.parametrize("cell", ["", "nan", "NaN", "None", "NULL", "<NA>", "N/A", " ", "nan "])
 def test_cells_that_stand_for_nothing_in_a_column_of_labels(tmp_path: Path, cell: str) -> None:
     path = tmp_path / "labels.csv"
     path.write_text(f"query_id,query,expected_ids,note\nq1,x?,{cell},{cell}\nq2,None,d1,\n")

@@ -183,11 +183,11 @@ def test_arrays_of_nothing_retrieved_and_nothing_expected() -> None:
         ({"expected_ids": [["a"]]}, "table: expected a column retrieved_ids"),
         (
             {"retrieved_ids": ["a"], "expected_ids": [["a"]]},
-            "retrieved_ids: expected a list of ids",
+            "retrieved_ids of question '0': expected a list of ids",
         ),
         (
             {"query_id": ["q7"], "retrieved_ids": [["a", None]], "expected_ids": [["a"]]},
-            "retrieved_ids: expected a list of ids, without None",
+            "retrieved_ids, rank 2 of question 'q7': expected an id",
         ),
         (
             {"retrieved_ids": [["a"]], "expected_ids": [["a", "b"]], "grades": [[1.0]]},

@@ -94,6 +94,8 @@ class TestPassagesThatArentThere:
         ("Kiln.md", "kiln.md", "case"),
         ("a b", "a\u200b b ", "white space"),
         ("17.0", "17", "a final .0"),
+        ("007", "7", "leading zeros"),
+        ("a%20b.md", "a b.md", "percent-encoding"),
         ("Kiln 1", "kiln1", "spelling"),
     ],
 )
@@ -123,6 +125,11 @@ def test_numbers_have_no_spelling() -> None:
         ("docs/d{}", "d{}", "the prefix 'docs/'"),
         ("d{}#0", "d{}", "the suffix '#0'"),
         ("{}", "doc{}", "the prefix 'doc'"),
+        ("s3://old/{}.md", "s3://new/{}.md", "the prefixes 's3://old/' and 's3://new/'"),
+        ("d{}.md", "d{}.txt", "the suffixes '.md' and '.txt'"),
+        ("b'd{}'", "d{}", """the prefix "b'" and the suffix "'\""""),
+        ("docs\\d{}", "docs/d{}", "punctuation"),
+        ("{{00ab-1234-{}}}", "00ab1234{}", "punctuation"),
     ],
 )
 def test_common_prefix_or_suffix(label: str, other: str, affix: str) -> None:
@@ -133,6 +140,20 @@ def test_common_prefix_or_suffix(label: str, other: str, affix: str) -> None:
     others = [Asked(f"o{n}", ["?" * (n + 3)], ["!"]) for n in range(4)]
     assert len(notes_of(*asked, *others[:3])) == 1  # half of the labels that are missing
     assert notes_of(*asked, *others) == []
+
+
+def test_chunks_of_documents_have_suffixes_with_numbers() -> None:
+    asked = [Asked(f"q{n}", [f"d{n}"], [f"d{n}_{n + 3}", f"d{n}_{n}"]) for n in range(4)]
+    (note,) = notes_of(*asked)
+    assert note.startswith("Ids that are equal but for the suffix '_0': 4 of 4 labels")
+    # other files of the same name are other passages
+    others = [Asked(f"q{n}", [f"{n}/index.md"], [f"{n + 1}/index.md"]) for n in range(4)]
+    assert notes_of(*others) == []
+
+
+def test_id_of_another_type_is_named() -> None:
+    asked = Asked("q", ["1", "2"], ["1", 2])  # type: ignore[list-item]
+    assert "equal but for type: 1 of 2 labels, such as '2' for the id 2" in notes_of(asked)[0]
 
 
 def test_numbers_inside_of_numbers_are_no_prefix() -> None:
@@ -199,6 +220,13 @@ class TestIdsThatWereUsedAgain:
             "Ids of other texts: 3 of 3 retrieved ids have another text in the dataset: "
         )
 
+    def test_texts_of_labels_are_known_texts(self) -> None:
+        texts = {n: [OLD[n]] for n in OLD}
+        dataset = RetrievalDataset({n: n for n in OLD}, {n: [n] for n in OLD}, expected_texts=texts)
+        results = evaluate(self.retrieved, dataset, ["hit_rate@1"])
+        for scores in (results.scores, score_rankings(dataset, results.run, ["hit_rate@1"])):
+            assert scores.label_notes[0].startswith("Ids of other texts: 3 of 3 retrieved ids")
+
     def test_part_of_the_text_or_more_of_it_is_the_same(self) -> None:
         stock = Stock(ids={"a"}, texts={"a": "The kiln fires at 1240 degrees."})
         for text in ("Kilns\n\nThe kiln fires at 1240 degrees.", "the  KILN fires", ""):
@@ -243,7 +271,13 @@ def test_passages_that_match_without_being_the_same() -> None:
     )
     matched = match_run(results.run, dataset, "text")
     stored = score_rankings(matched.relevance, matched.run, ["hit_rate@1"])
-    assert first_lines(results)[0][:-1] in stored.notes
+    assert first_lines(results)[0] == first_lines(stored)[0]
+
+
+def test_likeness_is_never_whole_where_texts_differ() -> None:
+    dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["abcdefghij" * 5]})
+    run = Run({"q": Ranking(["n"], texts=["abcdefghij abcdefghij abcdefghij klm"])})
+    assert "the lowest likeness is 99 %" in match_run(run, dataset, "text").unlike
 
 
 class TestOtherQuestionsOrLabels:
@@ -284,6 +318,10 @@ def test_grades_below_min_grade_are_counted() -> None:
     scores = score_rankings({"q1": {"a": 0.9, "b": 1.0}}, {"q1": ["a"]}, ["recall@1", "ndcg@1"])
     assert scores.means["recall@1"] == 0
     assert scores.means["ndcg@1"] == 0.9
+    dataset = RetrievalDataset({"q1": "?"}, {"q1": {"a": 0.9, "b": 1.0}})
+    evaluated = evaluate(lambda _: ["a"], dataset, ["recall@1", "ndcg@1"]).scores
+    assert evaluated.label_notes == scores.label_notes
+    assert evaluated.means == scores.means
     assert scores.label_notes == (
         "Below min_grade=1: 1 of 2 labels with a positive grade, which metrics of that min_grade "
         "don't count as relevant",
@@ -310,7 +348,20 @@ class TestOrder:
         scores = score_rankings({"q1": ["d1"]}, read_run(path), ["mrr"])
         # trec_eval orders by score, wherever the rank says otherwise
         assert scores.means["mrr"] == (0.5 if ending == "run" else 1.0)
-        assert any("scores rise" in note for note in scores.notes)
+        assert any("scores rise" in note for note in scores.label_notes)
+
+    def test_rows_that_are_ordered_by_score_are_turned_round(self) -> None:
+        rows = [{"query_id": "q1", "doc_id": f"d{n}", "score": n / 4} for n in range(4)]
+        (note,) = score_rankings({"q1": ["d0"]}, read_run(rows), ["mrr"]).label_notes
+        assert note.startswith("Turned round: in 1 of 1 rankings of the file scores rise")
+        # of rows in no order nothing is said
+        assert not read_run([rows[1], rows[3], rows[0], rows[2]]).notes
+
+    def test_questions_that_look_like_comments(self, tmp_path: Path) -> None:
+        path = tmp_path / "hash.run"
+        path.write_text("# by bm25\n#1 Q0 d1 1 0.9 t\nq2 Q0 d1 1 0.9 t\n")
+        (note,) = score_rankings({"q2": ["d1"]}, read_run(path), ["mrr"]).label_notes
+        assert note == "Taken for comments: 1 lines of six columns that begin with #, such as '#1'"
 
     def test_equal_scores(self, tmp_path: Path) -> None:
         path = tmp_path / "ties.run"
@@ -335,8 +386,15 @@ def test_cutoff_beyond_all_numbers_is_refused() -> None:
 
 
 def test_empty_id_is_no_id() -> None:
-    with pytest.raises(InvalidInput, match="expected an id"):
-        score_rankings({"q": ["a", ""]}, {"q": ["a"]}, ["mrr"])
+    for labels, ranking, place in (
+        (["a", ""], ["a"], "expected_ids of question 'q'"),
+        (["a"], ["a", ""], "retrieved_ids, rank 2 of question 'q'"),
+    ):
+        with pytest.raises(InvalidInput, match=f"{place}: expected an id"):
+            score_rankings({"q": labels}, {"q": ranking}, ["mrr"])
+        row = {"query_id": ["q"], "retrieved_ids": [ranking], "expected_ids": [labels]}
+        with pytest.raises(InvalidInput, match=f"{place}: expected an id"):
+            score_table(pl.DataFrame(row), ["mrr"])
     with pytest.raises(InvalidInput, match="a text that isn't empty"):
         Run({"q": ["a", ""]})
     nodes = [NodeWithScore(node=TextNode(id_="", text="a"))]
@@ -422,6 +480,13 @@ def test_next_to_nothing_is_in_common(tmp_path: Path) -> None:
 def test_ids_that_meet_or_a_side_without_any_say_nothing(expected: Any, retrieved: Any) -> None:
     notes = score_rankings(expected, retrieved, "mrr").notes
     assert not [note for note in notes if ALIKE in note or BY_TEXT in note]
+
+
+def test_ids_counted_from_another_number_on_are_said() -> None:
+    # each question gets its neighbour's passage: all ids are known, and none is right
+    dataset = RetrievalDataset({n: n for n in "0123"}, {n: [n] for n in "0123"})
+    scores = evaluate(lambda query: [str((int(query) + 1) % 4)], dataset, ["mrr"]).scores
+    assert scores.label_notes[0].startswith("0 of 4 labels were retrieved for their questions: ")
 
 
 def test_evaluation_says_it_once() -> None:

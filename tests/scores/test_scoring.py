@@ -263,11 +263,14 @@ class TestIds:
         assert Recall().compute("", np.array([1, 2]), [3]).score == 0  # type: ignore[list-item]
 
     def test_ids_compare_exactly(self) -> None:
-        assert Recall().compute("", ["é", "A", "a ", ""], ["e\u0301", "a", "a", ""]).score == 0.25
+        assert Recall().compute("", ["é", "A", "a ", "b"], ["e\u0301", "a", "a", "b"]).score == 0.25
 
     @pytest.mark.parametrize(
-        "call",
-        [lambda e, r: Recall().compute("", e, r), lambda e, r: score_rankings([e], [r], "recall")],
+        ("call", "question"),
+        [
+            (lambda e, r: Recall().compute("", e, r), ""),
+            (lambda e, r: score_rankings([e], [r], "recall"), " of question '0'"),
+        ],
     )
     @pytest.mark.parametrize(
         ("expected", "retrieved", "words"),
@@ -276,7 +279,9 @@ class TestIds:
             (["a", None], ["b"], "expected_ids: expected an id, got None"),
             ([None, "a"], ["a"], "expected_ids: expected an id, got None"),
             (["a", ["b"]], ["a"], r"expected_ids: expected an id, got \['b'\]"),
-            (["a"], ["a", None], "retrieved_ids: expected a list of ids, without None"),
+            (["a"], ["a", None], "retrieved_ids, rank 2: expected an id that isn't empty"),
+            (["a"], ["", "a"], "retrieved_ids, rank 1: expected an id that isn't empty"),
+            (["a", ""], ["a"], "expected_ids: expected an id, got ''"),
             (["a"], [["a"]], "retrieved_ids: expected a list of ids"),
             (["a"], np.array([["a"]]), "retrieved_ids: expected a list of ids"),
             (["a"], "a", r"retrieved_ids: .* Write one id as \['id'\]"),
@@ -291,9 +296,14 @@ class TestIds:
         ],
     )
     def test_value_that_is_no_list_of_ids(
-        self, call: Callable[[Any, Any], Any], expected: Any, retrieved: Any, words: str
+        self,
+        call: Callable[[Any, Any], Any],
+        question: str,
+        expected: Any,
+        retrieved: Any,
+        words: str,
     ) -> None:
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInput, match=words.replace(":", f"{question}:", 1)):
             call(expected, retrieved)
 
     def test_lists_of_one_query_are_told_from_lists_of_lists(self) -> None:

@@ -10,10 +10,9 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate, metric
-from llama_index_rag_metrics.cli.commands import chosen_metrics
+from llama_index_rag_metrics.cli.commands import chosen_metrics, split_names
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.labels.question_generation import parse
-from llama_index_rag_metrics.metrics.metric_names import split_names
 from llama_index_rag_metrics.report.text import escape_markdown
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import mask

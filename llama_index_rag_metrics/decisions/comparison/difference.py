@@ -148,11 +148,7 @@ class Difference(Sentence):
 def differences_of(
     paired: Paired, keys: Sequence[Key], confidence: float, margin: float | None = None
 ) -> Iterator[Difference]:
-    """Yield the differences of these keys.
-
-    The intervals on the first metric hold together over systems, and those on all other metrics
-    among themselves.
-    """
+    """Yield differences; intervals on the first metric hold together, and those on all others."""
     units = paired.units(keys)
     widest = paired.widest(keys)
     confidences, limits = np.ones(len(keys)), np.ones((len(keys), 2))
@@ -194,10 +190,7 @@ def differences_of(
 
 
 def what_to_do(paired: Paired, differences: Sequence[Difference], alpha: float) -> str:
-    """Return what would decide between the best so far and its rivals, or that there are none.
-
-    `differences` are those from the baseline on one metric, of which no system is the best.
-    """
+    """Return what would decide between the best so far and its rivals, or that there are none."""
     metric, leader, margin = differences[0].metric, differences[0].baseline, differences[0].margin
     meanwhile, open_outcomes = f"keep {leader}", ["can't tell"]
     better = [row for row in differences if row.outcome == "better"]

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_bet
 from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.counts import clusters_of
-from llama_index_rag_metrics.scores.label_fit import check_same_questions
+from llama_index_rag_metrics.scores.label_fit import check_questions
 from llama_index_rag_metrics.scores.scores import Scores, name_among
 from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
@@ -33,10 +33,7 @@ Key: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Paired:
-    """The scores of several systems over the same questions, in the order of their ids.
-
-    `columns` has a (queries, systems) array of each metric, NaN where there is no score.
-    """
+    """The scores of systems over the same questions: (queries, systems) a metric, NaN for none."""
 
     systems: tuple[str, ...]
     query_ids: tuple[str, ...]
@@ -137,7 +134,7 @@ def pair(
     systems: Mapping[str, Scores], metrics: Sequence[str] | None = None, clusters: str | None = None
 ) -> Paired:
     """Return the scores of several systems, paired by question; refuse those that can't be."""
-    check_same_questions(systems, "systems")
+    check_questions(systems, "systems")
     metadata: dict[str, dict[str, Any]] = {}
     for scores in reversed(list(systems.values())):  # where systems differ, the first one counts
         for query_id in scores.query_ids:

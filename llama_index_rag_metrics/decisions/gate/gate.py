@@ -22,7 +22,7 @@ from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
     warn_caller,
 )
-from llama_index_rag_metrics.scores.label_fit import check_same_questions
+from llama_index_rag_metrics.scores.label_fit import check_questions
 from llama_index_rag_metrics.scores.scores import Scores, read_json
 from llama_index_rag_metrics.stories.first_line import with_failures
 from llama_index_rag_metrics.stories.label_view import System
@@ -138,7 +138,7 @@ least baseline (2 questions).
             raise InvalidInput("baseline", None, "a baseline, since a rule names it", _ACCEPT)
         previous = baseline_scores(baseline, scores.name)
         sides = {"the baseline": previous, "these scores": scores}
-        check_same_questions(sides, "baseline", _ACCEPT)
+        check_questions(sides, "baseline", _ACCEPT)
     system, verdicts = system_of(results, scores.name or "now"), []
     for verdict in decide([measure(rule, scores, previous) for rule in parsed]):
         verdicts.append(replace(verdict, worst=tuple(_worst(verdict, system))))

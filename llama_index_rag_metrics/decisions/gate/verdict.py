@@ -165,10 +165,7 @@ class Verdict(Sentence):
 
 
 def measure(rule: Rule, now: Scores, previous: Scores | None) -> Verdict:
-    """Measure a rule, against the baseline on the questions that have a value in both.
-
-    It is inconclusive where bounds are to decide. A rule fails where too few have a value.
-    """
+    """Measure a rule on questions with a value in both; it fails where too few have one."""
     counts, metric = asdict(now.counts), rule.metric
     if metric in counts and metric not in now:
         if rule.baseline:

@@ -172,10 +172,7 @@ def _answered(questions: RetrievalDataset, depth: int, options: Mapping[str, Any
 
 
 def _mean_tokens(run: Run, metric: BaseRetrievalMetric) -> float | None:
-    """The mean tokens of a question, as deep as a metric reads; None if not counted.
-
-    Failed questions are left out: they have nothing to read.
-    """
+    """The mean tokens of a question that didn't fail, as deep as a metric reads, or None."""
     depth = getattr(metric, "cutoff", None)
     n_items, amounts = getattr(metric, "k", None), []
     for ranking in run.every_ranking:

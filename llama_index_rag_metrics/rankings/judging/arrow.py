@@ -86,7 +86,7 @@ class IdLists:
             raise Irregular
         counts = _lengths(lists)
         ids = lists.filter(pl.Series(counts > 0)).explode()
-        if ids.null_count():
+        if ids.null_count() or (ids.dtype == pl.String and (ids == "").any()):
             raise Irregular
         return cls(ids, counts)
 

@@ -256,10 +256,7 @@ class Hits(Ranked):
 
 @dataclass(eq=False)
 class GroupHits(Ranked):
-    """The retrieved members of groups within a cutoff, by group, then rank.
-
-    An item that is in several groups stands here once for each.
-    """
+    """The retrieved members of groups within a cutoff, by group, then rank; each once a group."""
 
     group: IntArray  # (items,) each group's items stand together
     weight: FloatArray  # (items,) of the group

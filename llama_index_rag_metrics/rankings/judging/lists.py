@@ -35,11 +35,15 @@ def judge(
     tokenizer: Tokenizer | TokenCounter | None = None,
     query_ids: Sequence[str] | None = None,
 ) -> JudgedRankings:
-    """Bring relevance (None where a query isn't judged) and rankings together, query by query.
-
-    `needs` has what metrics read beside ids, "tokens" or "spans"; errors name the `query_ids`.
-    """
-    judged = _judge_ids(relevance, rankings)
+    """Bring relevance (None: not judged) and rankings together; metrics may need tokens, spans."""
+    depth: list[int] = []  # of those that are judged
+    try:
+        judged = _judge_ids(relevance, rankings, depth)
+    except InvalidInput as error:
+        if query_ids is None:
+            raise
+        argument = f"{error.argument} of question {query_ids[len(depth)]!r}"
+        raise InvalidInput(argument, error.value, error.expected, error.remedy) from error
     if TOKENS in needs:
         judged = replace(judged, tokens=token_counts(rankings, tokenizer, query_ids))
     if SPANS in needs:
@@ -48,9 +52,8 @@ def judge(
 
 
 def _judge_ids(
-    relevance: Sequence[RelevanceLike | None], rankings: Sequence[RankingLike]
+    relevance: Sequence[RelevanceLike | None], rankings: Sequence[RankingLike], depth: list[int]
 ) -> JudgedRankings:
-    depth: list[int] = []
     offsets = [0]
     judged_grade: list[float] = []  # of all queries until the last that has grades
     places: list[int] = []
@@ -70,8 +73,8 @@ def _judge_ids(
         except TypeError:  # ids that aren't all strings are rare: asking each id first costs half
             graded = _read_labels(labels)
             judged, members = set(graded.grades), _read_members(ranking)
-        if None in members:
-            raise InvalidInput("retrieved_ids", ranking, "a list of ids, without None")
+        if None in members or "" in members or "" in judged:
+            _refuse_nothing(labels, ranking)
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
         begin = len(depth) << _PLACE
@@ -106,6 +109,14 @@ def _judge_ids(
         judged_offset=np.array(offsets, np.int64),
         groups=_groups(grouped, place),
     )
+
+
+def _refuse_nothing(labels: RelevanceLike | None, ranking: list[str]) -> None:
+    """Refuse what is no id in a ranking, or else in labels."""
+    for rank, item in enumerate(ranking, 1):
+        if item in (None, ""):
+            raise InvalidInput(f"retrieved_ids, rank {rank}", item, "an id that isn't empty")
+    _read_labels(labels)
 
 
 def _fill(grades: list[float], n: int) -> FloatArray:

@@ -128,7 +128,7 @@ class LabelCheck:
 
 def seen_apart(text: str, other: str) -> tuple[str, str]:
     """Return how two ids are shown: with escapes where they look the same."""
-    if normalize("NFKC", text) == normalize("NFKC", other):
+    if type(text) is type(other) and normalize("NFKC", text) == normalize("NFKC", other):
         return _with_escapes(text, other), _with_escapes(other, text)
     return shorten(text), shorten(other)
 

@@ -44,10 +44,7 @@ _RAISED = re.compile("([\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u215
 
 
 def likeness(expected: Sequence[str], retrieved: Sequence[str]) -> FloatArray:
-    """(retrieved, expected) the share of either text's distinct 5-grams that the other has.
-
-    The larger one. A text of fewer than five letters is looked for as it is, a word as a word.
-    """
+    """(retrieved, expected) the larger share of either text's 5-grams that the other has."""
     shares = np.zeros((len(retrieved), len(expected)))
     passages = list(map(_grams, expected))
     for row, text in enumerate(retrieved):
@@ -131,10 +128,7 @@ _SPACED = _Table(_in_words)
 
 @remembered
 def letters(text: str) -> str:
-    """The text without case, width, ligatures, spaces and punctuation.
-
-    Superscripts, subscripts and fractions stay. A text of nothing but punctuation keeps it.
-    """
+    """The text without case, width, ligatures, spaces and punctuation, or else without spaces."""
     folded = compatible(text).casefold()
     normal = compatible(folded.translate(_LEFT_OUT))
     return normal or "".join(folded.split())

@@ -187,7 +187,8 @@ def match_run(run: Run, dataset: Labelled, matcher: MatcherLike) -> Matched:
     passages = map_values(attrgetter("passages"), expected_of)
     unlike = _unlike_texts(run, stands_for, passages)
     matched_run, by_name = run.replaced(rankings), f"passages are recognised by {name}, not by ids"
-    matched_run.notes += (*notes, by_name, *filter(None, [label_note, unlike]))
+    matched_run.label_notes += (*filter(None, [label_note, unlike]),)
+    matched_run.notes += (*notes, by_name, *matched_run.label_notes)
     matches = relevance, stands_for, passages, errors
     return Matched(name, matched_run, *matches, tuple(notes), label_note, unlike)
 
@@ -212,7 +213,7 @@ def _unlike_texts(
         return ""
     lowest = min(shares, key=shares.__getitem__)
     label, text = map(shorten, lowest)
-    fields = {"lowest": int(100 * shares[lowest] + 0.5), "text": text, "label": label}
+    fields = {"lowest": min(int(100 * shares[lowest] + 0.5), 99), "text": text, "label": label}
     return _UNLIKE.format(unlike=len(shares), credited=n_credited, **fields)
 
 
@@ -313,10 +314,7 @@ def _expand_call(call: Call, names_of: Mapping[str, Iterable[str]]) -> Call:
 def carry_costs(
     stands_for: Sequence[Sequence[str]], retrieved_ids: Sequence[str], tokens: Sequence[int]
 ) -> list[int]:
-    """The cost of each item of the flattened ranking, so that a budget counts whole chunks.
-
-    The first item that a retrieved one stands for has its cost; a repetition's goes to the next.
-    """
+    """The cost of each item of the flattened ranking, so that a budget counts whole chunks."""
     costs: list[int] = []
     credited: set[str] = set()
     cost_of = dict(zip(reversed(retrieved_ids), reversed(tokens), strict=True))
