@@ -25,8 +25,8 @@ _OF_METRIC = "{model}, not by people: {metric} is from {low:g} to {high:g}"
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 _USUAL_GRADE = 1  # the min_grade that nobody chose
 _APART = (
-    "{common:,} of {judged:,} judged questions have a ranking, beside those of {others:,} "
-    "others: a judged question is {ours}, a ranked one {theirs}. Question ids compare exactly: "
+    "{common:,} of {judged:,} judged questions have a ranking, beside those of "
+    "{others}: a judged question is {ours}, a ranked one {theirs}. Question ids compare exactly: "
     "write them alike on both sides"
 )
 _LITTLE = (
@@ -79,7 +79,7 @@ def questions_apart(labels: Mapping[Any, object], rankings: Mapping[Any, object]
     return _APART.format(
         common=len(judged) - len(judged_alone),
         judged=len(judged),
-        others=len(ranked_alone),
+        others=counted(len(ranked_alone), "other", "others"),
         ours=shorten(min(judged_alone, key=str)),
         theirs=shorten(min(ranked_alone, key=str)),
     )
