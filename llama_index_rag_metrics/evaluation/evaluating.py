@@ -25,7 +25,6 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from llama_index_rag_metrics.files.retrieval_dataset import (
     RetrievalDataset,
-    absent_labels,
     texts_of_passages,
     unread_labels,
 )
@@ -56,6 +55,7 @@ from llama_index_rag_metrics.scores.retrieval import Retrieval
 from llama_index_rag_metrics.scores.score_rankings import of_repeats, score_with
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.stories.label_view import with_retrieval
+from llama_index_rag_metrics.stories.whereabouts import absent_labels
 
 from .as_ask import Ask, Source
 from .ask_all import AnswerReader, Answers, Attempt, Journal, answers_to, ask_all, pipeline

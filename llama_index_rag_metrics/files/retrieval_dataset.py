@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import Self
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
-from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.text import one_line
@@ -277,16 +276,6 @@ def texts_of_passages(dataset: RetrievalDataset) -> dict[str, str]:
         if len(labels) == len(label_texts):
             texts.update(zip(labels, label_texts, strict=True))
     return texts | dict(zip(dataset.corpus, map(dataset.indexed_text, dataset.corpus), strict=True))
-
-
-def absent_labels(
-    relevance: Mapping[str, Relevance], run: Run, indexed: Collection[str]
-) -> frozenset[str]:
-    """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
-    ids = frozenset(indexed)
-    if not all(ids.issuperset(ranking.ids) for ranking in run.values()):
-        return frozenset()
-    return frozenset().union(*relevance.values()) - ids
 
 
 def check_ending(path: Path) -> None:

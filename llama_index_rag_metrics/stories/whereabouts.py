@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from llama_index_rag_metrics.rankings.matching.matched import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.model import MOST_ABREAST
 from llama_index_rag_metrics.report.text import by_holder, sentence
 from llama_index_rag_metrics.runtime.containers import picked
@@ -342,3 +342,13 @@ def losses_sentence(counts: Sequence[Losses]) -> str:
     if lines == [pairs[0][0]]:
         return sentence(lines[0])
     return f"{'; '.join(lines)}."
+
+
+def absent_labels(
+    relevance: Mapping[str, Relevance], run: Run, indexed: Collection[str]
+) -> frozenset[str]:
+    """Return the labels that an index lacks; none where it isn't all that can be retrieved."""
+    ids = frozenset(indexed)
+    if not all(ids.issuperset(ranking.ids) for ranking in run.values()):
+        return frozenset()
+    return frozenset().union(*relevance.values()) - ids
