@@ -278,6 +278,9 @@ def test_likeness_is_never_whole_where_texts_differ() -> None:
     dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["abcdefghij" * 5]})
     run = Run({"q": Ranking(["n"], texts=["abcdefghij abcdefghij abcdefghij klm"])})
     assert "the lowest likeness is 99 %" in match_run(run, dataset, "text").unlike
+    dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["Version 1.2 ends in 2024."]})
+    run = Run({"q": Ranking(["n"], texts=["Version 12 ends in 2024."])})
+    assert match_run(run, dataset, "text").unlike
 
 
 class TestOtherQuestionsOrLabels:

@@ -22,6 +22,7 @@ _GRAM = 5  # characters: enough for chance not to matter, in scripts without spa
 _SHORTEST_PART = 15  # letters that a text needs to count as a part of a longer passage
 _LONGEST_KEPT = 8_000  # characters of a text whose letters and grams are kept for the next time
 _LONGEST = 16
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
 _FACTORS = np.random.default_rng(5).integers(2**63, 2**64, _LONGEST, np.uint64) | np.uint64(1)
 """A gram's hash is the sum of its characters times these, modulo 2^64."""
 
@@ -167,5 +168,6 @@ def same_text(text: str, other: str) -> bool:
     """Whether one text has the other, but for case, space and punctuation."""
     if text == other:
         return True
-    ours, theirs = letters(text), letters(other)
+    # 1.2 isn't 12
+    ours, theirs = (letters(_BETWEEN_DIGITS.sub("°", part)) for part in (text, other))
     return ours in theirs or theirs in ours
