@@ -88,7 +88,7 @@ class JudgedRankings:
     @cached_property
     def n_gaining(self) -> IntArray:
         """(queries,) how many items have a grade above 0, retrieved or not."""
-        return self._count(self.judged_grade > 0)
+        return self.n_judged if self._is_plain else self._count(self.judged_grade > 0)
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -271,12 +271,10 @@ class GroupHits(Ranked):
 
 
 def ordinal_of(key: IntArray) -> IntArray:
-    """(items,) 1 for the first of equal neighbours, 2 for the second, and so on."""
-    position = np.arange(len(key))
-    begins = np.empty(len(key), np.bool_)
-    begins[:1] = True
-    np.not_equal(key[1:], key[:-1], out=begins[1:])
-    return position - np.maximum.accumulate(np.where(begins, position, 0)) + 1
+    """(items,) 1 for the first item of each ascending key, 2 for its second, and so on."""
+    count = np.bincount(key)
+    n_before = np.cumsum(count) - count
+    return np.arange(1, len(key) + 1) - n_before[key]
 
 
 def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
