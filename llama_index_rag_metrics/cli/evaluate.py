@@ -13,7 +13,7 @@ import typer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.sync import WORKERS
 
-from . import options as o
+from . import options
 from .commands import STDOUT, app, chosen_metrics, command, fail_if, show_report, unbroken_pipe
 from .factories import BUILT_IN, retriever_of
 
@@ -36,7 +36,9 @@ _WORST = 3  # questions whose stories the terminal tells
 
 
 @command(app, "demo", "rag-metrics demo --html report.html", failed="questions failed")
-def run_demo(metric: o.Metrics = None, html: o.Html = None, json: o.Json = None) -> None:
+def run_demo(
+    metric: options.Metrics = None, html: options.Html = None, json: options.Json = None
+) -> None:
     """Compare two retrievers on a small collection, offline.
 
     One matches keywords, the other is a vector index.
@@ -67,23 +69,23 @@ def run_demo(metric: o.Metrics = None, html: o.Html = None, json: o.Json = None)
     failed="questions failed, or a metric has no value for some of them",
 )
 def run_evaluate(
-    dataset: o.Dataset,
-    retriever: o.Retrievers,
-    columns: o.Columns = None,
-    match_on: o.MatchOn = "node_id",
-    matcher: o.Matcher = None,
-    metric: o.Metrics = None,
-    top_k: o.TopK = None,
-    min_score: o.MinScore = None,
-    slice_by: o.Slices = None,
-    workers: o.Workers = WORKERS,
-    timeout: o.Timeout = None,
-    repeats: o.Repeats = 1,
-    journal: o.Journal = None,
-    progress: o.Progress = True,
-    output: o.RunOutput = None,
-    html: o.Html = None,
-    json: o.Json = None,
+    dataset: options.Dataset,
+    retriever: options.Retrievers,
+    columns: options.Columns = None,
+    match_on: options.MatchOn = "node_id",
+    matcher: options.Matcher = None,
+    metric: options.Metrics = None,
+    top_k: options.TopK = None,
+    min_score: options.MinScore = None,
+    slice_by: options.Slices = None,
+    workers: options.Workers = WORKERS,
+    timeout: options.Timeout = None,
+    repeats: options.Repeats = 1,
+    journal: options.Journal = None,
+    progress: options.Progress = True,
+    output: options.RunOutput = None,
+    html: options.Html = None,
+    json: options.Json = None,
 ) -> None:
     """Evaluate one or several retrievers on a dataset, side by side."""
     from llama_index_rag_metrics import RetrievalDataset, write_run
@@ -94,7 +96,7 @@ def run_evaluate(
     if output is not None and not holds_repeats(output):
         raise InvalidInput("--output", str(output), "a file that ends in .jsonl or .parquet")
     metrics, slices = chosen_metrics(metric), slice_by or []
-    questions = RetrievalDataset.load(dataset, columns=o.columns_of(columns))
+    questions = RetrievalDataset.load(dataset, columns=options.columns_of(columns))
     for key in slices:
         if not any(key in row for row in questions.metadata.values()):
             raise unknown_key("--slice", key, questions.metadata)
@@ -154,8 +156,8 @@ def _evaluate_all(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
         for name, retriever in retrievers.items():
-            options = {**settings, **journals.get(name, {})}
-            results.append(evaluate(retriever, dataset, metrics, name=name, **options))
+            arguments = {**settings, **journals.get(name, {})}
+            results.append(evaluate(retriever, dataset, metrics, name=name, **arguments))
     if settings["show_progress"]:
         typer.echo(err=True)
     return results

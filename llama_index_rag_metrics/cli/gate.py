@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-from . import options as o
+from . import options
 from .commands import app, command, fail_if, say, show, tell
 
 if TYPE_CHECKING:
@@ -20,14 +20,16 @@ _BROKEN = "a rule is broken; with --strict also if one is inconclusive"
 
 @command(app, "gate", "rag-metrics gate now.json -b before.json --strict", failed=_BROKEN)
 def run_gate(
-    scores: Annotated[Path, o.argument("SCORES", "What `evaluate --json` or to_json() wrote.")],
-    rule: o.Rules = None,
-    baseline: o.Baseline = None,
-    system: o.SystemName = None,
-    accept: o.Accept = False,
-    strict: o.Strict = False,
-    html: o.Html = None,
-    json: o.Json = None,
+    scores: Annotated[
+        Path, options.argument("SCORES", "What `evaluate --json` or to_json() wrote.")
+    ],
+    rule: options.Rules = None,
+    baseline: options.Baseline = None,
+    system: options.SystemName = None,
+    accept: options.Accept = False,
+    strict: options.Strict = False,
+    html: options.Html = None,
+    json: options.Json = None,
 ) -> None:
     """Judge scores by rules: may this change be merged?
 

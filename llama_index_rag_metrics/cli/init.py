@@ -10,7 +10,7 @@ from typing import Annotated
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-from . import options as o
+from . import options
 from .commands import app, command, tell
 
 _METRICS = {"index": "ndcg@10", "documents": "mrr@10"}  # what the rules of the gate are about
@@ -20,8 +20,8 @@ _FOLDER = "The folder to make. Files that are there already are never overwritte
 
 @command(app, "init", "rag-metrics init documents quality")
 def run_init(
-    kind: Annotated[str, o.argument("index|documents", _KINDS)],
-    name: Annotated[str, o.argument("FOLDER", _FOLDER)] = "eval",
+    kind: Annotated[str, options.argument("index|documents", _KINDS)],
+    name: Annotated[str, options.argument("FOLDER", _FOLDER)] = "eval",
 ) -> None:
     """Make a folder with an evaluation that runs, to fill with your own.
 

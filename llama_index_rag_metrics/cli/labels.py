@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-from . import options as o
+from . import options
 from .commands import STDOUT, command, fail_if, labels, show, tell
 
 _CHECK = "rag-metrics labels check eval/dataset.jsonl storage/"
@@ -17,13 +17,13 @@ _MOVE = "rag-metrics labels move eval/dataset.jsonl storage/ -o eval/moved.json"
 
 @command(labels, "check", _CHECK, failed="some labels are wrong")
 def run_check(
-    dataset: o.DatasetArgument,
-    corpus: o.Corpus = None,
-    columns: o.Columns = None,
-    match_on: o.MatchOn = "node_id",
-    strict: o.Strict = False,
-    html: o.Html = None,
-    json: o.Json = None,
+    dataset: options.DatasetArgument,
+    corpus: options.Corpus = None,
+    columns: options.Columns = None,
+    match_on: options.MatchOn = "node_id",
+    strict: options.Strict = False,
+    html: options.Html = None,
+    json: options.Json = None,
 ) -> None:
     """Check labels against what can be retrieved today.
 
@@ -34,7 +34,7 @@ def run_check(
 
     from .factories import passages_of
 
-    questions = RetrievalDataset.load(dataset, columns=o.columns_of(columns))
+    questions = RetrievalDataset.load(dataset, columns=options.columns_of(columns))
     passages = passages_of("CORPUS", corpus, questions, match_on)
     findings = check_labels(questions, passages, match_on=match_on)
     show(findings, json, html)
@@ -43,13 +43,15 @@ def run_check(
 
 @command(labels, "move", _MOVE, failed="nothing was moved: every label is lost")
 def run_move(
-    dataset: o.DatasetArgument,
-    new_nodes: Annotated[str, o.argument("NEW", "What can be retrieved now, as for `check`.")],
-    output: o.Output,
-    columns: o.Columns = None,
-    threshold: o.Threshold = 0.5,
-    html: o.Html = None,
-    json: o.Json = None,
+    dataset: options.DatasetArgument,
+    new_nodes: Annotated[
+        str, options.argument("NEW", "What can be retrieved now, as for `check`.")
+    ],
+    output: options.Output,
+    columns: options.Columns = None,
+    threshold: options.Threshold = 0.5,
+    html: options.Html = None,
+    json: options.Json = None,
 ) -> None:
     """Move labels to new nodes, after documents were split or ingested again.
 
@@ -63,7 +65,7 @@ def run_move(
     from .factories import passages_of
 
     check_ending(output)
-    questions = RetrievalDataset.load(dataset, columns=o.columns_of(columns))
+    questions = RetrievalDataset.load(dataset, columns=options.columns_of(columns))
     moved = move_labels(questions, passages_of("NEW", new_nodes, questions), threshold=threshold)
     n_left = len(moved.findings) - len(moved.of("lost"))
     fail = moved.findings and not n_left
@@ -77,13 +79,13 @@ def run_move(
 
 @command(labels, "pool", "rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl")
 def run_pool(
-    runs: o.Runs,
-    output: o.Output,
-    qrels: o.Qrels = None,
-    dataset: o.MaybeDataset = None,
-    columns: o.Columns = None,
-    depth: o.Depth = 10,
-    n: o.MaybeNumber = None,
+    runs: options.Runs,
+    output: options.Output,
+    qrels: options.Qrels = None,
+    dataset: options.MaybeDataset = None,
+    columns: options.Columns = None,
+    depth: options.Depth = 10,
+    n: options.MaybeNumber = None,
 ) -> None:
     """Choose what to label next: what the runs rank differently first.
 
@@ -94,7 +96,7 @@ def run_pool(
     from .evaluate import named_apart
     from .score import StoredFiles
 
-    stored = StoredFiles(qrels, dataset, o.columns_of(columns), None)
+    stored = StoredFiles(qrels, dataset, options.columns_of(columns), None)
     loaded = [stored.run(path) for path in runs]
     names = named_apart([run.name for run in loaded], runs)
     systems = dict(zip(names, loaded, strict=True))
@@ -106,9 +108,9 @@ def run_pool(
 
 @command(labels, "review", "rag-metrics labels review pool.jsonl -o judged.jsonl")
 def run_review(
-    pool: Annotated[Path, o.argument("POOL", "What to judge, as `labels pool` writes it.")],
-    output: o.Output,
-    rubric: o.Rubric = None,
+    pool: Annotated[Path, options.argument("POOL", "What to judge, as `labels pool` writes it.")],
+    output: options.Output,
+    rubric: options.Rubric = None,
 ) -> None:
     """Write a page in which somebody judges a pool.
 
@@ -128,10 +130,10 @@ def run_review(
 
 @command(labels, "agree", "rag-metrics labels agree anna.jsonl ben.jsonl")
 def run_agree(
-    first: Annotated[Path, o.argument("FIRST", "Judgements of one reviewer.")],
-    second: Annotated[Path, o.argument("SECOND", "Judgements of another.")],
-    html: o.Html = None,
-    json: o.Json = None,
+    first: Annotated[Path, options.argument("FIRST", "Judgements of one reviewer.")],
+    second: Annotated[Path, options.argument("SECOND", "Judgements of another.")],
+    html: options.Html = None,
+    json: options.Json = None,
 ) -> None:
     """Say how far two reviewers agree, and list where they don't."""
     from llama_index_rag_metrics.labels import agreement
@@ -141,11 +143,11 @@ def run_agree(
 
 @command(labels, "ask", "rag-metrics labels ask storage/ --llm my_package:llm -o dataset.json")
 def run_ask(
-    nodes: Annotated[str, o.argument("NODES", "What is asked about, as for `check`.")],
-    output: o.Output,
-    llm: o.Llm = None,
-    n: o.Number = 2,
-    cache: o.Cache = None,
+    nodes: Annotated[str, options.argument("NODES", "What is asked about, as for `check`.")],
+    output: options.Output,
+    llm: options.Llm = None,
+    n: options.Number = 2,
+    cache: options.Cache = None,
 ) -> None:
     """Let an LLM write questions about every passage, as a dataset with labels.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated
 
-from . import options as o
+from . import options
 from .commands import app, command, unbroken_pipe
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _FORMS = "\n name, name@k, name(parameter=value), name(parameter=value)@k"
 
 @command(app, "metrics", "rag-metrics metrics ndcg")
 def run_metrics(
-    name: Annotated[str | None, o.argument("NAME", "A metric: prints all about it.")] = None,
+    name: Annotated[str | None, options.argument("NAME", "A metric: prints all about it.")] = None,
 ) -> None:
     """List every metric: its names, range, definition and parameters."""
     from rich.console import Console

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-from . import options as o
+from . import options
 from .commands import app, chosen_metrics, command, fail_if, show_report
 from .evaluate import named_apart, report_of
 
@@ -35,21 +35,21 @@ _OTHER_IDS = "They compare exactly; traces need --question-id ATTRIBUTE or --dat
     failed="a RUN has failed questions",
 )
 def run_score(
-    runs: o.Runs,
-    qrels: o.Qrels = None,
-    dataset: o.MaybeDataset = None,
-    columns: o.Columns = None,
-    question_id: o.QuestionId = None,
-    metric: o.Metrics = None,
-    min_score: o.MinScore = None,
-    html: o.Html = None,
-    json: o.Json = None,
+    runs: options.Runs,
+    qrels: options.Qrels = None,
+    dataset: options.MaybeDataset = None,
+    columns: options.Columns = None,
+    question_id: options.QuestionId = None,
+    metric: options.Metrics = None,
+    min_score: options.MinScore = None,
+    html: options.Html = None,
+    json: options.Json = None,
 ) -> None:
     """Score stored rankings; several are compared with the first."""
     from llama_index_rag_metrics.report.html import write_page
     from llama_index_rag_metrics.scores.scores import json_of
 
-    stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
+    stored = StoredFiles(qrels, dataset, options.columns_of(columns), question_id)
     metrics, paths = chosen_metrics(metric), [*dict.fromkeys(runs)]
     scored = [stored.scores(path, metrics, min_score) for path in paths]
     names = named_apart([scores.name for scores in scored], paths)

@@ -10,7 +10,7 @@ from typing import Annotated
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 
-from . import options as o
+from . import options
 from .commands import app, chosen_metrics, command, show_report
 from .evaluate import named_apart
 from .score import StoredFiles
@@ -22,13 +22,13 @@ _DEFAULT_METRIC = "ndcg@10"
 
 @command(app, "show", "rag-metrics show 'soup out of the pot' bm25.jsonl scores.json -d my-dataset")
 def run_show(
-    question: Annotated[str, o.argument("QUESTION", _ABOUT)],
-    runs: o.Runs,
-    dataset: o.MaybeDataset = None,
-    qrels: o.Qrels = None,
-    columns: o.Columns = None,
-    question_id: o.QuestionId = None,
-    metric: Annotated[str | None, o.option("--metric -m", "METRIC", o.METRICS)] = None,
+    question: Annotated[str, options.argument("QUESTION", _ABOUT)],
+    runs: options.Runs,
+    dataset: options.MaybeDataset = None,
+    qrels: options.Qrels = None,
+    columns: options.Columns = None,
+    question_id: options.QuestionId = None,
+    metric: Annotated[str | None, options.option("--metric -m", "METRIC", options.METRICS)] = None,
 ) -> None:
     """Show one question: what each RUN found, what it missed, and where.
 
@@ -38,7 +38,7 @@ def run_show(
     from llama_index_rag_metrics.stories.label_view import System
     from llama_index_rag_metrics.stories.story import story_report
 
-    stored = StoredFiles(qrels, dataset, o.columns_of(columns), question_id)
+    stored = StoredFiles(qrels, dataset, options.columns_of(columns), question_id)
     metric_name, scored = metric or "", {}
     for path in runs:
         if path.suffix.lower() == ".json":

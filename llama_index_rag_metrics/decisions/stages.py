@@ -42,7 +42,7 @@ from llama_index_rag_metrics.rankings.judging.beside import Tokenizer
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.matched import MatcherLike
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.model import Cell, Listing, Report, Row, Statement, Table
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.report.text import excerpt, listed
@@ -127,22 +127,22 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
         paired = pair(map_values(attrgetter("scores"), self), [self._metric])
         return list(differences_of(paired, keys, 0.95))
 
-    def report(self, *, full: bool = False) -> m.Report:
+    def report(self, *, full: bool = False) -> Report:
         """What each stage gains, where relevant passages were lost, scores and latencies."""
         systems, rows, listings = self._systems, [], []
         for flow in self.flow:
-            cells = [m.Cell.of(flow.kept, "count"), m.Cell.of(flow.lost, "count", "alarm")]
-            rows.append(m.Row(flow.stage, cells))
+            cells = [Cell.of(flow.kept, "count"), Cell.of(flow.lost, "count", "alarm")]
+            rows.append(Row(flow.stage, cells))
             lines = []
             for loss in sorted(self.losses, key=lambda loss: loss.rank or 0):
                 if loss.stage == flow.stage:
                     text = systems[0].scores.queries.get(loss.query_id, "")
                     lines.append((loss.query_id, text, [str(loss)]))
-            listings.append(m.Listing.of(f"Lost at {flow.stage}", lines, _LISTED_LOSSES))
+            listings.append(Listing.of(f"Lost at {flow.stage}", lines, _LISTED_LOSSES))
         figures, decision = curve_figures(systems), self._decision()
         report = systems_report(systems, figures=figures, stages=True, decision=decision)
         means, *tables = report.tables
-        passages = m.Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
+        passages = Table("Relevant passages by stage", ("kept", "lost"), rows, "stage")
         title = f"Stages: {listed(list(self), most=9)}"
         return replace(report, title=title, tables=[means, passages, *tables], listings=listings)
 
@@ -191,7 +191,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             return []
         return [query_id for query_id in scores.query_ids if query_id not in scores.excluded]
 
-    def _decision(self) -> list[m.Statement]:
+    def _decision(self) -> list[Statement]:
         """Whether each postprocessor is better than none, where passages were lost, what failed."""
         n_wanted = self.flow[-1].kept + len(self.losses)
         statements = [difference.statement for difference in self.differences if difference.n]
@@ -200,7 +200,7 @@ class StageResults(Reportable, dict[str, EvaluationResults]):
             words = ", ".join(f"{n:,} {cause}" for cause, n in causes)
             passages = counted(n_wanted, "relevant passage", "relevant passages")
             fields = {"passages": passages, "causes": words and f": {words}"}
-            statements.append(m.Statement(_LOST.format(n=len(self.losses), **fields)))
+            statements.append(Statement(_LOST.format(n=len(self.losses), **fields)))
         # what failed at one stage has failed at those after it
         failed: dict[tuple[str, ...], System] = {}
         for system in self._systems:

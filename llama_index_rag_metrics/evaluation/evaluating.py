@@ -45,7 +45,7 @@ from llama_index_rag_metrics.runtime.errors import (
     EveryQueryFailed,
     InvalidInput,
     LabelWarning,
-    warn_caller,
+    warn,
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import each, in_thread, within
@@ -190,10 +190,10 @@ class Evaluation:
             return
         self._warns = False
         if label_note is not None:
-            warn_caller(LabelWarning(label_note))
+            warn(LabelWarning(label_note))
         failures = [every_query_failed(run) for run in runs]
         if all(failures):
-            warn_caller(EveryQueryFailed(failures[0]))
+            warn(EveryQueryFailed(failures[0]))
 
 
 def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:

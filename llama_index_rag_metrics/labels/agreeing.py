@@ -17,7 +17,7 @@ import numpy as np
 from llama_index_rag_metrics.files.read_runs import read_qrels
 from llama_index_rag_metrics.files.records import format_grade
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.model import Cell, Listing, Records, Report, Statement
 from llama_index_rag_metrics.report.numbers import counted, mean_of, shown
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -60,21 +60,21 @@ class Agreement(Reportable):
     n: int
     disagreements: Sequence[Disagreement] = ()
 
-    def report(self, *, full: bool = False) -> m.Report:
+    def report(self, *, full: bool = False) -> Report:
         """Kappa with its interval, and the passages on which the two differ."""
         passages = counted(self.n, "passage", "passages")
         sentence = "Kappa has no value: all grades are the same."
         if not math.isnan(self.kappa):
-            kappa = mean_of(m.Cell(self.kappa, "score", low=self.low, high=self.high), self.n)
+            kappa = mean_of(Cell(self.kappa, "score", low=self.low, high=self.high), self.n)
             sentence = f"Kappa {shown(kappa)} on {passages}. {_EXPLAINED}"
         remarks = [(pair.query_id, "", [str(pair)]) for pair in self.disagreements]
         n_listed = _MOST_ON_PAGE if full else _MOST_SHOWN
-        return m.Report(
+        return Report(
             title="Agreement",
             lead=f"{len(remarks):,} of {passages} graded differently",
-            decision=[m.Statement(sentence)],
-            listings=[m.Listing.of("Graded differently", remarks, n_listed)],
-            records=m.Records.of_fields(self.disagreements, Disagreement._fields),
+            decision=[Statement(sentence)],
+            listings=[Listing.of("Graded differently", remarks, n_listed)],
+            records=Records.of_fields(self.disagreements, Disagreement._fields),
         )
 
 

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import (
 )
 from llama_index_rag_metrics.rankings.matching.likeness import letters
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import counted, questions, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.report.text import difference, excerpt
@@ -73,7 +73,7 @@ _NO_TEXT = (
     "can't be told. Keep the corpus in the dataset."
 )
 _FIELDS = ("kind", "id", "query_ids", "new_ids", "score", "by", "text")
-_OUTCOMES: Mapping[m.Tone, str] = {"alarm": "errors", "open": "warnings"}
+_OUTCOMES: Mapping[model.Tone, str] = {"alarm": "errors", "open": "warnings"}
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 
 
@@ -117,7 +117,7 @@ class LabelFindings(Reportable):
     questions: Mapping[str, str]
     name: str
 
-    tones: ClassVar[Mapping[Kind, m.Tone]] = {
+    tones: ClassVar[Mapping[Kind, model.Tone]] = {
         "lost": "alarm",
         "moved": "alarm",
         "split": "alarm",
@@ -145,20 +145,20 @@ class LabelFindings(Reportable):
     def __len__(self) -> int:
         return len(self.findings)
 
-    def report(self, *, full: bool = False) -> m.Report:
+    def report(self, *, full: bool = False) -> model.Report:
         """One table of all kinds, and examples of those to look at."""
         rows, listings = [], []
         for kind, tone in self.tones.items():
             entry, findings = KINDS[kind], self.of(kind)
-            cells = [m.Cell.of(len(findings), "count", tone), m.Cell("")]
+            cells = [model.Cell.of(len(findings), "count", tone), model.Cell("")]
             if findings and tone in _OUTCOMES:
-                cells[1] = m.Cell(entry.advice, tone="quiet")
+                cells[1] = model.Cell(entry.advice, tone="quiet")
                 listings.append(self._listing(kind, _MOST_ON_PAGE if full else _MOST_SHOWN))
-            rows.append(m.Row(entry.meaning, cells))
-        table = m.Table("", ("found", "what to do"), rows, label_head="")
+            rows.append(model.Row(entry.meaning, cells))
+        table = model.Table("", ("found", "what to do"), rows, label_head="")
         labels = counted(self.n_labels, "labelled passage", "labelled passages")
         outcome, decision = self._decision()
-        return m.Report(
+        return model.Report(
             title=f"{self.title} of {self.name}" if self.name else self.title,
             lead=f"{questions(len(self.questions))}, {labels}",
             outcome=outcome,
@@ -166,27 +166,27 @@ class LabelFindings(Reportable):
             tables=[table],
             listings=listings,
             notes=list(self.notes),
-            records=m.Records.of_fields(self.findings, _FIELDS),
+            records=model.Records.of_fields(self.findings, _FIELDS),
         )
 
-    def _listing(self, kind: Kind, n_listed: int) -> m.Listing:
+    def _listing(self, kind: Kind, n_listed: int) -> model.Listing:
         remarks = []
         for finding in self.of(kind):
             query_id = finding.query_ids[0]
             remarks.append((query_id, self.questions.get(query_id, ""), _remarks(finding)))
-        return m.Listing.of(KINDS[kind].meaning.capitalize(), remarks, n_listed)
+        return model.Listing.of(KINDS[kind].meaning.capitalize(), remarks, n_listed)
 
-    def _decision(self) -> tuple[m.Cell, m.Statement]:
+    def _decision(self) -> tuple[model.Cell, model.Statement]:
         """Whether all is well, in a word, and what to do first."""
         for kind, tone in self.tones.items():
             n, entry = len(self.of(kind)), KINDS[kind]
             if n and tone in _OUTCOMES:
                 text = f"{entry.meaning.capitalize()}: {n:,}; {entry.advice}."
-                return m.Cell(_OUTCOMES[tone], "outcome", tone), m.Statement(text, tone)
-        decision = m.Statement(self.praise, "best")
+                return model.Cell(_OUTCOMES[tone], "outcome", tone), model.Statement(text, tone)
+        decision = model.Statement(self.praise, "best")
         if not self.n_labels:
-            decision = m.Statement("There are no labels.", "open")
-        return m.Cell("fine", "outcome", "best"), decision
+            decision = model.Statement("There are no labels.", "open")
+        return model.Cell("fine", "outcome", "best"), decision
 
 
 def check_labels(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from llama_index_rag_metrics.evaluation.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.model import Tone
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.errors import check_amount
 
@@ -29,7 +29,7 @@ class MovedLabels(LabelFindings):
 
     dataset: RetrievalDataset
 
-    tones: ClassVar[Mapping[Kind, m.Tone]] = {
+    tones: ClassVar[Mapping[Kind, Tone]] = {
         "lost": "alarm",
         "changed": "open",
         "split": "normal",

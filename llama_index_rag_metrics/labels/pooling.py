@@ -15,7 +15,7 @@ from llama_index_rag_metrics.files.read_runs import read_qrels
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.model import Listing, Records, Report, Statement
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput, check_integer
@@ -76,22 +76,22 @@ class Pool(Reportable):
             passage = {"doc_id": item.id, "text": item.text}
             yield {"query_id": item.query_id, "query": item.query, **passage}
 
-    def report(self, *, full: bool = False) -> m.Report:
+    def report(self, *, full: bool = False) -> Report:
         """How many passages have no label, and which to label next."""
         passages = counted(len(self), "passage", "passages")
-        decision = m.Statement(f"Label {passages}.", "open")
+        decision = Statement(f"Label {passages}.", "open")
         if not self.n_unjudged:
             text = f"Every passage within the first {self.depth:,} of a system is labelled."
-            decision = m.Statement(text, "best")
+            decision = Statement(text, "best")
         remarks = []
         for item in self.items:
             remarks.append((item.query_id, item.query, [f"{item.id}  {item.text}".rstrip()]))
-        return m.Report(
+        return Report(
             title=f"Labels for the first {self.depth:,}",
             lead=f"{self.n_judged:,} labelled, {self.n_unjudged:,} unlabelled passages retrieved",
             decision=[decision],
-            listings=[m.Listing.of("To label next", remarks, _MOST_SHOWN)],
-            records=m.Records.of_fields(self.items, _FIELDS),
+            listings=[Listing.of("To label next", remarks, _MOST_SHOWN)],
+            records=Records.of_fields(self.items, _FIELDS),
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric, warn_caller
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric, warn
 
 from . import gains, groups, ranks, sets, spans
 from . import texts as text_metrics
@@ -240,7 +240,7 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
         elif name in names:
             left_alone.append(name)
     if left_alone:
-        warn_caller(UserWarning(_LEFT_ALONE.format(names=", ".join(left_alone))))
+        warn(UserWarning(_LEFT_ALONE.format(names=", ".join(left_alone))))
 
 
 def _registered(name: str) -> NamedMetric:
@@ -251,7 +251,7 @@ def _registered(name: str) -> NamedMetric:
     cores = [core_name for core_name in names if not _is_ours(core_name)]
     ours = [own_name for own_name in names if _is_ours(own_name)]
     if cores and ours[:1] == [name]:
-        warn_caller(UserWarning(_MIXED.format(cores=", ".join(cores), ours=", ".join(ours))))
+        warn(UserWarning(_MIXED.format(cores=", ".join(cores), ours=", ".join(ours))))
     return metric(name)
 
 
@@ -280,7 +280,7 @@ def lower_is_better(name: str) -> bool:
     return bool(getattr(_class_of(name), "lower_is_better", False))
 
 
-def is_of_unanswerable(name: str) -> bool:
+def of_unanswerable(name: str) -> bool:
     return bool(getattr(_class_of(name), "of_unanswerable", False))
 
 

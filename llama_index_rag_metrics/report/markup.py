@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from . import model as m
+from .model import Cell, Listing, Report, Table, Tone
 from .numbers import shown
 from .text import escape_markdown, excerpt
 
-_SIGNS: Mapping[m.Tone, str] = {"best": "✅ ", "alarm": "❌ ", "open": "⚠️ "}
-_BOLD: tuple[m.Tone, ...] = ("best", "alarm")
+_SIGNS: Mapping[Tone, str] = {"best": "✅ ", "alarm": "❌ ", "open": "⚠️ "}
+_BOLD: tuple[Tone, ...] = ("best", "alarm")
 _QUESTION_CHARACTERS = 200
 
 
-def to_markdown(report: m.Report) -> str:
+def to_markdown(report: Report) -> str:
     """The decision, the tables, remarks; queries worth a look are folded."""
     return "\n\n".join(filter(None, _blocks(report))) + "\n"
 
 
-def _blocks(report: m.Report) -> Iterator[str]:
+def _blocks(report: Report) -> Iterator[str]:
     title = escape_markdown(report.title)
     if report.outcome is not None:
         title += f": {_cell(report.outcome)}"
@@ -42,7 +42,7 @@ def _blocks(report: m.Report) -> Iterator[str]:
         yield _folded(report.failures_title, lines)
 
 
-def _table(table: m.Table) -> Iterator[str]:
+def _table(table: Table) -> Iterator[str]:
     if table.title:
         yield f"**{escape_markdown(table.title)}**"
     sides = [":--" if table.is_text(column) else "--:" for column in range(len(table.head))]
@@ -50,7 +50,7 @@ def _table(table: m.Table) -> Iterator[str]:
     yield _pipes(map(escape_markdown, (table.label_head, *table.head)), [":--", *sides], *rows)
 
 
-def _cell(cell: m.Cell) -> str:
+def _cell(cell: Cell) -> str:
     text = shown(cell)
     if cell.form == "outcome":
         return _SIGNS.get(cell.tone, "") + text
@@ -59,7 +59,7 @@ def _cell(cell: m.Cell) -> str:
     return f"**{text}**" if cell.tone in _BOLD else text
 
 
-def _listed(listing: m.Listing) -> Iterator[str]:
+def _listed(listing: Listing) -> Iterator[str]:
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape_markdown(query.query_id)}: {escape_markdown(text)}".removesuffix(": ")

@@ -15,11 +15,11 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from . import model as m
+from .model import Listing, QueryAnswers, Report, ReportedAnswer, Table, Tone
 from .numbers import shown
 from .text import one_line, passage_line
 
-_STYLES: dict[m.Tone, str] = {
+_STYLES: dict[Tone, str] = {
     "normal": "",
     "best": "bold green",
     "quiet": "dim",
@@ -50,14 +50,14 @@ class Trimmed:
             yield Segment.line()
 
 
-def print_report(report: m.Report, *, console: Console | None = None) -> None:
+def print_report(report: Report, *, console: Console | None = None) -> None:
     """Print a report; without a console, to standard output."""
     out = console or Console(highlight=False)
     for part in _parts(report, out.width, on_request=True):
         out.print(Trimmed(part))
 
 
-def to_text(report: m.Report, *, width: int | None = None) -> str:
+def to_text(report: Report, *, width: int | None = None) -> str:
     """The report as plain text, without what is shown on request; as wide as the terminal."""
     columns = width or max(shutil.get_terminal_size((100, 0)).columns, _LEAST_WIDTH)
     page = io.StringIO()
@@ -77,7 +77,7 @@ def print_text(text: str, *remarks: str) -> None:
     out.print()
 
 
-def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:
+def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:
     if report.decision:
         yield _indented(_title(report))
     for statement in report.decision:
@@ -103,7 +103,7 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
         yield from map(_indented, map(_remark, report.notes))
 
 
-def _title(report: m.Report) -> Text:
+def _title(report: Report) -> Text:
     title = Text(one_line(report.title), "bold")
     if report.outcome is not None:
         title.append(": ")
@@ -113,7 +113,7 @@ def _title(report: m.Report) -> Text:
     return title
 
 
-def _table(table: m.Table, width: int) -> Iterator[RenderableType]:
+def _table(table: Table, width: int) -> Iterator[RenderableType]:
     """The table; columns that don't fit beside the labels follow below, with the labels again."""
     label, *heads = map(one_line, (table.label_head, *table.head))
     labels, texts = [], []
@@ -194,7 +194,7 @@ def _folded(text: str, width: int) -> Text:
     return Text("\n".join(map(str.rstrip, lines)))
 
 
-def _listed(listing: m.Listing) -> Grid:
+def _listed(listing: Listing) -> Grid:
     grid = _borderless_grid(_ID_WIDTH)
     for query in listing.queries:
         scores = [shown(answer.score, interval=False) for answer in query.answers]
@@ -218,7 +218,7 @@ def _listed(listing: m.Listing) -> Grid:
     return grid
 
 
-def _add_answer(grid: Grid, answer: m.ReportedAnswer, most: int) -> None:
+def _add_answer(grid: Grid, answer: ReportedAnswer, most: int) -> None:
     lines = [Text(one_line(answer.outcome))] if answer.outcome else []
     for number, search in enumerate(answer.searches or (), 1):
         lines.append(_cut(f"search {number}: {search}"))
@@ -231,7 +231,7 @@ def _add_answer(grid: Grid, answer: m.ReportedAnswer, most: int) -> None:
         head = [Text(), Text()]
 
 
-def _add_relevant(grid: Grid, query: m.QueryAnswers, most: int) -> None:
+def _add_relevant(grid: Grid, query: QueryAnswers, most: int) -> None:
     label = Text("relevant", "dim")
     for passage in query.wanted[:most]:
         outcome = Text(passage.where, "red" if passage.is_missed else "dim")

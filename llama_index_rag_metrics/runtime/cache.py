@@ -21,7 +21,7 @@ from typing_extensions import Self
 
 from .atomic_files import open_private
 from .containers import picked
-from .errors import CacheWarning, InvalidInput, warn_caller
+from .errors import CacheWarning, InvalidInput, warn
 from .masking import describe_error, mask
 from .sync import in_thread
 
@@ -183,7 +183,7 @@ class Cache:
             except Exception as error:  # noqa: BLE001 - any error: the run goes on in memory
                 self._file = None
                 reason = f"the cache fails, and the run goes on without it: {describe_error(error)}"
-                warn_caller(CacheWarning(reason))
+                warn(CacheWarning(reason))
         return method(argument)
 
     def known(self, keys: Sequence[str]) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def note_caller() -> None:
     _noted.set(_calling_line())
 
 
-def warn_caller(warning: Warning) -> None:
+def warn(warning: Warning) -> None:
     line = _calling_line()
     if line is None:
         warnings.warn(warning, stacklevel=2)

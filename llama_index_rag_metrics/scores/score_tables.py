@@ -18,12 +18,7 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
 )
 from llama_index_rag_metrics.rankings.judging.beside import SPANS, needs_of
 from llama_index_rag_metrics.runtime.containers import Lazy, picked
-from llama_index_rag_metrics.runtime.errors import (
-    InvalidInput,
-    LabelWarning,
-    MissingExtra,
-    warn_caller,
-)
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra, warn
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 from .batches import (
@@ -112,7 +107,7 @@ def score_table(
         ranked_ids = frame[QUERY_ID].filter(is_ranked)
         mismatch = questions_apart(dict.fromkeys(judged_ids, ()), dict.fromkeys(ranked_ids))
     for note in label_notes(batch, scored_metrics, _rows_of(frame), mismatch):
-        warn_caller(LabelWarning(note))
+        warn(LabelWarning(note))
     result: Table = _like(table, _columns_of(batch, frame), scored_metrics)
     return result
 

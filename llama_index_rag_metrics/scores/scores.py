@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llama_index_rag_metrics.files.lines import Location, from_json, read_text
-from llama_index_rag_metrics.metrics.metric_names import (
-    is_of_unanswerable,
-    limits_of,
-    lower_is_better,
-)
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, of_unanswerable
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.numbers import questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, written
@@ -150,7 +146,7 @@ class Scores(Reportable):
         All that aren't left out for their labels, or simply all where a metric needs no labels;
         those with nothing relevant where it is of these.
         """
-        if is_of_unanswerable(metric):
+        if of_unanswerable(metric):
             return set(self.unanswerable)
         left_out = {name for name, reason in self.excluded.items() if reason != "failed"}
         if not left_out.isdisjoint(self.by_query(metric)):

@@ -20,7 +20,7 @@ import numpy as np
 
 from llama_index_rag_metrics.runtime.containers import BoolArray, FloatArray, IntArray, ratio
 
-from .intervals import MeanInterval, exact_mean, reason_no_interval, without_noise
+from .intervals import MeanInterval, denoised, exact_mean, reason_no_interval
 from .resampling import NOISE, Units, flipped_sums, level_of_largest
 
 _LARGE = 0.1  # a change of this share of R, or a larger one, counts whole
@@ -367,5 +367,5 @@ def leads_over(
     highest, lowest = scores.max(axis=0), scores.min(axis=0)
     ends = np.minimum(lowest[best], lowest[rivals]), np.maximum(highest[best], highest[rivals])
     widest = widest_apart(*ends, span, worst)
-    leads = Units.of(without_noise(scores[:, [best]] - scores[:, rivals]), clusters)
+    leads = Units.of(denoised(scores[:, [best]] - scores[:, rivals]), clusters)
     return pseudo_queries(leads, widest, span)

@@ -176,7 +176,7 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     return low, high
 
 
-def without_noise(differences: FloatArray) -> FloatArray:
+def denoised(differences: FloatArray) -> FloatArray:
     return np.where(np.abs(differences) <= NOISE, 0.0, differences)
 
 

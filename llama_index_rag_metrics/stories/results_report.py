@@ -14,8 +14,7 @@ from typing import Any
 from llama_index_rag_metrics.metrics import metric_names
 from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.model import Draw
+from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import mean_of, questions
 from llama_index_rag_metrics.report.text import by_holder, listed, one_line
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
@@ -46,10 +45,10 @@ def systems_report(
     *,
     worst: int = 5,
     slice_by: Sequence[str] = (),
-    figures: Mapping[str, Draw] | None = None,
-    decision: Sequence[m.Statement] | None = None,
+    figures: Mapping[str, model.Draw] | None = None,
+    decision: Sequence[model.Statement] | None = None,
     stages: bool = False,
-) -> m.Report:
+) -> model.Report:
     """The report of one or several systems, side by side; the first metric decides."""
     names = list(map(attrgetter("name"), systems))
     title = "Retrieval evaluation"
@@ -65,7 +64,7 @@ def systems_report(
         on_average = " on average" if len(systems) > 1 else ""
         title_of_worst = f"{listing_title(primary)}{on_average}"
         sentences = losses_sentence(counted_losses)
-        listings = [m.Listing(title_of_worst, stories, on_request=True, lead=sentences)]
+        listings = [model.Listing(title_of_worst, stories, on_request=True, lead=sentences)]
     if decision is None:
         decision = first_lines(systems, primary, counted_losses)
     if figures is None or all(system.invalid(primary) for system in systems):
@@ -78,7 +77,7 @@ def systems_report(
         lead = [f"{min(sizes):,} to {questions(max(sizes))} scored"]
     slices = [slice_table(systems, key, primary) for key in slice_by]
     runs = with_runs(systems)
-    return m.Report(
+    return model.Report(
         title=title,
         lead="; ".join(lead),
         decision=decision,
@@ -102,25 +101,25 @@ def with_runs(systems: Sequence[System]) -> Sequence[System]:
     return [System.of(means, systems[0].name), *systems[0].repeats]
 
 
-def means_table(systems: Sequence[System], metrics: Sequence[str]) -> m.Table:
+def means_table(systems: Sequence[System], metrics: Sequence[str]) -> model.Table:
     """The mean of each metric with its interval, in the digits that its questions carry."""
     rows = []
     for system in systems:
         intervals = system.scores.intervals()
         cells = []
         for metric in metrics:
-            cell = m.Cell.of(None, "score")
+            cell = model.Cell.of(None, "score")
             if system.invalid(metric):
-                cell = m.Cell("not valid", tone="quiet")
+                cell = model.Cell("not valid", tone="quiet")
             elif system.mean(metric) is not None:
                 mean = intervals[metric]
-                cell = mean_of(m.Cell(mean.mean, "score", low=mean.low, high=mean.high), mean.n)
+                cell = mean_of(model.Cell(mean.mean, "score", low=mean.low, high=mean.high), mean.n)
             cells.append(cell)
-        rows.append(m.Row(system.name, cells))
-    return m.Table("Means with 95 % intervals", metrics, rows)
+        rows.append(model.Row(system.name, cells))
+    return model.Table("Means with 95 % intervals", metrics, rows)
 
 
-def slice_table(systems: Sequence[System], key: str, metric: str) -> m.Table:
+def slice_table(systems: Sequence[System], key: str, metric: str) -> model.Table:
     """The mean of one metric by a value of the queries' metadata; the head says of how many."""
     slices = [system.scores.slices(key) for system in systems]
     sizes: dict[str | None, int] = {}
@@ -131,28 +130,28 @@ def slice_table(systems: Sequence[System], key: str, metric: str) -> m.Table:
     for system, parts in zip(systems, slices, strict=True):
         cells = []
         for value in sizes:
-            cell = m.Cell(None, "score", "quiet")
+            cell = model.Cell(None, "score", "quiet")
             if value in parts and system.mean(metric) is not None:
-                mean = m.Cell.of(parts[value].means[metric], "score")
+                mean = model.Cell.of(parts[value].means[metric], "score")
                 cell = mean_of(mean, parts[value].n(metric))
             cells.append(cell)
-        rows.append(m.Row(system.name, cells))
+        rows.append(model.Row(system.name, cells))
     heads = [f"{one_line(value or 'without')} ({n})" for value, n in sizes.items()]
     title = f"{metric} by {one_line(key)} (scored questions)"
-    return m.Table(title, heads, rows, is_detail=True)
+    return model.Table(title, heads, rows, is_detail=True)
 
 
-def counts_tables(systems: Sequence[System]) -> list[m.Table]:
+def counts_tables(systems: Sequence[System]) -> list[model.Table]:
     """How many questions count, and what they cost, without what is 0; none if all count."""
-    counts: dict[str, list[m.Cell]] = defaultdict(list)
-    costs: dict[str, list[m.Cell]] = defaultdict(list)
+    counts: dict[str, list[model.Cell]] = defaultdict(list)
+    costs: dict[str, list[model.Cell]] = defaultdict(list)
     workers = set()
     for system in systems:
         for heading, name in _COUNTS.items():
-            tone: m.Tone = "alarm" if name in ("empty", "failed") else "normal"
-            cell = m.Cell.of(getattr(system.scores.counts, name), "count", tone)
+            tone: model.Tone = "alarm" if name in ("empty", "failed") else "normal"
+            cell = model.Cell.of(getattr(system.scores.counts, name), "count", tone)
             counts[heading].append(cell)
-        costs["tokens a question"].append(m.Cell.of(system.run.mean_tokens, "count"))
+        costs["tokens a question"].append(model.Cell.of(system.run.mean_tokens, "count"))
         latency = system.run.latency
         if latency:
             workers.add(latency.concurrency)
@@ -160,7 +159,7 @@ def counts_tables(systems: Sequence[System]) -> list[m.Table]:
             seconds = None
             if latency and latency.n >= fewest:
                 seconds = getattr(latency, percentile)
-            costs[f"latency {percentile}"].append(m.Cell.of(seconds, "seconds"))
+            costs[f"latency {percentile}"].append(model.Cell.of(seconds, "seconds"))
     counts = _with_values(counts)
     if len({cell.value for cell in chain(*counts.values())}) == 1:
         counts = {}
@@ -173,11 +172,11 @@ def counts_tables(systems: Sequence[System]) -> list[m.Table]:
         title += f" (workers {workers.pop()})"
     rows = []
     for system, *cells in zip(systems, *columns.values(), strict=True):
-        rows.append(m.Row(system.name, cells))
-    return [m.Table(title, list(columns), rows, is_detail=True)]
+        rows.append(model.Row(system.name, cells))
+    return [model.Table(title, list(columns), rows, is_detail=True)]
 
 
-def _with_values(columns: Mapping[str, list[m.Cell]]) -> dict[str, list[m.Cell]]:
+def _with_values(columns: Mapping[str, list[model.Cell]]) -> dict[str, list[model.Cell]]:
     """The columns that have anything but 0 or no value."""
     return {
         heading: cells for heading, cells in columns.items() if any(cell.value for cell in cells)
@@ -186,7 +185,7 @@ def _with_values(columns: Mapping[str, list[m.Cell]]) -> dict[str, list[m.Cell]]
 
 def queries_of(
     systems: Sequence[System], metric: str, *, compared: bool = False, stages: bool = False
-) -> m.Queries:
+) -> model.Queries:
     """Every question on a metric; of `compared` systems the first is the baseline."""
     query_ids: dict[str, None] = {}
     for system in systems:
@@ -196,7 +195,7 @@ def queries_of(
     stories = stories_of(query_ids, systems, metric, stages=stages)
     names = list(map(attrgetter("name"), systems))
     is_lower_better = bool(metric) and lower_is_better(metric)
-    return m.Queries(metric, names, stories, compared, is_lower_better)
+    return model.Queries(metric, names, stories, compared, is_lower_better)
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
@@ -208,7 +207,7 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     return [(label, "; ".join(by_holder(pairs, len(systems)))) for label, pairs in values.items()]
 
 
-def failures(systems: Sequence[System]) -> list[m.Failure]:
+def failures(systems: Sequence[System]) -> list[model.Failure]:
     """The errors of every run with their questions, the most frequent first."""
     query_ids: dict[tuple[str, str], list[str]] = defaultdict(list)
     for system in systems:
@@ -218,10 +217,12 @@ def failures(systems: Sequence[System]) -> list[m.Failure]:
     errors = sorted(query_ids, key=lambda error: -len(query_ids[error]))
     failed = []
     for name, error in errors[:_MOST_ERRORS]:
-        failed.append(m.Failure(name, error, query_ids[name, error]))
-    rare_ids = [*chain(*map(query_ids.__getitem__, errors[_MOST_ERRORS:]))]
+        failed.append(model.Failure(name, error, query_ids[name, error]))
+    rare_ids: list[str] = []
+    for name, error in errors[_MOST_ERRORS:]:
+        rare_ids += query_ids[name, error]
     if rare_ids:
-        failed.append(m.Failure("", "other errors", rare_ids))
+        failed.append(model.Failure("", "other errors", rare_ids))
     return failed
 
 
@@ -240,7 +241,7 @@ def remarks(systems: Sequence[System]) -> list[str]:
     return by_holder(pairs, len(systems))
 
 
-def unsaid(notes: Sequence[str], decision: Sequence[m.Statement]) -> list[str]:
+def unsaid(notes: Sequence[str], decision: Sequence[model.Statement]) -> list[str]:
     """The notes that no statement of the decision has."""
     text = "\n".join(statement.text for statement in decision)
     return [note for note in notes if note not in text]
@@ -260,11 +261,11 @@ def glossary(metrics: Iterable[str]) -> list[tuple[str, str]]:
     return terms
 
 
-def _records(systems: Sequence[System]) -> m.Records:
+def _records(systems: Sequence[System]) -> model.Records:
     """One row a query; of several systems one row a system and query."""
     scores = systems[0].scores
     if len(systems) == 1:
-        return m.Records({"query_id": scores.query_ids, **scores.columns}, index="query_id")
+        return model.Records({"query_id": scores.query_ids, **scores.columns}, index="query_id")
     columns: dict[str, list[Any]] = defaultdict(list)
     for system in systems:
         query_ids = system.scores.query_ids
@@ -272,4 +273,4 @@ def _records(systems: Sequence[System]) -> m.Records:
         columns["query_id"] += query_ids
         for metric in metrics_of(systems):
             columns[metric] += map(system.by_query(metric).get, query_ids)
-    return m.Records(columns)
+    return model.Records(columns)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from statistics import fmean
 
 from llama_index_rag_metrics.files.conversations import conversation_sentence
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import by_holder, excerpt, one_line, sentence, short_ids
@@ -50,7 +49,7 @@ def query_answers(
     scores: Sequence[Mapping[str, float]] = (),
     *,
     stages: bool = False,
-) -> m.QueryAnswers:
+) -> model.QueryAnswers:
     """Return what was asked, wanted and retrieved, as a metric sees it, by question."""
     question = QuestionView(query_id, systems, metric, stages=stages)
     names = _short_names(question)
@@ -63,20 +62,24 @@ def query_answers(
         value = None
         if scores and not answer.system.invalid(metric):
             value = scores[number].get(query_id)
-        cell = mean_of(m.Cell.of(value, "score"), n)
+        cell = mean_of(model.Cell.of(value, "score"), n)
         answers.append(_answer(answer, cell, names))
         text = text or answer.system.scores.queries.get(query_id, "")
     remarks = [*_remarks(question, metric)]
-    return m.QueryAnswers(query_id, text, passages, answers, _why(question), remarks)
+    return model.QueryAnswers(query_id, text, passages, answers, _why(question), remarks)
 
 
 def _short_names(question: QuestionView) -> dict[str, str]:
     """The ids of everything that the story names, shortened together."""
-    rankings = [answer.ranking.ids for answer in question.answers if answer.ranking]
-    return short_ids(chain(*map(attrgetter("ids"), question.needs), *rankings))
+    ids: list[str] = []
+    for need in question.needs:
+        ids += need.ids
+    for answer in question.answers:
+        ids += answer.ranking.ids if answer.ranking else ()
+    return short_ids(ids)
 
 
-def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> m.Wanted:
+def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> model.Wanted:
     pairs, pairs_without_ranks = [], []
     is_found = False
     for answer, place in question.deciding(need.places):
@@ -88,7 +91,7 @@ def _wanted(question: QuestionView, need: Need, names: Mapping[str, str]) -> m.W
                 pairs_without_ranks.append((words, answer.system.name))
             is_found = is_found or not place.loss
     n = question.n_deciding
-    return m.Wanted(
+    return model.Wanted(
         ids=need.ids,
         name=" or ".join(_item_name(item, names) for item in need.items),
         text=next((item.text for item in need.items if item.text), ""),
@@ -124,10 +127,10 @@ def _words(place: Whereabouts, answer: SystemAnswer, need: Need, names: Mapping[
     return words + whereabouts.reaching(answer.system.run.min_score, place.loss)
 
 
-def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.ReportedAnswer:
+def _answer(answer: SystemAnswer, cell: model.Cell, names: dict[str, str]) -> model.ReportedAnswer:
     ranking = answer.ranking
     if ranking is None:
-        return m.ReportedAnswer(answer.system.name, cell, error=answer.error)
+        return model.ReportedAnswer(answer.system.name, cell, error=answer.error)
     retrieved, searches, ranks = [], None, dict(answer.ranks)
     for item in ranking.ids:
         grade, name = answer.grade_of(item), names[item]
@@ -135,10 +138,10 @@ def _answer(answer: SystemAnswer, cell: m.Cell, names: Mapping[str, str]) -> m.R
             name += f" [{grade:g}]"
         # the first of copies has the rank
         rank, text = ranks.pop(item, None), answer.texts[item]
-        retrieved.append(m.ReportedItem(item, name, text, rank, answer.is_hit(item)))
+        retrieved.append(model.ReportedItem(item, name, text, rank, answer.is_hit(item)))
     if ranking.calls is not None:
         searches = [_search(answer, call, number) for number, call in enumerate(ranking.calls, 1)]
-    return m.ReportedAnswer(answer.system.name, cell, retrieved, answer.error, searches)
+    return model.ReportedAnswer(answer.system.name, cell, retrieved, answer.error, searches)
 
 
 def _search(answer: SystemAnswer, call: Call, number: int) -> str:
@@ -198,7 +201,7 @@ def listing_title(metric: str) -> str:
     return f"Lowest {metric}"
 
 
-def hardest(systems: Sequence[System], metric: str, n: int) -> list[m.QueryAnswers]:
+def hardest(systems: Sequence[System], metric: str, n: int) -> list[model.QueryAnswers]:
     """The questions with the worst scores, averaged over the systems; ties keep their order."""
     columns = columns_of(systems, name_among(metric, metrics_of(systems)))
     values: dict[str, list[float]] = defaultdict(list)
@@ -212,13 +215,13 @@ def hardest(systems: Sequence[System], metric: str, n: int) -> list[m.QueryAnswe
 
 def stories_of(
     query_ids: Iterable[str], systems: Sequence[System], metric: str, *, stages: bool = False
-) -> Iterator[m.QueryAnswers]:
+) -> Iterator[model.QueryAnswers]:
     columns = columns_of(systems, metric)
     for query_id in query_ids:
         yield query_answers(query_id, systems, metric, columns, stages=stages)
 
 
-def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str) -> m.Listing:
+def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str) -> model.Listing:
     """The questions that the second system lost most on, by its gains; if none, that both fail."""
     sign = -1 if lower_is_better(metric) else 1
     worse_ids = [query_id for query_id in sorted(gains) if sign * gains[query_id] < 0]
@@ -232,10 +235,10 @@ def lost_most(gains: Mapping[str, float], systems: Sequence[System], metric: str
         stories = [story for story in hardest(systems, metric, _LISTED) if story.why]
     n_items = int(bool(systems[1].run) and not any(map(attrgetter("wanted"), stories)))
     lead, n_more = _PAGE if len(gains) > _LISTED else "", len(worse_ids) - len(stories)
-    return m.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)
+    return model.Listing(title, stories, n_more, n_items, n_wanted=_WANTED, lead=lead)
 
 
-def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
+def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> model.Report:
     """One question: the first items of each system, or of each run of one, and what was wanted."""
     if len(systems) == 1 and systems[0].scores.repeats:
         systems = systems[0].repeats
@@ -243,8 +246,9 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
     sentence = losses_sentence(losses_of(systems, [QuestionView(query_id, systems, metric)]))
     if not sentence:
         sentence = "No ranking is known." if story.wanted else "Nothing is labelled as relevant."
-    listing = m.Listing(metric, [story._replace(why=())], n_items=depth)
-    return m.Report(f"Question {query_id}", decision=[m.Statement(sentence)], listings=[listing])
+    decision = [model.Statement(sentence)]
+    listing = model.Listing(metric, [story._replace(why=())], n_items=depth)
+    return model.Report(f"Question {query_id}", decision=decision, listings=[listing])
 
 
 class HardQuestions(Reportable, list[tuple[str, float]]):
@@ -264,19 +268,19 @@ class HardQuestions(Reportable, list[tuple[str, float]]):
         self.scores = system.scores.by_query(self.metric)
         super().__init__((story.query_id, self.scores[story.query_id]) for story in self.stories)
 
-    def report(self, *, full: bool = False) -> m.Report:
+    def report(self, *, full: bool = False) -> model.Report:
         """What was asked, wanted and retrieved; as a table, one row per question."""
         title, invalid = listing_title(self.metric), self.system.invalid(self.metric)
         order = f"{title[0].lower()}{title[1:]} first"
-        decision = [m.Statement(f"{len(self):,} of {questions(len(self.scores))}, {order}.")]
+        decision = [model.Statement(f"{len(self):,} of {questions(len(self.scores))}, {order}.")]
         if invalid:
-            decision.insert(0, m.Statement(f"{invalid}.", "alarm"))
+            decision.insert(0, model.Statement(f"{invalid}.", "alarm"))
         lead = losses_sentence(whereabouts.losses([self.system], self.metric))
-        query_ids, scores = [*map(itemgetter(0), self)], [*map(itemgetter(1), self)]
-        texts = [*map(attrgetter("text"), self.stories)]
-        columns = {"query_id": query_ids, "score": scores, "question": texts}
-        listing = m.Listing("Questions", self.stories, n_items=_ITEMS, lead=lead)
-        return m.Report(title, decision=decision, listings=[listing], records=m.Records(columns))
+        scores, texts = dict(self), [story.text for story in self.stories]
+        ids, values = list(scores), list(scores.values())
+        records = model.Records({"query_id": ids, "score": values, "question": texts})
+        listing = model.Listing("Questions", self.stories, n_items=_ITEMS, lead=lead)
+        return model.Report(title, decision=decision, listings=[listing], records=records)
 
     def __repr__(self) -> str:
         return str(self)

@@ -14,9 +14,7 @@ import numpy as np
 
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of
-from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report import numbers
-from llama_index_rag_metrics.report.model import MOST_ABREAST, Figure, Mark, Series
+from llama_index_rag_metrics.report import model, numbers
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import listed, one_line
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -117,17 +115,17 @@ class Comparison(Reportable):
         return self.paired.systems[leader] if is_shown else None
 
     @cached_property
-    def sentences(self) -> list[m.Statement]:
+    def sentences(self) -> list[model.Statement]:
         """What the metric that decides shows: a line a system, and what to do or would decide."""
         differences = list(self._by_metric[self.primary].values())
         lines = [row.statement for row in differences]
         if self.winner is None:
             choice = what_to_do(self.paired, differences, alpha_of(self.confidence))
             if choice:
-                lines.append(m.Statement(choice, "open"))
+                lines.append(model.Statement(choice, "open"))
         elif len(self.systems) > 2:
             fields = {"system": self.winner, "n": len(self.systems), "metric": self.primary}
-            lines.insert(0, m.Statement(_BEST.format(**fields), "best"))
+            lines.insert(0, model.Statement(_BEST.format(**fields), "best"))
         return lines
 
     @property
@@ -144,7 +142,7 @@ class Comparison(Reportable):
         query_ids = compress(self.paired.query_ids, is_scored)
         return dict(zip(query_ids, values[is_scored].tolist(), strict=True))
 
-    def report(self, *, full: bool = False) -> m.Report:
+    def report(self, *, full: bool = False) -> model.Report:
         """The verdicts, a table a metric with a row a system, the worst questions, and remarks."""
         systems, metrics = list(self.systems.values()), self.metric_names
         decision = with_failures(self.sentences, systems, self.primary)
@@ -154,7 +152,7 @@ class Comparison(Reportable):
         n = numbers.questions(len(self.paired.query_ids))
         if not self._is_paired:
             n = f"{self.paired.is_scored(self.primary).sum():,} of {n}"
-        return m.Report(
+        return model.Report(
             title=f"{listed(list(self.systems)[1:])} against {one_line(self.baseline)}",
             lead=f"{n} compared on {numbers.counted(len(metrics), 'metric', 'metrics')}",
             decision=decision,
@@ -166,7 +164,7 @@ class Comparison(Reportable):
             glossary=results_report.glossary(metrics),
             figures={"differences": self._figure},
             queries=partial(results_report.queries_of, systems, self.primary, compared=True),
-            records=m.Records.of_fields(self.differences, _RECORDS),
+            records=model.Records.of_fields(self.differences, _RECORDS),
         )
 
     @property
@@ -190,61 +188,61 @@ class Comparison(Reportable):
         rows.sort(key=lambda row: -row.gain if row.n else math.inf)
         return [row.system for row in rows]
 
-    def _tables(self) -> list[m.Table]:
+    def _tables(self) -> list[model.Table]:
         """Return a table of the metric that decides, the best system first, and one of others."""
         primary, *metrics = self.metric_names
         names = [self.baseline, *self._rivals]
         level = numbers.percent(self.confidence)
         head = ["mean", f"{level} interval", "difference", f"{level} interval", _TALLY]
-        rows = [m.Row(name, self._cells(name, primary)) for name in names]
+        rows = [model.Row(name, self._cells(name, primary)) for name in names]
         explanations = []
         if len(names) > 2:
             explanations.append(_HOW.format(confidence=level))
         if not self._is_paired:
             explanations.append(_COMMON)
-        tables = [m.Table(f"On {primary}", head, rows, text=" ".join(explanations))]
+        tables = [model.Table(f"On {primary}", head, rows, text=" ".join(explanations))]
         if metrics:
             tables.append(self._others(names, metrics))
         return tables
 
-    def _others(self, names: Sequence[str], metrics: Sequence[str]) -> m.Table:
+    def _others(self, names: Sequence[str], metrics: Sequence[str]) -> model.Table:
         """Return means and differences, a row a system; of two systems on many, a row a metric."""
-        cells: dict[tuple[str, str], list[m.Cell]] = {}
+        cells: dict[tuple[str, str], list[model.Cell]] = {}
         for name, metric in product(names, metrics):
             mean, bounds, difference, *_ = self._cells(name, metric)
             cells[name, metric] = [mean._replace(low=bounds.low, high=bounds.high), difference]
         if len(names) == 2 and len(metrics) > 2:
             old, new = names
-            rows = [m.Row(name, [cells[old, name][0], *cells[new, name]]) for name in metrics]
+            rows = [model.Row(name, [cells[old, name][0], *cells[new, name]]) for name in metrics]
             head = [old, new, "difference"]
-            return m.Table("On other metrics", head, rows, "metric", is_detail=True)
+            return model.Table("On other metrics", head, rows, "metric", is_detail=True)
         rows, head = [], list[str]()
         for metric in metrics:
             head += (metric, "difference")
         for name in names:
-            row: list[m.Cell] = []
+            row: list[model.Cell] = []
             for metric in metrics:
                 row += cells[name, metric]
-            rows.append(m.Row(name, row))
-        return m.Table("On other metrics", head, rows, is_detail=True)
+            rows.append(model.Row(name, row))
+        return model.Table("On other metrics", head, rows, is_detail=True)
 
-    def _cells(self, name: str, metric: str) -> list[m.Cell]:
+    def _cells(self, name: str, metric: str) -> list[model.Cell]:
         """Return the mean of a system and its interval; the difference, its interval, a tally."""
         mean, row = self._common_means[name, metric], self._by_metric[metric].get(name)
-        bounds = m.Cell("score", "bounds", low=mean.low, high=mean.high)
-        cells = [m.Cell(mean.mean, "score"), bounds]
+        bounds = model.Cell("score", "bounds", low=mean.low, high=mean.high)
+        cells = [model.Cell(mean.mean, "score"), bounds]
         if row is None:
-            cells += [m.Cell(None, tone="quiet")] * 3
+            cells += [model.Cell(None, tone="quiet")] * 3
         else:
-            cells.append(m.Cell(row.difference, "signed", row.statement.tone))
-            cells.append(m.Cell(None, "range", low=row.low, high=row.high))
-            cells.append(m.Cell((row.wins, row.ties, row.losses), "tally"))
+            cells.append(model.Cell(row.difference, "signed", row.statement.tone))
+            cells.append(model.Cell(None, "range", low=row.low, high=row.high))
+            cells.append(model.Cell((row.wins, row.ties, row.losses), "tally"))
         return [cell._replace(digits=self._digits[metric]) for cell in cells]
 
-    def _figure(self) -> Figure:
+    def _figure(self) -> model.Figure:
         """Return each system's differences, of few systems on each metric of the same scale."""
         metrics, scale = [self.primary], limits_of(self.primary)
-        if len(self.systems) <= MOST_ABREAST:
+        if len(self.systems) <= model.MOST_ABREAST:
             metrics = [name for name in self.metric_names if limits_of(name) == scale]
         series, systems = [], list(self.systems)
         for name in self._rivals:
@@ -253,9 +251,10 @@ class Comparison(Reportable):
                 if row.system == name and row.metric in metrics and row.n:
                     interval = numbers.between(row.low, row.high)
                     title = f"{name}: {row.metric}: {numbers.signed(row.difference)} ({interval})"
-                    marks.append(Mark(row.difference, row.metric, title, row.low, row.high))
-            series.append(Series(name, systems.index(name), marks))
-        return Figure("points", f"difference from {self.baseline}", "", series, has_zero_line=True)
+                    marks.append(model.Mark(row.difference, row.metric, title, row.low, row.high))
+            series.append(model.Series(name, systems.index(name), marks))
+        heading = f"difference from {self.baseline}"
+        return model.Figure("points", heading, "", series, has_zero_line=True)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the unrounded numbers as a data frame, with the p of scipy's paired t-test.

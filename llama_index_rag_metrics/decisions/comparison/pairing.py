@@ -18,11 +18,7 @@ from llama_index_rag_metrics.scores.counts import clusters_of
 from llama_index_rag_metrics.scores.label_fit import check_questions
 from llama_index_rag_metrics.scores.scores import Scores, name_among
 from llama_index_rag_metrics.statistics.differences import widest_apart
-from llama_index_rag_metrics.statistics.intervals import (
-    mean_intervals,
-    number_clusters,
-    without_noise,
-)
+from llama_index_rag_metrics.statistics.intervals import denoised, mean_intervals, number_clusters
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.stories.label_view import System
 
@@ -43,7 +39,7 @@ class Paired:
     def values(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
         """Return (queries,) scores, or differences from the baseline; NaN where there is none."""
         if baseline is not None:
-            return without_noise(self.values(system, metric) - self.values(baseline, metric))
+            return denoised(self.values(system, metric) - self.values(baseline, metric))
         if system not in self.systems:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
         column = self.columns[name_among(metric, self.columns)]

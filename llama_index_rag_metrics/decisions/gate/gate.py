@@ -11,17 +11,12 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
 from llama_index_rag_metrics.evaluation.evaluation_results import system_of
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import counted, digits_for
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.report.text import one_line
-from llama_index_rag_metrics.runtime.errors import (
-    GateFailed,
-    InconclusiveGate,
-    InvalidInput,
-    warn_caller,
-)
+from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput, warn
 from llama_index_rag_metrics.scores.label_fit import check_questions
 from llama_index_rag_metrics.scores.scores import Scores, read_json
 from llama_index_rag_metrics.stories.first_line import with_failures
@@ -40,7 +35,7 @@ _MOST_ITEMS = 3  # how many retrieved passages of such a question are shown
 _WIDTH = 120  # of the message of a failed assertion
 _ACCEPT = "Accept these results: rag-metrics gate --accept, or pytest --rag-accept."
 _HEAD = ("verdict", "now", "baseline", "difference", "bounds")
-_TONES: dict[Outcome, m.Tone] = {"fail": "alarm", "inconclusive": "open", "pass": "best"}
+_TONES: dict[Outcome, model.Tone] = {"fail": "alarm", "inconclusive": "open", "pass": "best"}
 _ORDER = tuple(_TONES)  # worst first
 _RECORDS = (
     *("metric", "outcome", "value", "baseline", "difference", "lower", "upper", "n", "expected"),
@@ -75,34 +70,35 @@ class GateReport(Reportable):
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
 
-    def report(self, *, full: bool = False) -> m.Report:
+    def report(self, *, full: bool = False) -> model.Report:
         """The rules that aren't kept, a table with a row a rule, and the worst questions."""
-        listings: dict[str, m.Listing] = {}
+        listings: dict[str, model.Listing] = {}
         decision, rows = [], []
         for verdict in sorted(self, key=lambda verdict: _ORDER.index(verdict.outcome)):
             rows.append(_row(verdict))
-            if verdict.outcome != "pass":
-                decision.append(m.Statement(str(verdict), _TONES[verdict.outcome], verdict.outcome))
+            outcome = verdict.outcome
+            if outcome != "pass":
+                decision.append(model.Statement(str(verdict), _TONES[outcome], outcome))
             if verdict.worst:
                 title = f"Worst questions on {verdict.metric}"
-                listings.setdefault(title, m.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
+                listings.setdefault(title, model.Listing(title, verdict.worst, n_items=_MOST_ITEMS))
         rules, scores = counted(len(rows), "rule", "rules"), self.system.scores
         of_system = scores.name and f" of {scores.name}"
         if not decision:
-            decision.append(m.Statement(f"pass: {rules} kept.", "best", "pass"))
+            decision.append(model.Statement(f"pass: {rules} kept.", "best", "pass"))
         # what explains a loss: that questions failed, or that labels don't fit
         decision += with_failures([], [self.system], self.verdicts[0].metric)
-        columns = m.Records.of_fields(self.verdicts, _RECORDS).columns
-        return m.Report(
+        columns = model.Records.of_fields(self.verdicts, _RECORDS).columns
+        return model.Report(
             title=f"Retrieval gate{of_system}",
             lead=rules,
-            outcome=m.Cell(self.outcome, "outcome", _TONES[self.outcome]),
+            outcome=model.Cell(self.outcome, "outcome", _TONES[self.outcome]),
             decision=decision,
-            tables=[m.Table("", _HEAD, rows, label_head="rule")],
+            tables=[model.Table("", _HEAD, rows, label_head="rule")],
             listings=list(listings.values()),
             failures=failures([self.system]),
             notes=unsaid(scores.notes, decision),
-            records=m.Records({"rule": [str(verdict.rule) for verdict in self], **columns}),
+            records=model.Records({"rule": [str(verdict.rule) for verdict in self], **columns}),
         )
 
 
@@ -170,7 +166,7 @@ def assert_retrieval(
         decision = one_line(content.decision[0].text)
         raise GateFailed(f"{decision}\n{to_text(content, width=_WIDTH)}")
     for verdict in report.broken(strict=True):
-        warn_caller(InconclusiveGate(verdict.sentence))
+        warn(InconclusiveGate(verdict.sentence))
     return report
 
 
@@ -197,7 +193,7 @@ def baseline_scores(baseline: BaselineLike, name: str) -> Scores:
     return scores
 
 
-def _worst(verdict: Verdict, system: System) -> Iterator[m.QueryAnswers]:
+def _worst(verdict: Verdict, system: System) -> Iterator[model.QueryAnswers]:
     """Yield the questions that lost most against the baseline, or are farthest off the limit."""
     rule, metric = verdict.rule, verdict.metric
     if verdict.outcome == "pass" or metric not in verdict.paired.columns:
@@ -208,22 +204,22 @@ def _worst(verdict: Verdict, system: System) -> Iterator[m.QueryAnswers]:
     for position in np.argsort(gains, kind="stable")[:_WORST].tolist():
         if gains[position] < 0:
             story = query_answers(query_ids[position], [system], metric)
-            cell = m.Cell(tuple(scores[position].tolist()), "change", digits=2)
+            cell = model.Cell(tuple(scores[position].tolist()), "change", digits=2)
             answers = [answer._replace(score=cell) for answer in story.answers]
             yield story._replace(answers=answers)
 
 
-def _row(verdict: Verdict) -> m.Row:
+def _row(verdict: Verdict) -> model.Row:
     """Return the numbers with the digits that the questions carry."""
-    bounds = m.Cell("score", "bounds", low=verdict.lower, high=verdict.upper)
+    bounds = model.Cell("score", "bounds", low=verdict.lower, high=verdict.upper)
     if verdict.rule.baseline:
         bounds = bounds._replace(value="signed")
     cells = [
-        m.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome]),
-        m.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score"),
-        m.Cell(verdict.baseline, "score"),
-        m.Cell(verdict.difference, "signed"),
+        model.Cell(verdict.outcome, "outcome", _TONES[verdict.outcome]),
+        model.Cell(verdict.value, "count" if isinstance(verdict.value, int) else "score"),
+        model.Cell(verdict.baseline, "score"),
+        model.Cell(verdict.difference, "signed"),
         bounds,
     ]
     digits = digits_for(verdict.n, verdict.lower, verdict.upper)
-    return m.Row(str(verdict.rule), [cell._replace(digits=digits) for cell in cells])
+    return model.Row(str(verdict.rule), [cell._replace(digits=digits) for cell in cells])

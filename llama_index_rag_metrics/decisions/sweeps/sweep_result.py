@@ -13,9 +13,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.evaluation.evaluation_results import EvaluationResults, system_of
-from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report import numbers
-from llama_index_rag_metrics.report.model import Figure, Mark, Series
+from llama_index_rag_metrics.report import model, numbers
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.text import listed
 from llama_index_rag_metrics.runtime.containers import FloatArray, map_values
@@ -30,7 +28,7 @@ from .grid import Configuration
 
 # each cost's heading, how it is written, and the least share of it that counts as saved: a p95
 # differs much from run to run
-_COSTS: Mapping[str, tuple[str, m.Form, float]] = {
+_COSTS: Mapping[str, tuple[str, model.Form, float]] = {
     "tokens": ("tokens a question", "count", 0.05),
     "p95": ("p95", "seconds", 0.5),
 }
@@ -188,24 +186,24 @@ class Sweep(Reportable):
             return _NOTHING.format(**fields)
         return f"{'. '.join(reasons)}."
 
-    def report(self, *, full: bool = False) -> m.Report:
+    def report(self, *, full: bool = False) -> model.Report:
         """The decision, and every configuration with its quality and cost."""
         systems = [system_of(results, name) for name, results in self.results.items()]
         n_all = numbers.counted(len(self.configurations), "configuration", "configurations")
         n_metrics = numbers.counted(len(self.metric_names), "metric", "metrics")
         about = results_report.about(systems)
-        tone: m.Tone = "open"
+        tone: model.Tone = "open"
         if self.failed:
             tone = "alarm"
         elif self.recommended is not None and len(self._finished) > 1:
             tone = "best"
-        decision = with_failures([m.Statement(self.decision, tone)], systems, self.primary)
+        decision = with_failures([model.Statement(self.decision, tone)], systems, self.primary)
         notes = [*self._notes(), *results_report.remarks(systems)]
         columns: dict[str, list[Any]] = {}
         for point in self:
             for name, value in self._record(point).items():
                 columns.setdefault(name, []).append(value)
-        return m.Report(
+        return model.Report(
             title=f"Sweep over {', '.join(self.configurations[0].shown) or 'one configuration'}",
             lead=f"{n_all}, {numbers.questions(len(self._scores))}, {n_metrics}",
             decision=decision,
@@ -215,7 +213,7 @@ class Sweep(Reportable):
             notes=results_report.unsaid(notes, decision),
             glossary=results_report.glossary(self.metric_names),
             figures={"tradeoff": self._tradeoff},
-            records=m.Records(columns),
+            records=model.Records(columns),
         )
 
     @cached_property
@@ -316,21 +314,24 @@ class Sweep(Reportable):
             if n_left_out:
                 yield _LEFT_OUT.format(questions=numbers.questions(n_left_out))
 
-    def _table(self) -> m.Table:
+    def _table(self) -> model.Table:
         """The configurations, best mean first."""
-        rows, cells = [], dict[str, m.Cell]()
+        rows, cells = [], dict[str, model.Cell]()
         for rank, configuration in enumerate(self.ranked, 1):
             cells = self._cells(configuration)
-            rows.append(m.Row(str(rank), list(cells.values())))
+            rows.append(model.Row(str(rank), list(cells.values())))
         text = _HOW.format(metric=self.primary, confidence=numbers.percent(self.confidence))
-        return m.Table(f"Configurations on {self.primary}", list(cells), rows, "rank", text=text)
+        title = f"Configurations on {self.primary}"
+        return model.Table(title, list(cells), rows, "rank", text=text)
 
-    def _cells(self, configuration: Configuration) -> dict[str, m.Cell]:
+    def _cells(self, configuration: Configuration) -> dict[str, model.Cell]:
         """The cells of a configuration by their headings."""
-        tone: m.Tone = "best" if configuration is self.recommended else "normal"
-        cells = {name: m.Cell(str(value), tone=tone) for name, value in configuration.shown.items()}
+        tone: model.Tone = "best" if configuration is self.recommended else "normal"
+        cells: dict[str, model.Cell] = {}
+        for name, value in configuration.shown.items():
+            cells[name] = model.Cell(str(value), tone=tone)
         for metric in self.metric_names:
-            mean = m.Cell.of(configuration.mean(metric), "score")
+            mean = model.Cell.of(configuration.mean(metric), "score")
             cells[metric] = numbers.mean_of(mean, len(self._scores), _DIGITS)
         scores = self.results[configuration.name].scores
         interval = scores.intervals(confidence=self.confidence)[self.primary]
@@ -338,15 +339,15 @@ class Sweep(Reportable):
         cells["at most worse by"] = self._bound(configuration)
         for cost in self._costs:
             heading, form, _ = _COSTS[cost]
-            cells[heading] = m.Cell.of(getattr(configuration, cost), form)
+            cells[heading] = model.Cell.of(getattr(configuration, cost), form)
         return cells
 
-    def _bound(self, configuration: Configuration) -> m.Cell:
+    def _bound(self, configuration: Configuration) -> model.Cell:
         """How much worse than the best one a configuration is, at most, rounded up."""
         bound = self.at_most_worse(configuration)
         if bound == math.inf:
-            return m.Cell.of(None, "score")
-        return m.Cell(float(numbers.rounded_up(bound, _DIGITS)), "score", digits=_DIGITS)
+            return model.Cell.of(None, "score")
+        return model.Cell(float(numbers.rounded_up(bound, _DIGITS)), "score", digits=_DIGITS)
 
     def _record(self, configuration: Configuration) -> dict[str, Any]:
         """The numbers of a configuration, unrounded, for programs."""
@@ -364,7 +365,7 @@ class Sweep(Reportable):
             "error": configuration.failure(self.primary) or None,
         }
 
-    def _tradeoff(self) -> Figure | None:
+    def _tradeoff(self) -> model.Figure | None:
         """Every configuration by its tokens and its quality, with its rank; one has its name."""
         marks = []
         for rank, point in enumerate(self.ranked, 1):
@@ -374,8 +375,8 @@ class Sweep(Reportable):
                 label = str(rank)
                 if point is (self.recommended or self.ranked[0]):
                     label += f" ({point.name})"
-                marks.append(Mark(point.tokens, mean, title, label=label))
+                marks.append(model.Mark(point.tokens, mean, title, label=label))
         if not marks:
             return None
-        series = [Series("configurations", 0, marks)]
-        return Figure("marks", "tokens a question", self.primary, series)
+        series = [model.Series("configurations", 0, marks)]
+        return model.Figure("marks", "tokens a question", self.primary, series)

@@ -41,8 +41,7 @@ Build: TypeAlias = "Callable[..., Any]"
 may be asynchronous."""
 
 _LONGEST_NAME = 80
-_MIN_SCORE = "min_score"
-"""The parameter that `evaluate` gets, and `build` doesn't."""
+_MIN_SCORE = "min_score"  # the parameter that `evaluate` gets, and `build` doesn't
 
 
 async def asweep(

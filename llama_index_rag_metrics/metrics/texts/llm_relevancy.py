@@ -18,7 +18,7 @@ from llama_index_rag_metrics.runtime.errors import (
     LabelWarning,
     ScorerFailed,
     check_integer,
-    warn_caller,
+    warn,
 )
 from llama_index_rag_metrics.runtime.masking import describe_error, mask_and_cut
 from llama_index_rag_metrics.runtime.models import ask_llm, model_of_settings, quote, settings_of
@@ -159,7 +159,7 @@ class LLMRelevancy(TextMetric):
             query_id = next(iter(picked(errors, queries)))
             extent = f"{len(errors):,} of {len(queries):,} questions couldn't be graded"
             reason = describe_error(errors[query_id])
-            warn_caller(LabelWarning(f"{extent}; {query_id!r}: {reason}"))
+            warn(LabelWarning(f"{extent}; {query_id!r}: {reason}"))
         return picked(relevance, queries)
 
     grade = synchronous_method(agrade)  # type: ignore[pydantic-field]

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.beside import TokenCounter, Tokenizer
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike, as_relevance
 from llama_index_rag_metrics.rankings.run import Ranking, ranked_ids
 from llama_index_rag_metrics.runtime.containers import FloatArray, IntArray, picked
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, ids_of, token_counts
+from .beside import SPANS, TOKENS, JudgedSpans, RankingLike, Tokenizer, ids_of, token_counts
 from .judged import NO_GROUPS, JudgedGroups, JudgedRankings, grades_best_first
 
 _FEW = 4
@@ -32,7 +31,7 @@ def judge(
     rankings: Sequence[RankingLike],
     needs: Collection[str] = (),
     *,
-    tokenizer: Tokenizer | TokenCounter | None = None,
+    tokenizer: Tokenizer | None = None,
     query_ids: Sequence[str] | None = None,
 ) -> JudgedRankings:
     """Bring relevance (None: not judged) and rankings together; metrics may need tokens, spans."""

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import counted, interval_of, shown
 from llama_index_rag_metrics.report.svg import on_page
 from llama_index_rag_metrics.report.text import escape_html, render
@@ -32,11 +32,11 @@ _NO_BREAK = "\u00a0"
 _TALLY = ("better", "same", "worse")
 
 
-def write_page(report: m.Report, path: str | Path, *, title: str | None = None) -> Path:
+def write_page(report: model.Report, path: str | Path, *, title: str | None = None) -> Path:
     return write_text(path, html_page(report, title=title))
 
 
-def html_page(report: m.Report, *, title: str | None = None) -> str:
+def html_page(report: model.Report, *, title: str | None = None) -> str:
     """One file with styles and script in it, and a policy that forbids it the network."""
     script, heading = asset("page.js"), title or report.title
     queries = report.queries and report.queries()
@@ -60,13 +60,13 @@ def script_source(script: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def fragment(report: m.Report) -> str:
+def fragment(report: model.Report) -> str:
     """The same without its questions but those worth a look, in the colours of a notebook."""
     css, body = asset("base.css") + asset("page.css"), "".join(_body(report, report.title, None))
     return f'<div class="rag in-notebook"><style>{css}</style>{body}</div>'
 
 
-def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[str]:
+def _body(report: model.Report, title: str, queries: model.Queries | None) -> Iterator[str]:
     """A report from top to bottom; without `queries` those worth a look are all."""
     systems: dict[str, int] = {}
     if queries and queries.compared:
@@ -85,11 +85,11 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
             heading = _around(escape_html(table.title), "<h2>{}</h2>")
             in_sight += f"<div>{heading}{inner}{_sentence(table.text)}</div>"
     for kind, draw in report.figures.items():
-        figure = _figure(draw(), m.CAPTIONS[kind])
+        figure = _figure(draw(), model.CAPTIONS[kind])
         if kind in _IN_SIGHT:
             in_sight += figure
         else:
-            folds += _fold(m.CAPTIONS[kind], figure)
+            folds += _fold(model.CAPTIONS[kind], figure)
     yield _around(in_sight, "<section class=beside>{}</section>")
     if queries:
         yield from _questions(queries)
@@ -104,7 +104,7 @@ def _body(report: m.Report, title: str, queries: m.Queries | None) -> Iterator[s
     yield _around(folds, "<section class=folds>{}</section>")
 
 
-def _statement(statement: m.Statement) -> str:
+def _statement(statement: model.Statement) -> str:
     """A sentence with its badge."""
     look, badge = f" {statement.tone}", ""
     if statement.label:
@@ -113,14 +113,14 @@ def _statement(statement: m.Statement) -> str:
     return f'<p class="verdict{look}">{badge}{text.replace(" %", f"{_NO_BREAK}%")}</p>'
 
 
-def _figure(figure: m.Figure | None, caption: str) -> str:
+def _figure(figure: model.Figure | None, caption: str) -> str:
     if figure is None or not any(series.marks for series in figure.series):
         return ""
     drawing = render(on_page(figure, caption))
     return f"<figure><figcaption>{escape_html(caption)}</figcaption>{drawing}</figure>"
 
 
-def _table(table: m.Table, systems: Mapping[str, int]) -> str:
+def _table(table: model.Table, systems: Mapping[str, int]) -> str:
     """A table; in rows of systems the counts of better and worse questions filter these."""
     heads, sides = _heading(table.label_head, "l"), []
     for column, name in enumerate(table.head):
@@ -149,7 +149,7 @@ def _heading(name: str, side: str) -> str:
     return f"<{tag}{_around(side, _CLASS)}>{escape_html(name)}"
 
 
-def _cell_text(cell: m.Cell) -> str:
+def _cell_text(cell: model.Cell) -> str:
     interval = _around(escape_html(interval_of(cell)), " <small>{}</small>")
     # where it is narrow, an interval is two lines, not three
     value = escape_html(shown(cell, interval=False))
@@ -167,7 +167,7 @@ def _tally(counts: Sequence[float], system: int) -> str:
     return " / ".join(links)
 
 
-def _questions(queries: m.Queries) -> Iterator[str]:
+def _questions(queries: model.Queries) -> Iterator[str]:
     """All questions, below the names of the systems whose scores each line has."""
     stories = list(queries.stories)
     n = len(stories)
@@ -192,12 +192,12 @@ def _questions(queries: m.Queries) -> Iterator[str]:
 def _heads(text: str, systems: Sequence[str]) -> str:
     """A line above questions: what is to be said of all, and the names above their scores."""
     names = repeated("<b>{}</b>", systems)
-    if len(systems) > m.MOST_ABREAST:
+    if len(systems) > model.MOST_ABREAST:
         names = "<b>lowest to highest</b>"
     return f"<p class=heads><span>{text}</span>{names}</p>"
 
 
-def _listing(listing: m.Listing) -> Iterator[str]:
+def _listing(listing: model.Listing) -> Iterator[str]:
     """Questions worth a look; those without rankings show their remarks unfolded."""
     yield f"<section><h2>{escape_html(listing.title)}</h2>"
     yield _sentence(listing.lead)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import isnan, nan
 from typing import NamedTuple
 
-from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import model
 from llama_index_rag_metrics.report.numbers import NO_VALUE, shown
 from llama_index_rag_metrics.report.text import by_holder, escape_html, titled
 from llama_index_rag_metrics.statistics.resampling import NOISE
@@ -39,7 +39,9 @@ def repeated(template: str, texts: Iterable[str]) -> str:
     return "".join(template.format(escape_html(text)) for text in texts)
 
 
-def question(query: m.QueryAnswers, size: Size = SIZES[0], queries: m.Queries | None = None) -> str:
+def question(
+    query: model.QueryAnswers, size: Size = SIZES[0], queries: model.Queries | None = None
+) -> str:
     """One question, folded; its attributes are what the page's script filters and sorts by."""
     scores = [*map(_number, query.answers)]
     gains = []
@@ -64,7 +66,7 @@ def question(query: m.QueryAnswers, size: Size = SIZES[0], queries: m.Queries | 
     return f"{start}>{_summary(query, losses, changes)}{inner}</details>\n"
 
 
-def _number(answer: m.ReportedAnswer) -> float:
+def _number(answer: model.ReportedAnswer) -> float:
     """The number of an answer's score, NaN where there is none; of a change, what it became."""
     value = answer.score.value
     if isinstance(value, tuple):
@@ -84,7 +86,7 @@ def _change_name(change: float) -> str:
     return "worse"
 
 
-def _losses(query: m.QueryAnswers) -> Counter[str]:
+def _losses(query: model.QueryAnswers) -> Counter[str]:
     """Whatever went wrong with a question, by any system, and with how many relevant passages."""
     losses = Counter[str]()
     for answer in query.answers:
@@ -97,7 +99,7 @@ def _losses(query: m.QueryAnswers) -> Counter[str]:
     return losses
 
 
-def _summary(query: m.QueryAnswers, losses: Counter[str], changes: Sequence[str]) -> str:
+def _summary(query: model.QueryAnswers, losses: Counter[str], changes: Sequence[str]) -> str:
     """The question, what was lost, and its scores; of many systems the lowest and the highest."""
     text = escape_html(query.text or query.query_id)
     if query.text:
@@ -107,7 +109,7 @@ def _summary(query: m.QueryAnswers, losses: Counter[str], changes: Sequence[str]
         if n and len(query.wanted) > 1:
             share = f"{n} of {len(query.wanted)} "
         text += f" <small>{share}{escape_html(loss)}</small>"
-    if len(query.answers) > m.MOST_ABREAST:
+    if len(query.answers) > model.MOST_ABREAST:
         answers = [answer for answer in query.answers if not isnan(_number(answer))]
         answers.sort(key=_number)
         ends = dict.fromkeys(map(_score, answers[:1] + answers[-1:]))
@@ -118,11 +120,11 @@ def _summary(query: m.QueryAnswers, losses: Counter[str], changes: Sequence[str]
     return f"<summary><span>{text}</span>{scores}</summary>"
 
 
-def _score(answer: m.ReportedAnswer) -> str:
+def _score(answer: model.ReportedAnswer) -> str:
     return escape_html(shown(answer.score, interval=False))
 
 
-def _unfolded(query: m.QueryAnswers, size: Size) -> Iterator[str]:
+def _unfolded(query: model.QueryAnswers, size: Size) -> Iterator[str]:
     yield repeated("<p class=why>{}</p>", query.why)
     is_alone = len(query.answers) == 1
     searchers: dict[tuple[str, ...], list[str]] = {}
@@ -152,7 +154,7 @@ def _unfolded(query: m.QueryAnswers, size: Size) -> Iterator[str]:
     yield repeated("<p class=quiet>{}</p>", query.remarks)
 
 
-def _relevant(query: m.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
+def _relevant(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
     """A row for each relevant passage, with its ranks and how it was lost."""
     for passage in query.wanted:
         look, remark = "hit", ""
@@ -166,10 +168,10 @@ def _relevant(query: m.QueryAnswers, columns: Sequence[int], size: Size) -> Iter
         yield _row(f"<tr class={look}>", ranks, passage.name, f"{remark} {text}")
 
 
-def _others(query: m.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
+def _others(query: model.QueryAnswers, columns: Sequence[int], size: Size) -> Iterator[str]:
     """A row for each other passage, with its ranks, the best first."""
     ranks: dict[str, list[int | None]] = {}
-    items: dict[str, m.ReportedItem] = {}
+    items: dict[str, model.ReportedItem] = {}
     for position, column in enumerate(columns):
         for item in query.answers[column].retrieved or ():
             if item.rank is None or item.is_hit or item.rank > size.items:
